@@ -1,0 +1,42 @@
+# Everything runs in .venv, made on first use from pyproject.toml and constraints.txt.
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help run test slow check bench clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+run: $(STAMP)  ## Train: smofi run $(ARGS)
+	@$(BIN)/smofi run $(ARGS)
+
+test: $(STAMP)  ## Run the tests and the examples in docstrings: pytest $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal $(ARGS)
+
+slow: $(STAMP)  ## Run the tests that take long: pytest -m slow $(ARGS)
+	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+check: $(STAMP)  ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy smofi $(wildcard benchmarks)
+	$(BIN)/lint-imports --no-logo
+
+bench: $(STAMP)  ## Measure the cost beside the bare forward and backward pass: benchmarks/overhead.py $(ARGS)
+	@$(BIN)/python benchmarks/overhead.py $(ARGS)
+
+clean:  ## Remove caches and build output; .venv and runs stay
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
+	find smofi tests $(wildcard benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is written last, so an installation that failed is tried again.
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "smofi needs Python 3.10 or newer, and '$(PYTHON)' was not found. Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit("smofi needs Python 3.10 or newer, and $(PYTHON) is %d.%d. Name another: make PYTHON=python3.12 ..." % sys.version_info[:2] if sys.version_info < (3, 10) else 0)'
+	@echo "Setting up .venv with PyTorch and the other dependencies. This happens once and takes a few minutes."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
+	@$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[dev]"
+	@touch $@

@@ -1,0 +1,38 @@
+"""smofi: split federated learning that works on heterogeneous data.
+
+>>> import smofi
+>>> smofi.compose(smofi.methods.fedprox(mu=0.01), smofi.methods.smofi()).name
+'fedprox(mu=0.01)+smofi'
+"""
+
+from smofi import methods
+from smofi.engine.events import Record
+from smofi.errors import CompositionError, InputError, SmofiError, TrainingWarning
+from smofi.method import Decay, Limit, Method, Outer, Placement, Tick, compose
+from smofi.optim import adam, adamw, sgd
+from smofi.training import Result, Session, prepare, train
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CompositionError",
+    "Decay",
+    "InputError",
+    "Limit",
+    "Method",
+    "Outer",
+    "Placement",
+    "Record",
+    "Result",
+    "Session",
+    "SmofiError",
+    "Tick",
+    "TrainingWarning",
+    "adam",
+    "adamw",
+    "compose",
+    "methods",
+    "prepare",
+    "sgd",
+    "train",
+]

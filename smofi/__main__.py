@@ -1,0 +1,7 @@
+"""`python -m smofi` is the same as `smofi`."""
+
+import sys
+
+from smofi.cli import main
+
+sys.exit(main())

@@ -1,0 +1,146 @@
+"""The cut: which blocks stay on the client and which go to the server.
+
+cut = L         | input, L core blocks | rest, output |                 two parts: client, server
+cut = (L, H)    | input, L core blocks | middle | last H blocks |       U shape: client, server, client
+cut = "0-3"     a cut drawn anew each round                             cut = [1, 2, 1]   each client its own
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from smofi.errors import refuse
+from smofi.flat import Columns, Layout
+from smofi.seeds import generator
+
+CutSpec = int | tuple[int, int] | str | Sequence[int | tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The server holds blocks `first` to `last`, the last excluded; the client holds those before and after."""
+
+    first: int
+    last: int
+    blocks: int
+
+    @property
+    def u_shaped(self) -> bool:
+        """Whether the output block, and with it the labels, stay on the client."""
+        return self.last < self.blocks
+
+    def server(self, layout: Layout) -> Columns:
+        """The server's columns."""
+        return layout.columns(self.first, self.last)
+
+    def client(self, layout: Layout) -> list[Columns]:
+        """The client's columns: one run, or two in the U shape."""
+        front, back = layout.columns(0, self.first), layout.columns(self.last, self.blocks)
+        return [front, back] if self.u_shaped else [front]
+
+    def __str__(self) -> str:
+        head = self.blocks - self.last
+        return f"{self.first - 1},{head}" if head else str(self.first - 1)
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """What a `cut` parameter says: one cut, a range to draw from, or one cut per client."""
+
+    options: tuple[Cut, ...]
+    drawn: bool = False
+
+    @property
+    def per_client(self) -> bool:
+        """Whether clients of one round may be cut differently."""
+        return len(self.options) > 1 and not self.drawn
+
+    def for_round(self, clients: Sequence[int], *, seed: int, round: int) -> list[Cut]:
+        """The cut of each of the round's clients."""
+        if self.drawn:
+            chosen = self.options[int(generator(seed, "cut", round).integers(len(self.options)))]
+            return [chosen] * len(clients)
+        return [self.options[client] if self.per_client else self.options[0] for client in clients]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A run of blocks that the same rows hold on the server."""
+
+    first: int
+    last: int
+    holders: tuple[int, ...]
+
+
+def regions(cuts: Sequence[Cut]) -> list[Region]:
+    """Where the server columns of a round's rows overlap: one region if all are cut alike.
+
+    >>> regions([Cut(1, 4, 4), Cut(2, 4, 4)])
+    [Region(first=1, last=2, holders=(0,)), Region(first=2, last=4, holders=(0, 1))]
+    """
+    edges = sorted({edge for cut in cuts for edge in (cut.first, cut.last)})
+    found = []
+    for first, last in itertools.pairwise(edges):
+        holders = tuple(row for row, cut in enumerate(cuts) if cut.first <= first and last <= cut.last)
+        if holders:
+            found.append(Region(first, last, holders))
+    return found
+
+
+def parse_cut(spec: CutSpec, layout: Layout, clients: int) -> Cuts:
+    """Read a `cut` parameter, in its Python or its string form, and refuse what the model cannot do.
+
+    >>> from torch import nn
+    >>> layout = Layout.of(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1), nn.Linear(1, 1)))
+    >>> parse_cut("0-1", layout, clients=4).options
+    (Cut(first=1, last=3, blocks=3), Cut(first=2, last=3, blocks=3))
+    """
+    value = _read(spec) if isinstance(spec, str) else spec
+    if isinstance(value, range):
+        return Cuts(tuple(_one(spec, low, layout) for low in value), drawn=True)
+    if isinstance(value, list):
+        if len(value) != clients:
+            refuse("cut", spec, f"one cut for each of the {clients} clients, and it has {len(value)}")
+        options = tuple(_one(spec, one, layout) for one in value)
+        return Cuts(options if len(set(options)) > 1 else options[:1])
+    return Cuts((_one(spec, value, layout),))
+
+
+def _read(text: str) -> int | tuple[int, int] | range | list[int]:
+    """The string forms "2", "2,1", "0-3" and "[1,2,1]"."""
+    text = text.replace(" ", "")
+    if re.fullmatch(r"\d+", text):
+        return int(text)
+    if found := re.fullmatch(r"\(?(\d+),(\d+)\)?", text):
+        return int(found[1]), int(found[2])
+    if (found := re.fullmatch(r"(\d+)-(\d+)", text)) and int(found[1]) <= int(found[2]):
+        return range(int(found[1]), int(found[2]) + 1)
+    if re.fullmatch(r"\[\d+(,\d+)*\]", text):
+        return [int(one) for one in text[1:-1].split(",")]
+    refuse("cut", text, _FORMS)
+
+
+_FORMS = (
+    'L (as 2), L,H for the U shape (as 2,1), a range drawn each round (as "0-3"), or a list with one cut per client'
+)
+
+
+def _one(spec: CutSpec, value: Any, layout: Layout) -> Cut:
+    core, head = value if isinstance(value, tuple) and len(value) == 2 else (value, 0)
+    if any(isinstance(n, bool) or not isinstance(n, int) for n in (core, head)):
+        refuse("cut", spec, _FORMS)
+    blocks = len(layout.blocks)
+    if core < 0 or head < 0 or core + 1 >= blocks - head:
+        numbered = ", ".join(f"{i}={name}" for i, name in enumerate(layout.blocks))
+        refuse(
+            "cut",
+            spec,
+            f"0 <= L <= {blocks - 2 - max(head, 0)} core blocks on the client"
+            + (f" with H={head} blocks back on it" if head else "")
+            + f", so that the server keeps at least one block; the model's blocks are {numbered}",
+        )
+    return Cut(core + 1, blocks - head, blocks)

@@ -1,0 +1,1 @@
+"""One round loop; where the rows live is the cohort's business."""

@@ -1,0 +1,98 @@
+"""How good the global model is: loss and metrics on test data and on the clients' own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smofi.data.clients import Samples
+from smofi.engine.split import Loss
+from smofi.errors import check_choice
+
+Metric = Callable[[Tensor, Tensor], float]
+
+
+def top1(outputs: Tensor, targets: Tensor) -> float:
+    """The share of samples whose largest output is the right one.
+
+    >>> top1(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    0.5
+    """
+    return float((outputs.argmax(1) == targets).double().mean())
+
+
+def macro_f1(outputs: Tensor, targets: Tensor) -> float:
+    """The mean over the classes that occur of 2 TP / (2 TP + FP + FN).
+
+    >>> macro_f1(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 0]))
+    1.0
+    """
+    classes = outputs.shape[1]
+    predicted = outputs.argmax(1)
+    right = torch.bincount(targets[predicted == targets], minlength=classes)
+    counted = torch.bincount(predicted, minlength=classes) + torch.bincount(targets, minlength=classes)
+    occurs = counted > 0
+    return float((2 * right[occurs].double() / counted[occurs]).mean())
+
+
+def per_client(accuracies: list[float]) -> Any:
+    """The global model's accuracy on each client's own samples."""
+    return accuracies
+
+
+def worst_client(accuracies: list[float]) -> Any:
+    """The lowest of the clients' accuracies."""
+    return min(accuracies)
+
+
+TEST_METRICS: dict[str, Metric] = {"top1": top1, "macro_f1": macro_f1}
+CLIENT_METRICS: dict[str, Callable[[list[float]], Any]] = {"per_client": per_client, "worst_client": worst_client}
+
+
+class Evaluator:
+    """Loss and metrics of one model, bound to the global weights, on fixed data."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        metrics: Sequence[str | Metric],
+        test: Samples | None,
+        clients: Sequence[Samples],
+        batch_size: int = 500,
+    ) -> None:
+        self.model, self.loss, self.test, self.clients = model.eval(), loss, test, clients
+        self.batch_size = batch_size
+        self.on_test: dict[str, Metric] = {}
+        self.on_clients: dict[str, Callable[[list[float]], Any]] = {}
+        for metric in metrics:
+            if callable(metric):
+                self.on_test[getattr(metric, "__name__", "metric")] = metric
+            elif check_choice("metrics", metric, (*TEST_METRICS, *CLIENT_METRICS)) in TEST_METRICS:
+                self.on_test[metric] = TEST_METRICS[metric]
+            else:
+                self.on_clients[metric] = CLIENT_METRICS[metric]
+
+    def evaluate(self) -> tuple[float | None, dict[str, Any]]:
+        """The test loss, None without test data, and the metrics by name."""
+        loss, metrics = None, {}
+        if self.test is not None:
+            outputs, targets = self.predict(self.test)
+            loss = float(self.loss(outputs, targets))
+            metrics = {name: metric(outputs, targets) for name, metric in self.on_test.items()}
+        if self.on_clients:
+            accuracies = [top1(*self.predict(client)) for client in self.clients if len(client)]
+            metrics |= {name: summarise(accuracies) for name, summarise in self.on_clients.items()}
+        return loss, metrics
+
+    @torch.inference_mode()
+    def predict(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        """The outputs for all samples, and their targets."""
+        parts = []
+        for indices in torch.arange(len(samples)).split(self.batch_size):
+            inputs, targets = samples.batch(indices.to(next(self.model.parameters()).device))
+            parts.append((self.model(inputs), targets))
+        return torch.cat([outputs for outputs, _ in parts]), torch.cat([targets for _, targets in parts])

@@ -1,0 +1,78 @@
+"""What happens during a run, as values that a callback sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Record:
+    """One round of history; `round` counts from 1. Accuracy and loss are the global model's on the test data."""
+
+    round: int
+    accuracy: float | None
+    loss: float | None
+    train_loss: float
+    seconds: float
+    selected: list[int]
+    steps: list[int]
+    learning_rate: float
+    cut: str
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """Before the first round: `eligible` of the `clients` hold at least one batch, `per_round` of them take part."""
+
+    method: str
+    rounds: int
+    clients: int
+    eligible: int
+    per_round: int
+    parameters: int
+
+
+@dataclass(frozen=True)
+class RoundStarted:
+    """Clients are selected, nothing is trained yet."""
+
+    round: int
+    selected: list[int]
+    steps: list[int]
+
+
+@dataclass(frozen=True)
+class TickDone:
+    """One step of the whole cohort is done."""
+
+    round: int
+    tick: int
+
+
+@dataclass(frozen=True)
+class RoundDone:
+    """The global model is updated and evaluated."""
+
+    record: Record
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something the user should know; the run goes on."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    """After the last round; `stopped` says why if the run ended early."""
+
+    rounds: int
+    stopped: str | None
+
+
+Event = RunStarted | RoundStarted | TickDone | RoundDone | Warned | RunEnded
+Callback = Callable[[Event], None]

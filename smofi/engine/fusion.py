@@ -1,0 +1,56 @@
+"""Step-wise momentum fusion: one momentum for all server models, in one buffer, whatever the number of clients.
+
+    m̄ = sum_j weight(age_j) m_j / |J|        age_j: steps since j last contributed, 0 while it is active
+
+An active client's momentum is added to the sum the moment it is computed and then forgotten. Finished clients of equal
+age have equal weight, so their last momenta are kept as one sum per finishing step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from smofi.cut import Region
+from smofi.flat import Columns, Layout
+from smofi.method import Fuse
+
+
+class Fusion:
+    """The fused momentum of the server columns, between the steps of one round."""
+
+    def __init__(self, weight: Fuse, regions: Sequence[Region], layout: Layout, moments: int, like: Tensor) -> None:
+        self.weight = weight
+        self.regions = [(layout.columns(r.first, r.last), len(r.holders)) for r in regions]
+        self.low, high = self.regions[0][0].start, self.regions[-1][0].stop
+        self.prior = like.new_zeros(moments, high - self.low)
+        self.latest = torch.zeros_like(self.prior)
+        self.total = torch.zeros_like(self.prior)
+        self.finished: dict[int, Tensor] = {}
+        self.step = 0
+
+    def view(self, buffer: Tensor, columns: Columns) -> tuple[Tensor, ...]:
+        """Some columns of one of the buffers, a tensor per moment."""
+        return tuple(buffer[:, columns.start - self.low : columns.stop - self.low])
+
+    def add(self, columns: Columns, finished: bool) -> None:
+        """The client that was just updated contributes its latest momentum; a finished one leaves it behind."""
+        inside = slice(columns.start - self.low, columns.stop - self.low)
+        self.total[:, inside] += self.latest[:, inside]
+        if finished:
+            kept = self.finished.setdefault(self.step, torch.zeros_like(self.total))
+            kept[:, inside] += self.latest[:, inside]
+
+    def fuse(self, reduce: Callable[[Tensor], Tensor]) -> None:
+        """End the step: `prior` becomes the fused momentum. `reduce` sums over the processes that share the cohort."""
+        for finished_at, momentum in self.finished.items():
+            if finished_at < self.step:
+                self.total.add_(momentum, alpha=self.weight(self.step - finished_at))
+        total = reduce(self.total)
+        for columns, holders in self.regions:
+            inside = slice(columns.start - self.low, columns.stop - self.low)
+            torch.div(total[:, inside], holders, out=self.prior[:, inside])
+        self.total.zero_()
+        self.step += 1

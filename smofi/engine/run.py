@@ -1,0 +1,90 @@
+"""A run: the rounds one after the other, evaluated, recorded, and stopped when they stop making sense."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+
+from smofi.engine.evaluate import Evaluator
+from smofi.engine.events import Callback, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
+from smofi.engine.plan import Planner, RoundPlan
+from smofi.engine.round import Cohort, NonFinite, run_round
+from smofi.engine.state import GlobalState
+from smofi.errors import TrainingWarning
+
+ADVICE = "try a smaller learning rate, smofi(alpha=-1), or +clip(max_norm=10)"
+
+
+class Run:
+    """Training from a state, round after round. Everything random is a function of the seed and the round's number."""
+
+    def __init__(
+        self, cohort: Cohort, planner: Planner, state: GlobalState, evaluator: Evaluator, callback: Callback | None
+    ) -> None:
+        self.cohort, self.planner, self.state, self.evaluator = cohort, planner, state, evaluator
+        self.emit: Callback = callback or (lambda event: None)
+        self.history: list[Record] = []
+        self.stopped: str | None = None
+        self.began: float | None = None
+        self.warned = False
+
+    def train(self, rounds: int) -> None:
+        """Run until `rounds` rounds are in the history or the run has to stop."""
+        planner = self.planner
+        counts = (len(planner.sizes), len(planner.eligible), planner.per_round)
+        self.emit(RunStarted(planner.method.name, rounds, *counts, parameters=len(self.state.weights)))
+        while len(self.history) < rounds and not self.stopped:
+            try:
+                self.history.append(self.one_round(planner.plan(len(self.history))))
+            except NonFinite as error:
+                self.stopped = (
+                    f"{error}; the model is the one after round {len(self.history)}. To go further, {ADVICE}."
+                )
+                self._warn(self.stopped)
+            else:
+                self.emit(RoundDone(self.history[-1]))
+                self._warn_if_diverging()
+        self.emit(RunEnded(len(self.history), self.stopped))
+
+    def one_round(self, plan: RoundPlan) -> Record:
+        """Train and evaluate one round, leaving the caller's random state untouched."""
+        self.emit(RoundStarted(plan.round + 1, plan.clients, plan.steps))
+        started = time.perf_counter()
+        with torch.random.fork_rng():
+            run_round(self.cohort, self.planner.method, self.state, plan, self._after_tick(plan.round + 1))
+        losses = self.cohort.losses()
+        if self.began is None:
+            self.began = float(torch.stack([steps[0] for steps in losses]).mean())
+        loss, metrics = self.evaluator.evaluate()
+        return Record(
+            round=plan.round + 1,
+            accuracy=metrics.get("top1"),
+            loss=loss,
+            train_loss=float(torch.cat(losses).mean()),
+            seconds=time.perf_counter() - started,
+            selected=plan.clients,
+            steps=plan.steps,
+            learning_rate=plan.lr,
+            cut=" ".join(dict.fromkeys(map(str, plan.cuts))),
+            metrics=metrics,
+        )
+
+    def _after_tick(self, round: int) -> Callable[[int], None]:
+        return lambda tick: self.emit(TickDone(round, tick))
+
+    def _warn_if_diverging(self) -> None:
+        latest = self.history[-1]
+        # far above: twice where it began and one more, so that a loss near zero may wander
+        if not self.warned and self.began is not None and latest.train_loss > 2 * self.began + 1:
+            self.warned = True
+            self._warn(
+                f"the training loss is {latest.train_loss:.3g} in round {latest.round} and began at {self.began:.3g}: "
+                f"training seems to diverge; {ADVICE}"
+            )
+
+    def _warn(self, message: str) -> None:
+        self.emit(Warned(message))
+        warnings.warn(message, TrainingWarning, stacklevel=3)

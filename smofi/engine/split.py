@@ -1,0 +1,91 @@
+"""The split executed for real: separate autograd graphs on each side that exchange only activations and cut gradients.
+
+    client i     front(x_i) --up-->                                --up--> loss(back(z_i), y_i)
+    server                        server(all activations) --down-->
+    client i     <--down-- cut gradient                            (two parts: the loss is the server's)
+
+Everything that crosses the cut passes through one hook, `wire(tensor, direction, client)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+Wire = Callable[[Tensor, str, int], Tensor]
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def direct(tensor: Tensor, direction: str, client: int) -> Tensor:
+    """The wire of a simulation: nothing happens to what crosses the cut."""
+    return tensor
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A model cut into what the client runs first, what the server runs, and (U shape) what the client runs last."""
+
+    front: nn.Module
+    server: nn.Module
+    back: nn.Module | None
+
+
+@dataclass(frozen=True)
+class Work:
+    """A client's share of one group step."""
+
+    client: int
+    sides: Sides
+    inputs: Tensor
+    targets: Tensor
+
+
+def split_backward(group: Sequence[Work], loss: Loss, wire: Wire = direct) -> list[Tensor]:
+    """Gradients of a group's step, merged on the server; returns each client's loss.
+
+    The loss is the mean over all samples of the group; client i's cut gradient is scaled by sum(B)/B_i, so that its own
+    part sees the gradient of the mean over its own samples.
+    """
+    server, u_shaped = group[0].sides.server, group[0].sides.back is not None
+    sizes = [len(work.inputs) for work in group]
+    activations = [work.sides.front(work.inputs) for work in group]
+    arrived = [wire(a.detach(), "up", work.client) for a, work in zip(activations, group, strict=True)]
+    merged = _join(arrived).requires_grad_()
+    outputs = server(merged)
+    if u_shaped:
+        losses = _backward_through_clients(group, outputs, sizes, loss, wire)
+    else:
+        value = loss(outputs, _join([work.targets for work in group]))
+        value.backward()
+        losses = [value.detach()] * len(group)
+    assert merged.grad is not None
+    for work, activation, cut_gradient, size in zip(group, activations, merged.grad.split(sizes), sizes, strict=True):
+        scaled = cut_gradient if len(group) == 1 else cut_gradient * (sum(sizes) / size)
+        activation.backward(wire(scaled, "down", work.client))
+    return losses
+
+
+def _backward_through_clients(
+    group: Sequence[Work], outputs: Tensor, sizes: list[int], loss: Loss, wire: Wire
+) -> list[Tensor]:
+    """U shape: every client ends the forward pass on its own labels and returns the gradient of what it was sent."""
+    losses, returned = [], []
+    for work, output, size in zip(group, outputs.detach().split(sizes), sizes, strict=True):
+        assert work.sides.back is not None
+        received = wire(output, "down", work.client).requires_grad_()
+        value = loss(work.sides.back(received), work.targets)
+        value.backward()
+        assert received.grad is not None
+        # the server's gradient is sum_i (B_i / sum B) g_i
+        share = received.grad if len(group) == 1 else received.grad * (size / sum(sizes))
+        returned.append(wire(share, "up", work.client))
+        losses.append(value.detach())
+    outputs.backward(_join(returned))
+    return losses
+
+
+def _join(tensors: list[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)

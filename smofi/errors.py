@@ -1,0 +1,73 @@
+"""What can go wrong, as sentences: every refusal names the field, the value and what would be accepted."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+
+class SmofiError(ValueError):
+    """Anything a user can mend. The CLI prints its sentence and exits with code 2."""
+
+
+class InputError(SmofiError):
+    """A parameter, a data set or a file that cannot be used."""
+
+
+class CompositionError(SmofiError):
+    """Two methods that cannot work together."""
+
+
+class TrainingWarning(UserWarning):
+    """A run that goes on, but probably not where its user wants it to."""
+
+
+def refuse(field: str, value: Any, accepted: str) -> NoReturn:
+    """Raise the standard refusal.
+
+    >>> refuse("mu", -1, "a number >= 0")
+    Traceback (most recent call last):
+    smofi.errors.InputError: mu=-1 is not accepted: expected a number >= 0
+    """
+    raise InputError(f"{field}={value!r} is not accepted: expected {accepted}")
+
+
+def check_number(
+    field: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    above: float | None = None,
+    below: float | None = None,
+    infinite: bool = False,
+) -> float:
+    """A real number in [low, high], strictly over `above`, strictly under `below`; finite unless `infinite`."""
+    limits = [(">=", low), ("<=", high), (">", above), ("<", below)]
+    bounds = [f"{sign} {limit:g}" for sign, limit in limits if limit is not None and not math.isinf(limit)]
+    accepted = "a number " + " and ".join(bounds) if bounds else "a finite number"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        refuse(field, value, accepted)
+    inside = low <= value <= high and (above is None or value > above) and (below is None or value < below)
+    if not inside or (math.isinf(value) and not infinite):
+        refuse(field, value, accepted)
+    return float(value)
+
+
+def check_count(field: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
+    """A whole number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+        refuse(field, value, f"a whole number >= {low}" + (f" and <= {high}" if high is not None else ""))
+    return value
+
+
+def check_choice(field: str, value: Any, options: Iterable[str]) -> str:
+    """One of a few words, with a suggestion for a near miss."""
+    options = list(options)
+    if value not in options:
+        near = difflib.get_close_matches(str(value), options, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        refuse(field, value, "one of " + ", ".join(options) + hint)
+    return str(value)

@@ -1,0 +1,187 @@
+"""A model is one vector: where each parameter stands in it, and modules that compute with it directly.
+
+    vector       | block 0 | block 1 | ... | block B-1 |        the parameters, [P]
+    statistics   | block 0 | block 1 | ... | block B-1 |        the BatchNorm running statistics, [S]
+
+Convolution weights are stored channels-last, so that a view into the vector has the memory format the CPU likes best.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from smofi.errors import InputError
+
+Columns = slice
+"""A run of columns of the vector."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one parameter or one statistic stands."""
+
+    name: str
+    shape: torch.Size
+    columns: Columns
+
+    def view(self, columns: Tensor) -> Tensor:
+        """The tensor that these columns hold: a view, never a copy."""
+        if len(self.shape) == 4:
+            out, into, height, width = self.shape
+            return columns.view(out, height, width, into).permute(0, 3, 1, 2)
+        return columns.view(self.shape)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of a model's parameters and statistics, and the columns of each of its blocks."""
+
+    blocks: tuple[str, ...]
+    parameters: tuple[Place, ...]
+    statistics: tuple[Place, ...]
+    parameter_edges: tuple[int, ...]
+    statistic_edges: tuple[int, ...]
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Layout:
+        """The layout of an `nn.Sequential` of blocks.
+
+        >>> layout = Layout.of(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)))
+        >>> layout.size, layout.columns(0, 1), layout.columns(1, 2)
+        (13, slice(0, 9, None), slice(9, 13, None))
+        """
+        _refuse_unfit(model)
+        parameters, parameter_edges = _lay_out(_trained_parameters(model))
+        statistics, statistic_edges = _lay_out(_running_statistics(model))
+        names = tuple(name for name, _ in model.named_children())
+        dtype = next(p.dtype for p in model.parameters() if p.requires_grad)
+        return cls(names, parameters, statistics, parameter_edges, statistic_edges, dtype)
+
+    @property
+    def size(self) -> int:
+        """P, the number of parameters."""
+        return self.parameter_edges[-1]
+
+    @property
+    def statistics_size(self) -> int:
+        """S, the number of running statistics."""
+        return self.statistic_edges[-1]
+
+    def columns(self, first: int, last: int) -> Columns:
+        """The parameter columns of blocks `first` to `last`, the last one excluded."""
+        return slice(self.parameter_edges[first], self.parameter_edges[last])
+
+    def statistic_columns(self, first: int, last: int) -> Columns:
+        """The statistic columns of blocks `first` to `last`, the last one excluded."""
+        return slice(self.statistic_edges[first], self.statistic_edges[last])
+
+    def pack(self, model: nn.Module, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+        """The model's parameters and statistics as two vectors, copied."""
+        vectors = (
+            torch.empty(self.size, dtype=self.dtype, device=device),
+            torch.empty(self.statistics_size, dtype=self.dtype, device=device),
+        )
+        self._copy(model, *vectors, into_model=False)
+        return vectors
+
+    def unpack(self, model: nn.Module, weights: Tensor, statistics: Tensor) -> None:
+        """Copy two vectors into the model's own tensors."""
+        self._copy(model, weights, statistics, into_model=True)
+
+    def bind(
+        self,
+        model: nn.Module,
+        weights: Callable[[Columns], Tensor],
+        statistics: Callable[[Columns], Tensor],
+        gradient: Callable[[Columns], Tensor] | None = None,
+    ) -> None:
+        """Make `model` compute with these columns: its parameters, buffers and gradients become views into them."""
+        for place in self.parameters:
+            parameter = model.get_parameter(place.name)
+            parameter.data = place.view(weights(place.columns))
+            parameter.grad = place.view(gradient(place.columns)) if gradient else None
+        for place in self.statistics:
+            owner, _, name = place.name.rpartition(".")
+            model.get_submodule(owner)._buffers[name] = place.view(statistics(place.columns))
+
+    @torch.no_grad()
+    def _copy(self, model: nn.Module, weights: Tensor, statistics: Tensor, into_model: bool) -> None:
+        tensors: list[tuple[Place, Tensor, Tensor]]
+        tensors = [(p, weights, model.get_parameter(p.name)) for p in self.parameters]
+        tensors += [(p, statistics, model.get_buffer(p.name)) for p in self.statistics]
+        for place, vector, tensor in tensors:
+            view = place.view(vector[place.columns])
+            if into_model:
+                tensor.copy_(view)
+            else:
+                view.copy_(tensor)
+
+
+def shell(model: nn.Sequential) -> nn.Sequential:
+    """A copy of the model to be bound to a row. What is never trained (frozen parameters, constants) is not copied."""
+    shared = [p for p in model.parameters() if not p.requires_grad]
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in shared})
+
+
+def _trained_parameters(model: nn.Module) -> list[list[tuple[str, Tensor]]]:
+    return [
+        [(f"{block}.{name}", p) for name, p in child.named_parameters() if p.requires_grad]
+        for block, child in model.named_children()
+    ]
+
+
+def _running_statistics(model: nn.Module) -> list[list[tuple[str, Tensor]]]:
+    """Floating-point buffers that a state dict would hold; counters and constants are not statistics."""
+    kept = model.state_dict(keep_vars=True).keys()
+    return [
+        [
+            (f"{block}.{name}", b)
+            for name, b in child.named_buffers()
+            if b.is_floating_point() and f"{block}.{name}" in kept
+        ]
+        for block, child in model.named_children()
+    ]
+
+
+def _lay_out(blocks: list[list[tuple[str, Tensor]]]) -> tuple[tuple[Place, ...], tuple[int, ...]]:
+    places, edges, start = [], [0], 0
+    for block in blocks:
+        for name, tensor in block:
+            places.append(Place(name, tensor.shape, slice(start, start + tensor.numel())))
+            start += tensor.numel()
+        edges.append(start)
+    return tuple(places), tuple(edges)
+
+
+def _refuse_unfit(model: nn.Module) -> None:
+    for problem in _problems(model):
+        raise InputError(f"model={type(model).__name__} is not accepted: {problem}")
+
+
+def _problems(model: nn.Module) -> Iterator[str]:
+    if not isinstance(model, nn.Sequential):
+        yield "expected an nn.Sequential of blocks (input block, core blocks, output block)"
+        return
+    if len(model) < 2:
+        yield f"expected at least two blocks, an input and an output block, and it has {len(model)}"
+    trained = _trained_parameters(model)
+    dtypes = {tensor.dtype for block in trained for _, tensor in block}
+    if not dtypes:
+        yield "it has no parameters to train"
+    if len(dtypes) > 1:
+        yield "its parameters have different types (" + ", ".join(sorted(map(str, dtypes))) + "); use one"
+    owners: dict[int, str] = {}
+    for block in trained:
+        for name, tensor in block:
+            if id(tensor) in owners:
+                yield f"{name} is tied to {owners[id(tensor)]}, and a cut could part the two; give each block its own"
+            owners[id(tensor)] = name
+    for name, module in model.named_modules():
+        if getattr(module, "track_running_stats", False) and getattr(module, "momentum", 0.1) is None:
+            yield f"{name} keeps a running count (momentum=None), which cannot be averaged; give it a momentum"

@@ -1,0 +1,31 @@
+"""The methods of the field, one short file each. Anything not listed here joins through `register`."""
+
+from smofi.methods.clip import clip
+from smofi.methods.fedavg import fedavg
+from smofi.methods.fedavgm import fedavgm
+from smofi.methods.fednag import fednag
+from smofi.methods.fednar import fednar
+from smofi.methods.fedprox import fedprox
+from smofi.methods.mergesfl import mergesfl
+from smofi.methods.registry import METHODS, parse_method, register
+from smofi.methods.sflv1 import sflv1
+from smofi.methods.sflv2 import sflv2
+from smofi.methods.slowmo import slowmo
+from smofi.methods.smofi import smofi
+
+__all__ = [
+    "METHODS",
+    "clip",
+    "fedavg",
+    "fedavgm",
+    "fednag",
+    "fednar",
+    "fedprox",
+    "mergesfl",
+    "parse_method",
+    "register",
+    "sflv1",
+    "sflv2",
+    "slowmo",
+    "smofi",
+]

@@ -1,0 +1,61 @@
+"""The table of names, and methods written as strings: "fedprox(mu=0.01)+smofi"."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import entry_points
+from typing import ParamSpec
+
+from smofi.errors import InputError, check_choice
+from smofi.method import Method, compose
+from smofi.spec import build, read_calls
+
+METHODS: dict[str, Callable[..., Method]] = {}
+
+Parameters = ParamSpec("Parameters")
+
+
+def register(builder: Callable[Parameters, Method]) -> Callable[Parameters, Method]:
+    """Give a method's builder a name, so that it can be written as a string and listed by `smofi methods`.
+
+    >>> @register
+    ... def plain() -> Method:
+    ...     "Nothing special."
+    ...     return Method()
+    >>> parse_method("plain").name
+    'plain'
+    >>> del METHODS["plain"]
+    """
+    signature = inspect.signature(builder)
+
+    @functools.wraps(builder)
+    def named(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Method:
+        given = signature.bind(*args, **kwargs).arguments
+        shown = [f"{key}={value!r}" for key, value in given.items() if value != signature.parameters[key].default]
+        try:
+            return replace(builder(*args, **kwargs), name=builder.__name__ + (f"({', '.join(shown)})" if shown else ""))
+        except InputError as error:
+            raise InputError(f"{builder.__name__}: {error}") from None
+
+    METHODS[builder.__name__] = named
+    return named
+
+
+def parse_method(text: str) -> Method:
+    """Read a method written as a string: names joined by +, with or without parameters.
+
+    >>> parse_method("fedprox(mu=0.01)+smofi").name
+    'fedprox(mu=0.01)+smofi'
+    """
+    return compose(*(build(_find(call.name), call) for call in read_calls("method", text, "fedprox(mu=0.01)+smofi")))
+
+
+def _find(name: str) -> Callable[..., Method]:
+    """The builder of that name: ours, one registered at run time, or one that an installed package offers."""
+    if name not in METHODS:
+        for plugin in entry_points(group="smofi.methods", name=name):
+            register(plugin.load())
+    return METHODS[check_choice("method", name, METHODS)]

@@ -1,0 +1,148 @@
+"""The Python call: `smofi.train(model, clients, test, method="smofi", ...)`."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from smofi.cut import CutSpec, parse_cut
+from smofi.data.clients import as_samples
+from smofi.engine.check import check_data, check_device, check_plan, check_speeds
+from smofi.engine.evaluate import Evaluator, Metric
+from smofi.engine.events import Callback, Record
+from smofi.engine.plan import Planner
+from smofi.engine.run import Run
+from smofi.engine.simulated import SimulatedCohort
+from smofi.engine.split import Loss, Wire
+from smofi.engine.state import GlobalState
+from smofi.errors import check_count, check_number, refuse
+from smofi.flat import Layout, shell
+from smofi.method import Method
+from smofi.methods import parse_method
+from smofi.optim import Optimizer, sgd
+
+Settings = ParamSpec("Settings")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives back. `stopped` says why it ended early, None if it ran to the end."""
+
+    model: nn.Module
+    history: list[Record]
+    stopped: str | None
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run that is checked and ready: whatever could be refused has been refused."""
+
+    model: nn.Module
+    layout: Layout
+    run: Run
+    rounds: int
+
+    def train(self) -> Result:
+        """All rounds, one after the other."""
+        self.run.train(self.rounds)
+        trained = copy.deepcopy(self.model)
+        self.layout.unpack(trained, self.run.state.weights, self.run.state.statistics)
+        return Result(trained, self.run.history, self.run.stopped)
+
+
+def prepare(
+    model: nn.Sequential,
+    clients: Sequence[Any],
+    test: Any = None,
+    *,
+    method: str | Method = "smofi",
+    optimizer: Optimizer = sgd(lr=0.05, momentum=0.9),
+    cut: CutSpec = 1,
+    rounds: int = 50,
+    participation: float = 0.2,
+    local_epochs: int = 5,
+    batch_size: int = 32,
+    seed: int = 0,
+    loss: Loss = cross_entropy,
+    metrics: Sequence[str | Metric] = ("top1",),
+    callback: Callback | None = None,
+    device: str | torch.device = "cpu",
+    wire: Wire | None = None,
+    speeds: Sequence[float] | None = None,
+) -> Session:
+    """Train one model on the data of many clients, split between them and a server.
+
+    `smofi.prepare` checks everything and returns a Session; `smofi.train` takes the same arguments and trains it too.
+
+    model           an `nn.Sequential` of blocks: input block, core blocks, output block. It is not changed.
+    clients         a pair of tensors (inputs, targets) or a map-style Dataset per client
+    test            the same for the test data; without it nothing is evaluated
+    method          "smofi", "fedprox(mu=0.01)+smofi", or a value such as `smofi.methods.smofi(alpha=-1)`
+    optimizer       `smofi.sgd`, `smofi.adam` or `smofi.adamw`
+    cut             core blocks on the client; (L, H) for the U shape; "0-3" drawn each round; a list, one per client
+    participation   the share of clients in a round
+    loss, metrics   of (outputs, targets); metrics also by name: top1, macro_f1, per_client, worst_client
+    callback        sees every event of `smofi.engine.events`
+    wire            a function of (tensor, "up" or "down", client) that everything crossing the cut passes through;
+                    giving one executes the split for real, with separate autograd graphs on each side
+    speeds          relative speed of each client, by which MergeSFL sizes batches; equal if not given
+
+    >>> x, y = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 2
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 8)), nn.Linear(8, 2))
+    >>> result = train(model, [(x[:40], y[:40]), (x[40:], y[40:])], (x, y), rounds=2, participation=1.0, batch_size=8)
+    >>> [record.steps for record in result.history]
+    [[25, 15], [25, 15]]
+    """
+    for name, count in (("rounds", rounds), ("local_epochs", local_epochs), ("batch_size", batch_size)):
+        check_count(name, count)
+    check_count("seed", seed, low=0)
+    check_number("participation", participation, above=0, high=1)
+    home = check_device(device)
+    method = parse_method(method) if isinstance(method, str) else method
+    if method.nesterov:
+        optimizer = optimizer.with_nesterov()
+    if not clients:
+        refuse("clients", clients, "at least one client")
+    layout = Layout.of(model)
+    samples = [as_samples(data, f"clients[{i}]", layout.dtype, home) for i, data in enumerate(clients)]
+    tested = None if test is None else as_samples(test, "test", layout.dtype, home)
+    planner = Planner(
+        sizes=[len(client) for client in samples],
+        participation=participation,
+        batch_size=batch_size,
+        local_epochs=local_epochs,
+        seed=seed,
+        cuts=parse_cut(cut, layout, len(samples)),
+        method=method,
+        lr=optimizer.lr,
+        lr_decay=optimizer.decay,
+        speeds=check_speeds(speeds, len(samples)),
+    )
+    check_plan(planner, cut)
+    template = copy.deepcopy(model).to(home)
+    state = GlobalState.of(template, layout, method, optimizer, home)
+    judged = shell(template)
+    layout.bind(judged, lambda columns: state.weights[columns], lambda columns: state.statistics[columns])
+    evaluator = Evaluator(judged, loss, metrics, tested, samples)
+    check_data(evaluator, samples, tested, probe=planner.eligible[0])
+    cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire)
+    return Session(template, layout, Run(cohort, planner, state, evaluator, callback), rounds)
+
+
+def _and_train(prepare: Callable[Settings, Session]) -> Callable[Settings, Result]:
+    @functools.wraps(prepare)
+    def train(*args: Settings.args, **kwargs: Settings.kwargs) -> Result:
+        return prepare(*args, **kwargs).train()
+
+    train.__name__ = train.__qualname__ = "train"
+    return train
+
+
+train = _and_train(prepare)

@@ -1,0 +1,292 @@
+"""The library against the plain loops of `reference.py`, to 1e-10: every method, composition, optimizer and cut.
+
+Six clients of 5, 9, 3, 17, 13 and 8 samples with batches of 4, so that the numbers of steps differ and the third has
+too little data; three of them a round, three rounds, with weight decay and a decaying learning rate. Each case also
+has to differ from what it would be without its ingredients, so that none can pass by doing nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import smofi
+from reference import Method, Optimizer, Result, convnet, federation, perceptron
+from reference import train as train_by_reference
+from smofi import methods
+
+torch.set_num_threads(1)
+
+FEDAVG = Method()
+KNOWN: dict[str, Result] = {}  # the reference's results, since many cases are compared with the same few
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method of the library, the same in the reference, and methods that must give something else."""
+
+    name: str
+    method: smofi.Method
+    expected: Method
+    others: tuple[Method, ...] = (FEDAVG,)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def case(name: str, method: smofi.Method, **expected: Any) -> Case:
+    return Case(name, method, Method(**expected), (FEDAVG,) if expected else ())
+
+
+def pair(a: Case, b: Case) -> Case:
+    """Two methods composed, which must differ from each alone (unless one of them is FedAvg and adds nothing)."""
+    switches = {k: v for one in (a, b) for k, v in vars(one.expected).items() if v != getattr(FEDAVG, k)}
+    merged = Method(**switches)
+    others = {FEDAVG, a.expected, b.expected} - {merged}
+    return Case(f"{a}+{b}", smofi.compose(a.method, b.method), merged, tuple(others))
+
+
+OPTIMIZERS: dict[str, tuple[Any, Optimizer]] = {
+    "sgd": (
+        smofi.sgd(lr=0.1, weight_decay=0.02, decay=0.8),
+        Optimizer("sgd", lr=0.1, weight_decay=0.02, decay=0.8),
+    ),
+    "momentum": (
+        smofi.sgd(lr=0.05, momentum=0.9, weight_decay=0.02, decay=0.8),
+        Optimizer("sgd", lr=0.05, momentum=0.9, weight_decay=0.02, decay=0.8),
+    ),
+    "nag": (
+        smofi.sgd(lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.02, decay=0.8),
+        Optimizer("sgd", lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.02, decay=0.8),
+    ),
+    "adam": (
+        smofi.adam(lr=0.02, betas=(0.8, 0.95), weight_decay=0.02, decay=0.8),
+        Optimizer("adam", lr=0.02, betas=(0.8, 0.95), weight_decay=0.02, decay=0.8),
+    ),
+    "adamw": (
+        smofi.adamw(lr=0.02, betas=(0.8, 0.95), weight_decay=0.2, decay=0.8),
+        Optimizer("adamw", lr=0.02, betas=(0.8, 0.95), weight_decay=0.2, decay=0.8),
+    ),
+}
+
+PROX = case("fedprox", methods.fedprox(0.5), prox=0.5)
+NAR = case("fednar", methods.fednar(max_norm=0.4), nar=True, nar_norm=0.4)
+NAR_PART = case("fednar(part)", methods.fednar(max_norm=0.2, scope="part"), nar=True, nar_norm=0.2, nar_scope="part")
+AVG = case("fedavg", methods.fedavg())
+BASES = [AVG, PROX, NAR]
+
+AVGM = case("fedavgm", methods.fedavgm(0.5), outer="momentum", outer_momentum=0.5)
+SLOWMO = case("slowmo", methods.slowmo(0.6, 0.4), outer="slowmo", outer_lr=0.6, outer_momentum=0.4)
+NAG = case("fednag", methods.fednag(), carry=True)
+SMOFI = case("smofi", methods.smofi(alpha=-0.5, global_momentum=0.3), alpha=-0.5, outer="momentum", outer_momentum=0.3)
+PLUGINS = [AVGM, SLOWMO, NAG, SMOFI]
+
+SFLV1_STEP = case("sflv1(step)", methods.sflv1("step"), share="step")
+SFLV1_EPOCH = case("sflv1(epoch)", methods.sflv1("epoch"), share="epoch")
+SFLV1_ROUND = case("sflv1(round)", methods.sflv1("round"))
+SFLV2_STEP = case("sflv2(step)", methods.sflv2("step"), server="visits by step")
+SFLV2_CLIENT = case("sflv2(client)", methods.sflv2("client"), server="visits by client")
+MERGESFL = case("mergesfl", methods.mergesfl(), server="merged")
+SURROGATES = [SFLV1_STEP, SFLV1_EPOCH, SFLV1_ROUND]
+PLACEMENTS = [*SURROGATES, SFLV2_STEP, SFLV2_CLIENT, MERGESFL]
+
+CLIP = case("clip", methods.clip(0.3), clip_norm=0.3)
+CLIP_PART = case("clip(part)", methods.clip(0.15, scope="part"), clip_norm=0.15, clip_scope="part")
+
+
+def check(
+    case: Case,
+    optimizer: str = "momentum",
+    *,
+    model: Callable[[], nn.Sequential] = convnet,
+    cut: Any = 1,
+    wire: Callable[[Tensor, str, int], Tensor] | None = None,
+    speeds: Sequence[float] | None = None,
+) -> smofi.Result:
+    """Train with the library and with the reference, and compare everything they have in common."""
+    network, clients = model(), federation([1, 4, 4] if model is convnet else [3])
+    shared: dict[str, Any] = {"cut": cut, "local_epochs": 2, "batch_size": 4, "seed": 5, "speeds": speeds}
+    tried, expected_optimizer = OPTIMIZERS[optimizer]
+    got = smofi.train(
+        network, clients, method=case.method, optimizer=tried, rounds=3, participation=0.5, wire=wire, **shared
+    )
+    selected = [record.selected for record in got.history]
+    assert [len(ids) for ids in selected] == [3, 3, 3]
+    assert all(2 not in ids for ids in selected), "a client with less than a batch took part"
+
+    def reference(method: Method) -> Result:
+        key = repr((model.__name__, optimizer, selected, method, shared if method != FEDAVG else None))
+        if key not in KNOWN:
+            KNOWN[key] = train_by_reference(network, clients, method, expected_optimizer, selected=selected, **shared)
+        return KNOWN[key]
+
+    expected = reference(case.expected)
+    assert [record.steps for record in got.history] == expected.steps
+    assert distance(got.model, expected) < 1e-10
+    for other in case.others:
+        assert distance(got.model, reference(other)) > 1e-5, f"no different from {other}"
+    return got
+
+
+def distance(model: nn.Module, result: Result) -> float:
+    """The largest difference in any weight or BatchNorm statistic."""
+    state = model.state_dict()
+    expected = {**result.weights, **result.statistics}
+    assert expected.keys() == {name for name, value in state.items() if value.is_floating_point()}
+    return max((state[name] - value).abs().max().item() for name, value in expected.items())
+
+
+@pytest.mark.parametrize("base", BASES, ids=str)
+def test_a_base_alone(base: Case) -> None:
+    check(base)
+
+
+@pytest.mark.parametrize("plugin", PLUGINS, ids=str)
+@pytest.mark.parametrize("base", BASES, ids=str)
+def test_a_base_with_a_plugin(base: Case, plugin: Case) -> None:
+    check(pair(base, plugin))
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS, ids=str)
+@pytest.mark.parametrize("base", [*BASES, NAR_PART], ids=str)
+def test_a_base_on_a_placement(base: Case, placement: Case) -> None:
+    if placement is MERGESFL and base is NAR:
+        pytest.skip("refused: a merged step has no one client's norm of the whole model")
+    check(pair(base, placement))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "nag", "adam", "adamw"])
+@pytest.mark.parametrize("method", [AVG, PROX, NAR, NAR_PART, CLIP, AVGM, SLOWMO, NAG, SMOFI, *PLACEMENTS], ids=str)
+def test_every_optimizer(method: Case, optimizer: str) -> None:
+    if optimizer == "sgd" and method is NAG:
+        pytest.skip("no momentum to carry")
+    others = () if optimizer == "nag" and method is NAG else method.others
+    check(replace(method, others=others), optimizer, model=perceptron)
+
+
+@pytest.mark.parametrize("optimizer", ["nag", "adam", "adamw"])
+@pytest.mark.parametrize("method", [NAG, SMOFI, SFLV1_STEP, SFLV2_STEP, MERGESFL], ids=str)
+def test_every_optimizer_with_statistics(method: Case, optimizer: str) -> None:
+    check(method, optimizer)
+
+
+OWN_CUTS = [0, 2, 1, (1, 1), 3, (0, 2)]
+CUTS = [0, 3, (0, 1), (1, 2), "0-3", OWN_CUTS]
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=str)
+@pytest.mark.parametrize("method", [AVG, NAR_PART, SMOFI, *PLACEMENTS], ids=str)
+def test_every_cut(method: Case, cut: Any) -> None:
+    if isinstance(cut, list) and method in (SFLV2_STEP, SFLV2_CLIENT, MERGESFL):
+        pytest.skip("refused: one server model, one cut")
+    check(method, cut=cut)
+
+
+@pytest.mark.parametrize("optimizer", ["nag", "adam"])
+@pytest.mark.parametrize("cut", ["0-3", OWN_CUTS], ids=str)
+@pytest.mark.parametrize("method", [NAG, SMOFI, pair(PROX, SMOFI), SFLV1_STEP], ids=str)
+def test_cuts_that_differ_with_moments(method: Case, cut: Any, optimizer: str) -> None:
+    check(method, optimizer, cut=cut)
+
+
+@pytest.mark.parametrize("cut", [1, (1, 2), "0-3"], ids=str)
+@pytest.mark.parametrize(
+    "method", [AVG, PROX, NAR, NAR_PART, AVGM, NAG, SMOFI, *PLACEMENTS, pair(NAR_PART, MERGESFL)], ids=str
+)
+def test_a_split_that_is_real(method: Case, cut: Any) -> None:
+    """With a wire the parts have separate graphs, and only activations and their gradients pass between them."""
+    check(replace(method, others=()), cut=cut, wire=lambda tensor, direction, client: tensor.clone())
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("steps", [3, 7])
+@pytest.mark.parametrize("name", ["slowmo", "fednag", "mergesfl"])
+def test_fixed_steps(name: str, steps: int, optimizer: str) -> None:
+    """Three steps are less than any client's local epochs, seven more than some have."""
+    method, without = {
+        "slowmo": (methods.slowmo(0.6, 0.4, steps=steps), SLOWMO.expected),
+        "fednag": (methods.fednag(steps=steps), NAG.expected),
+        "mergesfl": (methods.mergesfl(steps=steps), MERGESFL.expected),
+    }[name]
+    got = check(Case(name, method, replace(without, steps=steps), (FEDAVG, without)), optimizer)
+    assert [record.steps for record in got.history] == [[steps] * 3] * 3
+
+
+@pytest.mark.parametrize("cut", [1, (1, 1), "0-3"], ids=str)
+@pytest.mark.parametrize("steps", [None, 6])
+@pytest.mark.parametrize("base", [AVG, PROX, NAR_PART], ids=str)
+def test_mergesfl_with_batches_by_speed(base: Case, steps: int | None, cut: Any) -> None:
+    """Batches of 4, 3, 2, 1 and 1 when all clients are there; the fastest of a round's three always has 4."""
+    merged = case("mergesfl", methods.mergesfl(steps=steps), server="merged", steps=steps)
+    check(pair(base, merged), cut=cut, speeds=[1.0, 0.7, 5.0, 0.4, 0.3, 0.05])
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        CLIP,
+        CLIP_PART,
+        pair(PROX, CLIP),
+        pair(NAR, CLIP_PART),
+        pair(CLIP, SMOFI),
+        pair(CLIP, SFLV2_STEP),
+        pair(CLIP_PART, MERGESFL),
+        pair(pair(PROX, CLIP_PART), SMOFI),
+    ],
+    ids=str,
+)
+def test_clipping(method: Case, optimizer: str) -> None:
+    check(method, optimizer)
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
+def test_fednars_own_decay_replaces_the_optimizers(optimizer: str) -> None:
+    mine = case("fednar", methods.fednar(decay=0.3, max_norm=0.4), nar=True, nar_decay=0.3, nar_norm=0.4)
+    check(replace(mine, others=(FEDAVG, NAR.expected, replace(mine.expected, nar_norm=10.0))), optimizer)
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "nag", "adam"])
+@pytest.mark.parametrize("alpha", [-0.1, -1.0, -10.0])
+def test_staleness(alpha: float, optimizer: str) -> None:
+    """Without global momentum only the fusion is left, and the exponent shows."""
+    mine = case("smofi", methods.smofi(alpha=alpha, global_momentum=0.0), alpha=alpha)
+    check(replace(mine, others=(FEDAVG, Method(alpha=alpha / 2))), optimizer, cut=0)
+
+
+def test_smofi_without_alignment_is_global_momentum() -> None:
+    check(case("smofi", methods.smofi(global_momentum=0.4, align=False), outer="momentum", outer_momentum=0.4))
+
+
+@pytest.mark.parametrize("placement", [SFLV1_STEP, SFLV2_STEP, SFLV2_CLIENT, MERGESFL], ids=str)
+@pytest.mark.parametrize("plugin", [AVGM, SLOWMO], ids=str)
+def test_a_global_update_on_a_placement(plugin: Case, placement: Case) -> None:
+    check(pair(plugin, placement))
+
+
+def test_what_a_round_reports() -> None:
+    """Training loss, test loss and accuracy of every round, and its learning rate, from the reference's models."""
+    network, clients = convnet(), federation([1, 4, 4])
+    x, y = (torch.cat(parts) for parts in zip(*federation([1, 4, 4], sizes=(20, 20), seed=8), strict=True))
+    tried, optimizer = OPTIMIZERS["momentum"]
+    shared: dict[str, Any] = {"cut": 1, "local_epochs": 2, "batch_size": 4, "seed": 5}
+    got = smofi.train(
+        network, clients, (x, y), method=SMOFI.method, optimizer=tried, rounds=3, participation=0.5, **shared
+    )
+    selected = [record.selected for record in got.history]
+    for n, record in enumerate(got.history):
+        expected = train_by_reference(network, clients, SMOFI.expected, optimizer, selected=selected[: n + 1], **shared)
+        network_after = convnet()
+        network_after.load_state_dict({**expected.weights, **expected.statistics}, strict=False)
+        with torch.no_grad():
+            output = network_after.eval()(x)
+        assert record.round == n + 1
+        assert record.learning_rate == pytest.approx(0.05 * 0.8**n, rel=1e-12)
+        assert record.train_loss == pytest.approx(expected.losses[n], abs=1e-10)
+        assert record.loss == pytest.approx(nn.functional.cross_entropy(output, y).item(), abs=1e-10)
+        assert record.accuracy == pytest.approx((output.argmax(1) == y).double().mean().item(), abs=1e-12)

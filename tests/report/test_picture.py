@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import math
+import struct
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smofi.errors import InputError
+from smofi.report import save
+from smofi.report.picture import spread
+
+CURVES = {"fedavg": [0.2, 0.5, 0.7], "smofi": [0.4, 0.8, 0.9]}
+
+
+def test_a_png_of_readme_width(tmp_path: Path) -> None:
+    path = save(CURVES, tmp_path / "curves.png", target=0.63, title="digits")
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    assert struct.unpack(">II", content[16:24]) == (1680, 880)
+
+
+def test_an_svg_is_the_same_bytes_every_time(tmp_path: Path) -> None:
+    first, second = (save(CURVES, tmp_path / f"{name}.svg", target=0.63, title="digits") for name in "ab")
+    assert first.read_bytes() == second.read_bytes()
+    assert ElementTree.parse(first).getroot().tag.endswith("svg")
+    assert b"<dc:date>" not in first.read_bytes()
+
+
+def test_colours_stand_for_curves(tmp_path: Path) -> None:
+    text = save(CURVES, str(tmp_path / "curves.SVG")).read_text().lower()
+    assert "#0072b2" in text
+    assert "#d55e00" in text
+    assert "#009e73" not in text
+
+
+@pytest.mark.parametrize(
+    "curves",
+    [
+        {"one point": [0.5]},
+        {"equal": [0.5, 0.5]},
+        {"gaps": [0.5, None, math.nan, 0.7], "nothing": [None]},
+        {"$not \\maths$": [0.1, 0.2]},
+        {f"curve {number}": [number / 10, 0.5] for number in range(12)},
+    ],
+)
+def test_difficult_curves_are_drawn(curves: dict[str, list[float | None]], tmp_path: Path) -> None:
+    assert save(curves, tmp_path / "curves.svg", percent=False, label="loss").stat().st_size > 1000
+
+
+@given(heights=st.lists(st.floats(0, 1), max_size=8), gap=st.floats(0.01, 0.5))
+def test_labels_keep_their_distance_and_order(heights: list[float], gap: float) -> None:
+    moved = spread(heights, gap)
+    in_order = [after for _, after in sorted(zip(heights, moved, strict=True))]
+    assert all(upper - lower > gap - 1e-9 for lower, upper in pairwise(in_order))
+    assert sum(moved) == pytest.approx(sum(heights), abs=1e-9)
+
+
+def test_labels_far_apart_stay() -> None:
+    assert spread([0.9, 0.1, 0.5], 0.2) == [0.9, 0.1, 0.5]
+    assert spread([0.5, 0.5, 0.5], 0.2) == pytest.approx([0.3, 0.5, 0.7])
+
+
+def test_matplotlib_is_loaded_only_to_draw() -> None:
+    check = "import sys, smofi.report; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"ends in \.png or \.svg"):
+        save(CURVES, tmp_path / "curves.gif")
+    with pytest.raises(InputError, match="at least one curve"):
+        save({"a": [None]}, tmp_path / "curves.png")

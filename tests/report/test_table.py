@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import io
+import math
+
+import pytest
+from rich.console import Console
+
+from smofi.errors import InputError
+from smofi.report import Row, Run, measure, table
+
+FEDAVG = Run("fedavg", [0.30, 0.50, 0.60, 0.70, 0.80, 0.78], seconds=6.0)
+SMOFI = Run("smofi", [0.60, 0.75, 0.85, 0.90, 0.88, 0.90], seconds=9.0)
+SLOW = Run("slow", [0.10, 0.20, 0.30, 0.40, 0.50, 0.60], seconds=3.0)
+
+
+def shown(rows: list[Row]) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(table(rows, title="digits"))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_measures_by_hand() -> None:
+    # The target is 0.9 * 0.80 = 0.72: fedavg gets there in round 5, smofi in round 2, the slow one never.
+    fedavg, smofi, slow = measure([FEDAVG, SMOFI, SLOW])
+    assert [row.name for row in (fedavg, smofi, slow)] == ["fedavg", "smofi", "slow"]
+    assert [row.target for row in (fedavg, smofi, slow)] == pytest.approx([0.72] * 3)
+    assert [row.best for row in (fedavg, smofi, slow)] == [0.80, 0.90, 0.60]
+    assert [row.mean for row in (fedavg, smofi, slow)] == pytest.approx([3.68 / 6, 4.88 / 6, 0.35])
+    assert [row.rounds for row in (fedavg, smofi, slow)] == [5, 2, None]
+    assert [row.speed_up for row in (fedavg, smofi, slow)] == [1.0, 2.5, None]
+    assert [row.best_std for row in (fedavg, smofi, slow)] == [None] * 3
+    assert [row.seconds for row in (fedavg, smofi, slow)] == [6.0, 9.0, 3.0]
+
+
+def test_a_target_met_exactly_counts() -> None:
+    # 0.9 * 0.8 is 0.7200000000000001 in binary.
+    assert measure([Run("fedavg", [0.71, 0.72, 0.8])])[0].rounds == 2
+
+
+def test_the_share_the_fixed_target_and_the_base_can_be_chosen() -> None:
+    assert [row.rounds for row in measure([FEDAVG, SMOFI], share=1.0)] == [5, 3]
+    assert [row.rounds for row in measure([FEDAVG, SMOFI, SLOW], target=0.5)] == [2, 1, 5]
+    assert [row.speed_up for row in measure([SMOFI, SLOW], target=0.5)] == [None, None]
+    rows = measure([FEDAVG, SMOFI, SLOW], target=0.5, bases={"smofi": "slow"})
+    assert [row.speed_up for row in rows] == pytest.approx([1.0, 5.0, 0.4])
+
+
+def test_rounds_without_a_result_are_passed_over_but_still_count_as_rounds() -> None:
+    row = measure([Run("fedavg", [None, 0.2, math.nan, 1.0])])[0]
+    assert row.mean == pytest.approx(0.6)
+    assert (row.best, row.rounds, row.budget) == (1.0, 4, 4)
+
+
+def test_seeds_are_averaged_each_against_its_own_baseline() -> None:
+    rows = measure(
+        [
+            Run("fedavg", [0.5, 0.8], seconds=1, seed=0),
+            Run("fedavg", [0.35, 0.4], seconds=3, seed=1),
+            Run("smofi", [0.72, 0.9], seconds=2, seed=0),
+            Run("smofi", [0.36, 0.7], seconds=2, seed=1),
+        ]
+    )
+    # Targets 0.72 and 0.36: fedavg in rounds 2 and 2, smofi in rounds 1 and 1.
+    assert [row.rounds for row in rows] == [2, 1]
+    assert [row.speed_up for row in rows] == [1, 2]
+    assert [row.best for row in rows] == pytest.approx([0.6, 0.8])
+    # The sample deviation of two values is their distance over sqrt(2).
+    assert [row.best_std for row in rows] == pytest.approx([0.4 / 2**0.5, 0.2 / 2**0.5])
+    assert [row.seconds for row in rows] == [2, 2]
+    assert [row.seeds for row in rows] == [2, 2]
+    assert "60.0 ± 28.3%" in shown(rows)
+
+
+def test_one_seed_that_misses_is_enough() -> None:
+    runs = [Run("fedavg", [0.5, 1.0], seed=s) for s in (0, 1)]
+    runs += [Run("smofi", [0.95, 1.0], seed=0), Run("smofi", [0.5, 0.6], seed=1)]
+    row = measure(runs)[1]
+    assert (row.rounds, row.speed_up) == (None, None)
+    assert ">2" in shown(measure(runs))
+
+
+def test_the_table_shows_the_numbers() -> None:
+    text = shown(measure([FEDAVG, SMOFI, SLOW, Run("a[b]", [0.5])]))
+    for piece in ("digits", "90.0%", "81.3%", "rounds to 72.0%", "2.50x", ">6", "9.0", "a[b]", ">1"):
+        assert piece in text
+    assert "seeds" not in text
+
+
+@pytest.mark.parametrize(
+    ("runs", "sentence"),
+    [
+        ([SMOFI], "baseline='fedavg' is not accepted: expected one of the runs: smofi"),
+        ([FEDAVG, FEDAVG], "two runs are called fedavg with seed 0"),
+        ([FEDAVG, Run("smofi", [0.5], seed=1)], "smofi ran with seed 1, fedavg did not"),
+        ([Run("fedavg", [None, math.nan])], "at least one round with an accuracy"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(runs: list[Run], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        measure(runs)
