@@ -42,7 +42,7 @@ def build(builder: Callable[..., Built], call: Call) -> Built:
     try:
         inspect.signature(builder).bind(*call.args, **dict(call.kwargs))
     except TypeError as error:
-        raise InputError(f"{call.name}: {error}; it is written {describe(builder)}") from None
+        raise InputError(f"{call.name} is not accepted so: {error}; it is written {describe(builder)}") from None
     return builder(*call.args, **dict(call.kwargs))
 
 

@@ -74,7 +74,7 @@ class Replica:
     def take(self, other: Replica, names: Collection[str]) -> None:
         """Continue the weights, statistics and optimizer of these names from another replica's."""
         for mine, theirs in zip(self.dictionaries(), other.dictionaries(), strict=True):
-            mine.update({name: theirs[name] for name in names if name in theirs})
+            mine.update({name: value for name, value in theirs.items() if name in names})
         for name in self.statistics.keys() & names:  # the only tensors that change in place
             self.statistics[name] = self.statistics[name].clone()
 

@@ -54,7 +54,7 @@ def split_backward(group: Sequence[Work], loss: Loss, wire: Wire = direct) -> li
     activations = [work.sides.front(work.inputs) for work in group]
     arrived = [wire(a.detach(), "up", work.client) for a, work in zip(activations, group, strict=True)]
     merged = _join(arrived).requires_grad_()
-    outputs = server(merged)
+    outputs = server(merged.clone())  # a copy, as on another machine: a first layer may work in place
     if u_shaped:
         losses = _backward_through_clients(group, outputs, sizes, loss, wire)
     else:
@@ -76,7 +76,7 @@ def _backward_through_clients(
     for work, output, size in zip(group, outputs.detach().split(sizes), sizes, strict=True):
         assert work.sides.back is not None
         received = wire(output, "down", work.client).requires_grad_()
-        value = loss(work.sides.back(received), work.targets)
+        value = loss(work.sides.back(received.clone()), work.targets)
         value.backward()
         assert received.grad is not None
         # the server's gradient is sum_i (B_i / sum B) g_i

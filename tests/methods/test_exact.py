@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import smofi
@@ -104,23 +106,33 @@ def check(
     optimizer: str = "momentum",
     *,
     model: Callable[[], nn.Sequential] = convnet,
-    cut: Any = 1,
+    sizes: Sequence[int] = (5, 9, 3, 17, 13, 8),
+    participation: float = 0.5,
     wire: Callable[[Tensor, str, int], Tensor] | None = None,
-    speeds: Sequence[float] | None = None,
+    **changes: Any,
 ) -> smofi.Result:
     """Train with the library and with the reference, and compare everything they have in common."""
-    network, clients = model(), federation([1, 4, 4] if model is convnet else [3])
-    shared: dict[str, Any] = {"cut": cut, "local_epochs": 2, "batch_size": 4, "seed": 5, "speeds": speeds}
+    network, clients = model(), federation([1, 4, 4] if model is convnet else [3], sizes)
+    shared: dict[str, Any] = {"cut": 1, "local_epochs": 2, "batch_size": 4, "seed": 5, "speeds": None, **changes}
     tried, expected_optimizer = OPTIMIZERS[optimizer]
     got = smofi.train(
-        network, clients, method=case.method, optimizer=tried, rounds=3, participation=0.5, wire=wire, **shared
+        *(network, clients),
+        method=case.method,
+        optimizer=tried,
+        rounds=3,
+        participation=participation,
+        wire=wire,
+        **shared,
     )
+    eligible = {j for j, size in enumerate(sizes) if size >= shared["batch_size"]}
     selected = [record.selected for record in got.history]
-    assert [len(ids) for ids in selected] == [3, 3, 3]
-    assert all(2 not in ids for ids in selected), "a client with less than a batch took part"
+    wanted = max(1, round(participation * len(sizes)))
+    assert [len(ids) for ids in selected] == [min(wanted, len(eligible))] * 3
+    assert all(eligible.issuperset(ids) for ids in selected), "a client with less than a batch took part"
 
     def reference(method: Method) -> Result:
-        key = repr((model.__name__, optimizer, selected, method, shared if method != FEDAVG else None))
+        relevant = {**shared, "cut": None} if method == FEDAVG else shared
+        key = repr((model.__name__, sizes, optimizer, selected, method, relevant))
         if key not in KNOWN:
             KNOWN[key] = train_by_reference(network, clients, method, expected_optimizer, selected=selected, **shared)
         return KNOWN[key]
@@ -182,7 +194,7 @@ CUTS = [0, 3, (0, 1), (1, 2), "0-3", OWN_CUTS]
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 @pytest.mark.parametrize("method", [AVG, NAR_PART, SMOFI, *PLACEMENTS], ids=str)
 def test_every_cut(method: Case, cut: Any) -> None:
-    if isinstance(cut, list) and method in (SFLV2_STEP, SFLV2_CLIENT, MERGESFL):
+    if isinstance(cut, list) and method.expected.server != "surrogates":
         pytest.skip("refused: one server model, one cut")
     check(method, cut=cut)
 
@@ -194,12 +206,14 @@ def test_cuts_that_differ_with_moments(method: Case, cut: Any, optimizer: str) -
     check(method, optimizer, cut=cut)
 
 
-@pytest.mark.parametrize("cut", [1, (1, 2), "0-3"], ids=str)
+@pytest.mark.parametrize("cut", [1, (1, 2), "0-3", OWN_CUTS], ids=str)
 @pytest.mark.parametrize(
     "method", [AVG, PROX, NAR, NAR_PART, AVGM, NAG, SMOFI, *PLACEMENTS, pair(NAR_PART, MERGESFL)], ids=str
 )
 def test_a_split_that_is_real(method: Case, cut: Any) -> None:
     """With a wire the parts have separate graphs, and only activations and their gradients pass between them."""
+    if isinstance(cut, list) and method.expected.server != "surrogates":
+        pytest.skip("refused: one server model, one cut")
     check(replace(method, others=()), cut=cut, wire=lambda tensor, direction, client: tensor.clone())
 
 
@@ -267,6 +281,29 @@ def test_smofi_without_alignment_is_global_momentum() -> None:
 @pytest.mark.parametrize("plugin", [AVGM, SLOWMO], ids=str)
 def test_a_global_update_on_a_placement(plugin: Case, placement: Case) -> None:
     check(pair(plugin, placement))
+
+
+def test_fixed_steps_on_a_placement() -> None:
+    slowmo = case("slowmo", methods.slowmo(0.6, 0.4, steps=5), **{**vars(SLOWMO.expected), "steps": 5})
+    check(pair(slowmo, SFLV1_STEP))
+    check(pair(slowmo, SFLV2_STEP))
+
+
+@settings(max_examples=30)
+@given(
+    base=st.sampled_from([AVG, PROX, NAR_PART, CLIP_PART]),
+    other=st.sampled_from([AVG, *PLUGINS, *PLACEMENTS]),
+    optimizer=st.sampled_from(["momentum", "nag", "adam", "adamw"]),
+    sizes=st.lists(st.integers(2, 12), min_size=1, max_size=5).filter(lambda sizes: max(sizes) >= 4),
+    participation=st.floats(0.1, 1.0),
+    batch_size=st.integers(2, 4),
+    local_epochs=st.integers(1, 3),
+    cut=st.sampled_from([0, 1, 2, (0, 1), (0, 2), (1, 1), "0-2"]),
+    real=st.booleans(),
+)
+def test_any_federation(base: Case, other: Case, optimizer: str, real: bool, **drawn: Any) -> None:
+    wire = (lambda tensor, direction, client: tensor.clone()) if real else None
+    check(replace(pair(base, other), others=()), optimizer, model=perceptron, wire=wire, **drawn)
 
 
 def test_what_a_round_reports() -> None:

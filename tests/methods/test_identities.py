@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import smofi
-from reference import convnet, federation
+from reference import convnet, federation, perceptron
 from smofi import methods
 from smofi.data import batch_order
 
@@ -94,6 +94,21 @@ def test_with_one_client_a_round_the_server_model_is_that_clients(
 ) -> None:
     settings: dict[str, Any] = {"optimizer": OPTIMIZERS[optimizer], "participation": 0.01, "cut": cut}
     assert difference(train(method, **settings), train("fedavg", **settings)) < 1e-12
+
+
+@pytest.mark.parametrize("cut", [0, 1, (0, 1)], ids=str)
+@pytest.mark.parametrize("method", ["sflv1", "mergesfl", "smofi(global_momentum=0)"])
+def test_one_step_on_clients_of_one_size_is_the_same_for_all(method: str, cut: Any) -> None:
+    """A step of the mean gradient is the mean of the steps, and ΣB/B_i gives a client what is its own."""
+
+    def final(method: str) -> nn.Module:
+        clients = federation([3], sizes=(5, 5, 5))
+        settings: dict[str, Any] = dict(rounds=1, participation=1.0, local_epochs=1, batch_size=4, seed=5, cut=cut)
+        optimizer = smofi.sgd(lr=0.1, momentum=0.9)
+        return smofi.train(perceptron(), clients, method=method, optimizer=optimizer, **settings).model
+
+    assert difference(final(method), final("fedavg")) < 1e-12
+    assert difference(final(method), perceptron()) > 1e-3
 
 
 @pytest.mark.parametrize("optimizer", list(OPTIMIZERS))

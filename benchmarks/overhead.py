@@ -1,0 +1,122 @@
+"""What a round costs beside the bare forward and backward pass on the same samples.
+
+Both are timed in turn, repetition after repetition, in one process on one thread, so that a noisy machine disturbs them
+alike; the ratio of a repetition is the number to look at, and its median over the repetitions is reported.
+
+    python benchmarks/overhead.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+import smofi
+from smofi import data, models
+from smofi.data import batch_order
+from smofi.engine.plan import RoundPlan
+
+
+def images(clients: int, samples: int) -> list[tuple[Tensor, Tensor]]:
+    """Random 32x32 colour images, `samples` for each client."""
+    draw = torch.Generator().manual_seed(0)
+    return [
+        (torch.randn(samples, 3, 32, 32, generator=draw), torch.randint(10, (samples,), generator=draw))
+        for _ in range(clients)
+    ]
+
+
+def digits() -> list[tuple[Tensor, Tensor]]:
+    """The data of `smofi run`."""
+    inputs, targets = data.load("digits").train
+    parts = data.partition(targets.numpy(), 50, "dirichlet(0.2)", min_size=8, seed=0)
+    return [(inputs[part], targets[part]) for part in parts]
+
+
+def bare_pass(model: nn.Module, clients: list[tuple[Tensor, Tensor]], plan: RoundPlan) -> Callable[[], None]:
+    """Forward and backward on exactly the batches of the plan, gathered beforehand, and nothing else."""
+    model = model.to(memory_format=torch.channels_last).train()
+    batches = []
+    for row, client in enumerate(plan.clients):
+        inputs, targets = clients[client]
+        keys = {"seed": plan.seed, "round": plan.round, "client": client}
+        for indices in batch_order(len(targets), plan.batch_sizes[row], plan.steps[row], **keys):
+            batches.append((inputs[indices].contiguous(memory_format=torch.channels_last), targets[indices]))
+
+    def run() -> None:
+        for inputs, targets in batches:
+            cross_entropy(model(inputs), targets).backward()
+
+    return run
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The time of one call."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def measure(
+    name: str, clients: list[tuple[Tensor, Tensor]], model: nn.Sequential, repetitions: int, **settings: object
+) -> None:
+    """Print the ratio of a SMoFi and a FedAvg round to the bare pass, and the memory the rows take."""
+    sessions = {
+        method: smofi.prepare(model, clients, method=method, **settings)  # type: ignore[arg-type]
+        for method in ("smofi", "fedavg")
+    }
+    planner = sessions["smofi"].run.planner
+    ratios: dict[str, list[float]] = {method: [] for method in sessions}
+    bares = []
+    for repetition in range(-1, repetitions):
+        plan = planner.plan(0)
+        work = bare_pass(model, clients, plan)
+        bare = seconds(work)
+        for method, session in sessions.items():
+            ratio = seconds(lambda session=session: session.run.one_round(plan)) / bare  # type: ignore[misc]
+            if repetition >= 0:  # the first one warms up
+                ratios[method].append(ratio)
+        bares.append(bare)
+    rows, size = len(plan.clients), len(sessions["smofi"].run.state.weights)
+    print(f"\n{name}: {rows} clients, {sum(plan.steps)} steps, {size:,} parameters")
+    print(f"  bare forward and backward  {statistics.median(bares[1:]):7.3f} s a round")
+    for method, values in ratios.items():
+        spread = f"{min(values):.3f} to {max(values):.3f}"
+        print(f"  {method:<8} {statistics.median(values):.3f}x the bare pass ({spread}, {repetitions} repetitions)")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"  rows x P {rows * size * 4 / 2**20:.1f} MiB, peak memory of the process {peak:.0f} MiB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repetitions", type=int, default=7)
+    repetitions = parser.parse_args().repetitions
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, one thread")
+    wide = models.build("resnet8", seed=0, input_shape=(3, 32, 32), classes=10, width=16)
+    measure(
+        "resnet8 width 16, 32x32, batch 32",
+        images(clients=10, samples=64),
+        wide,
+        repetitions,
+        **{"participation": 1.0, "local_epochs": 1, "batch_size": 32, "cut": 1},
+    )
+    slim = models.build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, width=8)
+    measure(
+        "digits, resnet8 width 8, 8x8, batch 8",
+        digits(),
+        slim,
+        repetitions,
+        **{"participation": 0.2, "local_epochs": 5, "batch_size": 8, "cut": 1},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""What README and docs show is run, as shown."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_example_runs(code: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("line", [line for block in blocks("sh") for line in block.splitlines()])
+def test_command_runs(line: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", *shlex.split(line)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_own_method_takes_under_15_lines() -> None:
+    own = next(code for code in blocks("python") if "@smofi.methods.register" in code)
+    lines = [line for line in own.splitlines() if line.strip()]
+    assert len(lines) < 15
+
+
+def test_linked_files_exist() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_method_is_documented() -> None:
+    from smofi.methods import METHODS
+    from smofi.spec import describe
+
+    page = (ROOT / "docs/methods.md").read_text()
+    for builder in METHODS.values():
+        assert f"`{describe(builder)}`".replace("'", '"') in page
