@@ -9,10 +9,13 @@ alike; the ratio of a repetition is the number to look at, and its median over t
 from __future__ import annotations
 
 import argparse
+import copy
 import resource
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -42,13 +45,16 @@ def digits() -> list[tuple[Tensor, Tensor]]:
 
 def bare_pass(model: nn.Module, clients: list[tuple[Tensor, Tensor]], plan: RoundPlan) -> Callable[[], None]:
     """Forward and backward on exactly the batches of the plan, gathered beforehand, and nothing else."""
-    model = model.to(memory_format=torch.channels_last).train()
+    model = copy.deepcopy(model).train()
+    for parameter in model.parameters():
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     batches = []
     for row, client in enumerate(plan.clients):
         inputs, targets = clients[client]
         keys = {"seed": plan.seed, "round": plan.round, "client": client}
-        for indices in batch_order(len(targets), plan.batch_sizes[row], plan.steps[row], **keys):
-            batches.append((inputs[indices].contiguous(memory_format=torch.channels_last), targets[indices]))
+        order = batch_order(len(targets), plan.batch_sizes[row], plan.steps[row], **keys)
+        batches += [(inputs[i].contiguous(memory_format=torch.channels_last), targets[i]) for i in order]
 
     def run() -> None:
         for inputs, targets in batches:
@@ -65,22 +71,18 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def measure(
-    name: str, clients: list[tuple[Tensor, Tensor]], model: nn.Sequential, repetitions: int, **settings: object
+    name: str, clients: list[tuple[Tensor, Tensor]], model: nn.Sequential, repetitions: int, **settings: Any
 ) -> None:
     """Print the ratio of a SMoFi and a FedAvg round to the bare pass, and the memory the rows take."""
-    sessions = {
-        method: smofi.prepare(model, clients, method=method, **settings)  # type: ignore[arg-type]
-        for method in ("smofi", "fedavg")
-    }
-    planner = sessions["smofi"].run.planner
+    sessions = {method: smofi.prepare(model, clients, method=method, **settings) for method in ("smofi", "fedavg")}
+    plan = sessions["smofi"].run.planner.plan(0)
+    work = bare_pass(model, clients, plan)
     ratios: dict[str, list[float]] = {method: [] for method in sessions}
     bares = []
     for repetition in range(-1, repetitions):
-        plan = planner.plan(0)
-        work = bare_pass(model, clients, plan)
         bare = seconds(work)
         for method, session in sessions.items():
-            ratio = seconds(lambda session=session: session.run.one_round(plan)) / bare  # type: ignore[misc]
+            ratio = seconds(partial(session.run.one_round, plan)) / bare
             if repetition >= 0:  # the first one warms up
                 ratios[method].append(ratio)
         bares.append(bare)
@@ -106,7 +108,10 @@ def main() -> None:
         images(clients=10, samples=64),
         wide,
         repetitions,
-        **{"participation": 1.0, "local_epochs": 1, "batch_size": 32, "cut": 1},
+        participation=1.0,
+        local_epochs=1,
+        batch_size=32,
+        cut=1,
     )
     slim = models.build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, width=8)
     measure(
@@ -114,7 +119,10 @@ def main() -> None:
         digits(),
         slim,
         repetitions,
-        **{"participation": 0.2, "local_epochs": 5, "batch_size": 8, "cut": 1},
+        participation=0.2,
+        local_epochs=5,
+        batch_size=8,
+        cut=1,
     )
 
 

@@ -66,7 +66,7 @@ def run(
     started = time.perf_counter()
     with live, warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)  # Live shows the event that comes with it
-        results = {name: session.train() for name, session in sessions.items()}
+        results = {name: sessions.pop(name).train() for name in list(sessions)}
     _report(config, results, folder, time.perf_counter() - started)
     return 1 if any(result.stopped for result in results.values()) else 0
 
@@ -108,7 +108,8 @@ def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seco
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "history.json").touch()
+        (folder / ".writable").touch()
+        (folder / ".writable").unlink()
     except OSError as error:
         raise InputError(f"output={str(folder)!r} is not accepted: {error.strerror}") from None
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import nn
 
 from smofi import data, models
 from smofi.data import Source
+from smofi.data.clients import as_samples
+from smofi.engine.check import check_device
 from smofi.optim import parse_optimizer
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
@@ -46,11 +49,12 @@ class Config(BaseModel):
         source = data.load(self.data)
         inputs, targets = source.train
         parts = data.partition(targets.numpy(), self.clients, self.partition, min_size=self.batch_size, seed=self.seed)
+        kind = (torch.float32, check_device(self.device))
         same = ("cut", "rounds", "participation", "local_epochs", "batch_size", "seed", "device")
         return {
             "model": self.build_model(source),
-            "clients": [(inputs[part], targets[part]) for part in parts],
-            "test": source.test,
+            "clients": [as_samples((inputs[part], targets[part]), "clients", *kind) for part in parts],
+            "test": as_samples(source.test, "test", *kind),
             "optimizer": parse_optimizer(self.optimizer),
             **{name: getattr(self, name) for name in same},
         }

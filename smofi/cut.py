@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from smofi.errors import refuse
@@ -37,9 +38,10 @@ class Cut:
         """The server's columns."""
         return layout.columns(self.first, self.last)
 
-    def client(self, layout: Layout) -> list[Columns]:
-        """The client's columns: one run, or two in the U shape."""
-        front, back = layout.columns(0, self.first), layout.columns(self.last, self.blocks)
+    @property
+    def client_blocks(self) -> list[range]:
+        """The client's blocks: one run, or two in the U shape."""
+        front, back = range(self.first), range(self.last, self.blocks)
         return [front, back] if self.u_shaped else [front]
 
     def __str__(self) -> str:
@@ -100,9 +102,9 @@ def parse_cut(spec: CutSpec, layout: Layout, clients: int) -> Cuts:
     (Cut(first=1, last=3, blocks=3), Cut(first=2, last=3, blocks=3))
     """
     value = _read(spec) if isinstance(spec, str) else spec
-    if isinstance(value, range):
+    if isinstance(spec, str) and isinstance(value, range):
         return Cuts(tuple(_one(spec, low, layout) for low in value), drawn=True)
-    if isinstance(value, list):
+    if isinstance(value, Sequence) and not isinstance(value, tuple):
         if len(value) != clients:
             refuse("cut", spec, f"one cut for each of the {clients} clients, and it has {len(value)}")
         options = tuple(_one(spec, one, layout) for one in value)
@@ -131,7 +133,7 @@ _FORMS = (
 
 def _one(spec: CutSpec, value: Any, layout: Layout) -> Cut:
     core, head = value if isinstance(value, tuple) and len(value) == 2 else (value, 0)
-    if any(isinstance(n, bool) or not isinstance(n, int) for n in (core, head)):
+    if any(isinstance(n, bool) or not isinstance(n, Integral) for n in (core, head)):
         refuse("cut", spec, _FORMS)
     blocks = len(layout.blocks)
     if core < 0 or head < 0 or core + 1 >= blocks - head:
@@ -143,4 +145,4 @@ def _one(spec: CutSpec, value: Any, layout: Layout) -> Cut:
             + (f" with H={head} blocks back on it" if head else "")
             + f", so that the server keeps at least one block; the model's blocks are {numbered}",
         )
-    return Cut(core + 1, blocks - head, blocks)
+    return Cut(int(core) + 1, blocks - int(head), blocks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any, NoReturn
 
 
@@ -18,6 +19,10 @@ class InputError(SmofiError):
 
 class CompositionError(SmofiError):
     """Two methods that cannot work together."""
+
+
+class ClientError(SmofiError):
+    """A client whose data or model failed in the middle of a round."""
 
 
 class TrainingWarning(UserWarning):
@@ -48,18 +53,30 @@ def check_number(
     limits = [(">=", low), ("<=", high), (">", above), ("<", below)]
     bounds = [f"{sign} {limit:g}" for sign, limit in limits if limit is not None and not math.isinf(limit)]
     accepted = "a number " + " and ".join(bounds) if bounds else "a finite number"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, Real):
         refuse(field, value, accepted)
-    inside = low <= value <= high and (above is None or value > above) and (below is None or value < below)
-    if not inside or (math.isinf(value) and not infinite):
+    try:
+        number = float(value)
+    except OverflowError:
         refuse(field, value, accepted)
-    return float(value)
+    inside = low <= number <= high and (above is None or number > above) and (below is None or number < below)
+    if not inside or (math.isinf(number) and not infinite):
+        refuse(field, value, accepted)
+    return number
 
 
 def check_count(field: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
     """A whole number in [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
         refuse(field, value, f"a whole number >= {low}" + (f" and <= {high}" if high is not None else ""))
+    return int(value)
+
+
+def check_flag(field: str, value: Any) -> bool:
+    """True or False, and nothing that merely looks like it."""
+    if not isinstance(value, bool):
+        refuse(field, value, "True or False")
     return value
 
 

@@ -28,10 +28,11 @@ class Place:
     name: str
     shape: torch.Size
     columns: Columns
+    channels_last: bool = False
 
     def view(self, columns: Tensor) -> Tensor:
         """The tensor that these columns hold: a view, never a copy."""
-        if len(self.shape) == 4:
+        if self.channels_last:
             out, into, height, width = self.shape
             return columns.view(out, height, width, into).permute(0, 3, 1, 2)
         return columns.view(self.shape)
@@ -49,7 +50,7 @@ class Layout:
     dtype: torch.dtype
 
     @classmethod
-    def of(cls, model: nn.Module) -> Layout:
+    def of(cls, model: nn.Sequential) -> Layout:
         """The layout of an `nn.Sequential` of blocks.
 
         >>> layout = Layout.of(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)))
@@ -57,11 +58,11 @@ class Layout:
         (13, slice(0, 9, None), slice(9, 13, None))
         """
         _refuse_unfit(model)
-        parameters, parameter_edges = _lay_out(_trained_parameters(model))
-        statistics, statistic_edges = _lay_out(_running_statistics(model))
-        names = tuple(name for name, _ in model.named_children())
+        convolutions = {f"{name}.weight" for name, m in model.named_modules() if isinstance(m, nn.Conv2d)}
+        parameters, parameter_edges = _lay_out(_trained_parameters(model), convolutions)
+        statistics, statistic_edges = _lay_out(_running_statistics(model), set())
         dtype = next(p.dtype for p in model.parameters() if p.requires_grad)
-        return cls(names, parameters, statistics, parameter_edges, statistic_edges, dtype)
+        return cls(tuple(model._modules), parameters, statistics, parameter_edges, statistic_edges, dtype)
 
     @property
     def size(self) -> int:
@@ -124,36 +125,45 @@ class Layout:
 
 
 def shell(model: nn.Sequential) -> nn.Sequential:
-    """A copy of the model to be bound to a row. What is never trained (frozen parameters, constants) is not copied."""
-    shared = [p for p in model.parameters() if not p.requires_grad]
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in shared})
+    """A copy of the model's structure, to be bound to a row: no parameter or buffer is copied."""
+    tensors: dict[int, Tensor] = {id(b): b for b in model.buffers()}
+    for p in model.parameters():
+        tensors[id(p)] = nn.Parameter(p.detach()) if p.requires_grad else p
+    return copy.deepcopy(model, tensors)
 
 
-def _trained_parameters(model: nn.Module) -> list[list[tuple[str, Tensor]]]:
+def blocks_of(model: nn.Sequential, first: int, last: int) -> nn.Sequential:
+    """Blocks `first` to `last` of a model, the last excluded, as a model of their own that shares their tensors."""
+    return nn.Sequential(*list(model)[first:last]).train(model.training)
+
+
+def _trained_parameters(model: nn.Sequential) -> list[list[tuple[str, Tensor]]]:
     return [
         [(f"{block}.{name}", p) for name, p in child.named_parameters() if p.requires_grad]
-        for block, child in model.named_children()
+        for block, child in model._modules.items()
+        if child is not None
     ]
 
 
-def _running_statistics(model: nn.Module) -> list[list[tuple[str, Tensor]]]:
-    """Floating-point buffers that a state dict would hold; counters and constants are not statistics."""
+def _running_statistics(model: nn.Sequential) -> list[list[tuple[str, Tensor]]]:
+    """Buffers that a state dict would hold, of the parameters' type; counters and constants are not statistics."""
     kept = model.state_dict(keep_vars=True).keys()
+    dtype = next(p.dtype for p in model.parameters() if p.requires_grad)
     return [
-        [
-            (f"{block}.{name}", b)
-            for name, b in child.named_buffers()
-            if b.is_floating_point() and f"{block}.{name}" in kept
-        ]
-        for block, child in model.named_children()
+        [(f"{block}.{name}", b) for name, b in child.named_buffers() if b.dtype == dtype and f"{block}.{name}" in kept]
+        for block, child in model._modules.items()
+        if child is not None
     ]
 
 
-def _lay_out(blocks: list[list[tuple[str, Tensor]]]) -> tuple[tuple[Place, ...], tuple[int, ...]]:
+def _lay_out(
+    blocks: list[list[tuple[str, Tensor]]], channels_last: set[str]
+) -> tuple[tuple[Place, ...], tuple[int, ...]]:
     places, edges, start = [], [0], 0
     for block in blocks:
         for name, tensor in block:
-            places.append(Place(name, tensor.shape, slice(start, start + tensor.numel())))
+            columns = slice(start, start + tensor.numel())
+            places.append(Place(name, tensor.shape, columns, name in channels_last))
             start += tensor.numel()
         edges.append(start)
     return tuple(places), tuple(edges)
@@ -165,8 +175,8 @@ def _refuse_unfit(model: nn.Module) -> None:
 
 
 def _problems(model: nn.Module) -> Iterator[str]:
-    if not isinstance(model, nn.Sequential):
-        yield "expected an nn.Sequential of blocks (input block, core blocks, output block)"
+    if not isinstance(model, nn.Sequential) or type(model).forward is not nn.Sequential.forward:
+        yield "expected an nn.Sequential of blocks (input block, core blocks, output block), with no forward of its own"
         return
     if len(model) < 2:
         yield f"expected at least two blocks, an input and an output block, and it has {len(model)}"
@@ -174,10 +184,11 @@ def _problems(model: nn.Module) -> Iterator[str]:
     dtypes = {tensor.dtype for block in trained for _, tensor in block}
     if not dtypes:
         yield "it has no parameters to train"
-    if len(dtypes) > 1:
-        yield "its parameters have different types (" + ", ".join(sorted(map(str, dtypes))) + "); use one"
+        return
+    if len(dtypes) > 1 or any(dtype.is_complex for dtype in dtypes):
+        yield "its parameters have the types " + ", ".join(sorted(map(str, dtypes))) + "; expected a single real one"
     owners: dict[int, str] = {}
-    for block in trained:
+    for block in trained + _running_statistics(model):
         for name, tensor in block:
             if id(tensor) in owners:
                 yield f"{name} is tied to {owners[id(tensor)]}, and a cut could part the two; give each block its own"

@@ -5,7 +5,8 @@
         for each active client j, alone or in a group:
             g = gradient of j's batch through [client part, server part]
             g = pull(g, W_j, W)                                             pull        FedProx
-            g = g + lambda W_j                                              decay       the optimizer's, or FedNAR's
+            g = g + lambda W_j                                              decay       the optimizer's, or FedNAR's,
+                                                                                        which also limits the sum
             g = g min(1, A / |g|)                                           limit       clip
             m_j = beta (m̄ or m_j) + g ;  W_j -= eta m_j                     the optimizer
         m̄ = sum_j weight(age_j) m_j / |J|                                   fuse        SMoFi

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from smofi.errors import check_number, refuse
+from smofi.errors import check_flag, check_number, refuse
 from smofi.spec import build_one
 
 Moments = Sequence[Tensor]
@@ -111,7 +111,7 @@ def sgd(lr: float, momentum: float = 0.0, nesterov: bool = False, weight_decay: 
     """
     _check_common(lr, weight_decay, decay)
     check_number("momentum", momentum, low=0, below=1)
-    if nesterov and not momentum:
+    if check_flag("nesterov", nesterov) and not momentum:
         refuse("nesterov", nesterov, "False without momentum, or a momentum > 0 with it")
     return SGD(lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay, decay=decay)
 

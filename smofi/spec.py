@@ -33,7 +33,7 @@ def read_calls(field: str, text: str, example: str) -> list[Call]:
     """
     try:
         return [_read(part) for part in _parts(ast.parse(text.strip(), mode="eval").body)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         refuse(field, text, f'a name with plain parameters, as "{example}"')
 
 

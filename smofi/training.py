@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from smofi.cut import CutSpec, parse_cut
 from smofi.data.clients import as_samples
-from smofi.engine.check import check_data, check_device, check_plan, check_speeds
+from smofi.engine.check import check_device, check_plan, check_samples, check_speeds, try_evaluation, try_step
 from smofi.engine.evaluate import Evaluator, Metric
 from smofi.engine.events import Callback, Record
 from smofi.engine.plan import Planner
@@ -26,7 +26,7 @@ from smofi.errors import check_count, check_number, refuse
 from smofi.flat import Layout, shell
 from smofi.method import Method
 from smofi.methods import parse_method
-from smofi.optim import Optimizer, sgd
+from smofi.optim import Optimizer, parse_optimizer, sgd
 
 Settings = ParamSpec("Settings")
 
@@ -54,7 +54,7 @@ class Session:
         self.run.train(self.rounds)
         trained = copy.deepcopy(self.model)
         self.layout.unpack(trained, self.run.state.weights, self.run.state.statistics)
-        return Result(trained, self.run.history, self.run.stopped)
+        return Result(trained, list(self.run.history), self.run.stopped)
 
 
 def prepare(
@@ -63,7 +63,7 @@ def prepare(
     test: Any = None,
     *,
     method: str | Method = "smofi",
-    optimizer: Optimizer = sgd(lr=0.05, momentum=0.9),
+    optimizer: str | Optimizer = sgd(lr=0.05, momentum=0.9),
     cut: CutSpec = 1,
     rounds: int = 50,
     participation: float = 0.2,
@@ -85,7 +85,7 @@ def prepare(
     clients         a pair of tensors (inputs, targets) or a map-style Dataset per client
     test            the same for the test data; without it nothing is evaluated
     method          "smofi", "fedprox(mu=0.01)+smofi", or a value such as `smofi.methods.smofi(alpha=-1)`
-    optimizer       `smofi.sgd`, `smofi.adam` or `smofi.adamw`
+    optimizer       `smofi.sgd`, `smofi.adam` or `smofi.adamw`, or such a call as a string
     cut             core blocks on the client; (L, H) for the U shape; "0-3" drawn each round; a list, one per client
     participation   the share of clients in a round
     loss, metrics   of (outputs, targets); metrics also by name: top1, macro_f1, per_client, worst_client
@@ -106,13 +106,20 @@ def prepare(
     check_number("participation", participation, above=0, high=1)
     home = check_device(device)
     method = parse_method(method) if isinstance(method, str) else method
+    if not isinstance(method, Method):
+        refuse("method", method, 'a string such as "smofi" or a value such as smofi.methods.smofi()')
+    optimizer = parse_optimizer(optimizer) if isinstance(optimizer, str) else optimizer
+    if not isinstance(optimizer, Optimizer):
+        refuse("optimizer", optimizer, "a string or a value such as smofi.sgd(lr=0.05, momentum=0.9)")
     if method.nesterov:
         optimizer = optimizer.with_nesterov()
-    if not clients:
+    if not len(clients):
         refuse("clients", clients, "at least one client")
     layout = Layout.of(model)
     samples = [as_samples(data, f"clients[{i}]", layout.dtype, home) for i, data in enumerate(clients)]
     tested = None if test is None else as_samples(test, "test", layout.dtype, home)
+    if tested is not None and not len(tested):
+        refuse("test", test, "at least one sample, or None for no evaluation")
     planner = Planner(
         sizes=[len(client) for client in samples],
         participation=participation,
@@ -129,9 +136,12 @@ def prepare(
     template = copy.deepcopy(model).to(home)
     state = GlobalState.of(template, layout, method, optimizer, home)
     judged = shell(template)
-    layout.bind(judged, lambda columns: state.weights[columns], lambda columns: state.statistics[columns])
+    layout.bind(judged, state.weights.__getitem__, state.statistics.__getitem__)
     evaluator = Evaluator(judged, loss, metrics, tested, samples)
-    check_data(evaluator, samples, tested, probe=planner.eligible[0])
+    first = planner.eligible[0]
+    outputs = try_evaluation(evaluator, samples[first], f"clients[{first}]")
+    check_samples(samples, tested, loss, outputs)
+    try_step(template, layout, state, planner, samples, loss)
     cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire)
     return Session(template, layout, Run(cohort, planner, state, evaluator, callback), rounds)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -280,11 +281,9 @@ def forward(
     blocks: list[tuple[str, nn.Module]], which: range, weights: Tensors, statistics: Tensors, x: Tensor
 ) -> Tensor:
     """Run some blocks in training mode; BatchNorm writes its running statistics into `statistics`."""
-    for name, module in blocks[which.start : which.stop]:
-        values = {key.removeprefix(f"{name}."): value for key, value in {**weights, **statistics}.items()
-                  if key.startswith(f"{name}.")}  # fmt: skip
-        x = functional_call(module, values, (x,))
-    return x
+    part = nn.Sequential(OrderedDict(blocks[which.start : which.stop]))
+    values = {name: v for name, v in {**weights, **statistics}.items() if block_of(name, blocks) in which}
+    return functional_call(part, values, (x,))
 
 
 def leaves_of(weights: Tensors, names: Collection[str]) -> Tensors:

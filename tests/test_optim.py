@@ -46,7 +46,7 @@ def loop(
 
 def largest_difference(a: nn.Module, b: nn.Module) -> float:
     states = zip(a.state_dict().values(), b.state_dict().values(), strict=True)
-    return max((left - right).abs().max().item() for left, right in states if left.is_floating_point())
+    return max(float((left - right).abs().max()) for left, right in states if left.is_floating_point())
 
 
 @pytest.mark.parametrize(("ours", "theirs", "settings"), OPTIMIZERS, ids=NAMES)
@@ -55,7 +55,8 @@ def test_hundreds_of_steps_equal_torch_optim(ours: Any, theirs: Any, settings: d
     expected = copy.deepcopy(model)
     loop(expected, x, y, 30, [theirs(expected.parameters(), **settings)])
     got = smofi.train(
-        *(model, [(x, y)]),
+        model,
+        [(x, y)],
         method="fedavg",
         optimizer=ours(**settings),
         rounds=1,
@@ -78,7 +79,8 @@ def test_rounds_decay_the_learning_rate_and_reset_the_optimizer(
     rates = [settings["lr"] * 0.7**n for n in range(3)]
     loop(expected, x, y, 3, (theirs(expected.parameters(), **{**settings, "lr": rate}) for rate in rates))
     got = smofi.train(
-        *(model, [(x, y)]),
+        model,
+        [(x, y)],
         method="fedavg",
         optimizer=ours(**settings, decay=0.7),
         rounds=3,

@@ -46,4 +46,4 @@ def load(name: str) -> Source:
     >>> load("digits").classes
     10
     """
-    return SOURCES[check_choice("source", name, SOURCES)].read()
+    return SOURCES[check_choice("data", name, SOURCES)].read()

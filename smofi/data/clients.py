@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
@@ -24,6 +25,7 @@ class TensorSamples:
     """Samples held as tensors. Images are stored channels-last, so that a gathered batch is channels-last too."""
 
     def __init__(self, inputs: Tensor, targets: Tensor, dtype: torch.dtype, device: torch.device) -> None:
+        self.shape = tuple(inputs.shape[1:])
         self.image = inputs.dim() == 4
         stored = inputs.permute(0, 2, 3, 1) if self.image else inputs
         self.inputs = stored.to(device, dtype if inputs.is_floating_point() else None).contiguous()
@@ -62,12 +64,13 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
     """
     if isinstance(data, (TensorSamples, DatasetSamples)):
         return data
-    if isinstance(data, (tuple, list)) and len(data) == 2:
+    if isinstance(data, (tuple, list)) and len(data) == 2 and all(isinstance(p, (Tensor, np.ndarray)) for p in data):
         inputs, targets = (torch.as_tensor(part) for part in data)
-        if len(inputs) != len(targets):
-            raise InputError(f"{name} is not accepted: it has {len(inputs)} inputs and {len(targets)} targets")
+        if not inputs.dim() or not targets.dim() or len(inputs) != len(targets):
+            shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
+            raise InputError(f"{name} is not accepted: expected as many inputs as targets, and it has {shapes}")
         return TensorSamples(inputs, targets, dtype, device)
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, dict, Tensor)):
         return DatasetSamples(data, dtype, device)
     raise InputError(
         f"{name} is not accepted: expected a pair of tensors (inputs, targets) or a map-style Dataset, "

@@ -59,8 +59,8 @@ def partition(
     check_count("seed", seed, low=0)
     if clients * min_size > len(array):
         raise InputError(
-            f"clients={clients} with min_size={min_size} need {clients * min_size} samples, but there are "
-            f"{len(array)}: expected at most {len(array) // min_size} clients, or min_size <= {len(array) // clients}"
+            f"clients={clients} with min_size={min_size} (one batch, as a rule) is not accepted: that takes "
+            f"{clients * min_size} samples and there are {len(array)}; use fewer clients or a smaller batch"
         )
     kind = parse(how) if isinstance(how, str) else how
     rng = generator(seed, "partition")

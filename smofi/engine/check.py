@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from smofi.cut import CutSpec
 from smofi.data.clients import Samples, TensorSamples
 from smofi.engine.evaluate import Evaluator
+from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner
+from smofi.engine.split import Loss, Sides, Work, split_backward
+from smofi.engine.state import GlobalState
 from smofi.errors import InputError, check_number, refuse
+from smofi.flat import Layout, shell
 
 
 def check_device(device: str | torch.device) -> torch.device:
@@ -22,19 +27,19 @@ def check_device(device: str | torch.device) -> torch.device:
     """
     try:
         found = torch.device(device)
-        torch.empty(0, device=found)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=found).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         refuse("device", str(device), f"a device torch can use, as cpu or cuda ({str(error).splitlines()[0]})")
     return found
 
 
 def check_speeds(speeds: Sequence[float] | None, clients: int) -> Sequence[float] | None:
     """A positive number per client, or None."""
-    if speeds is not None and len(speeds) != clients:
+    if speeds is None:
+        return None
+    if len(speeds) != clients:
         refuse("speeds", speeds, f"a number for each of the {clients} clients, and it has {len(speeds)}")
-    for speed in speeds or ():
-        check_number("speeds", speed, above=0)
-    return speeds
+    return [check_number("speeds", speed, above=0) for speed in speeds]
 
 
 def check_plan(planner: Planner, cut: CutSpec) -> None:
@@ -46,53 +51,81 @@ def check_plan(planner: Planner, cut: CutSpec) -> None:
         refuse("cut", cut, f"one cut for all clients: {planner.method} keeps a single server model")
 
 
-def check_data(evaluator: Evaluator, clients: Sequence[Samples], test: Samples | None, probe: int) -> None:
-    """All samples are alike and finite, and the model and the loss take those of client `probe`."""
+def check_samples(clients: Sequence[Samples], test: Samples | None, loss: Loss, classes: int) -> None:
+    """All samples are alike, finite, and of classes that the model has."""
     named = {f"clients[{i}]": samples for i, samples in enumerate(clients) if len(samples)}
     if test is not None:
         named["test"] = test
-        if not len(test):
-            raise InputError("test is not accepted: it is empty; expected at least one sample, or no test data at all")
-    shape = _shape(clients[probe])
-    for name, samples in named.items():
-        if shape and _shape(samples) not in (shape, None):
+    classifies = loss is cross_entropy or isinstance(loss, nn.CrossEntropyLoss)
+    tensors = {name: samples for name, samples in named.items() if isinstance(samples, TensorSamples)}
+    first = next(iter(tensors), "")
+    for name, samples in tensors.items():
+        if samples.shape != tensors[first].shape:
             raise InputError(
-                f"{name} is not accepted: its samples have shape {_shape(samples)}, those of clients[{probe}] {shape}"
+                f"{name} is not accepted: its inputs have shape {samples.shape}, and those of {first} have "
+                f"{tensors[first].shape}"
             )
-        if isinstance(samples, TensorSamples) and not bool(samples.inputs.isfinite().all()):
+        if not bool(samples.inputs.isfinite().all()):
             raise InputError(f"{name} is not accepted: its inputs hold values that are not finite numbers")
-    classes = _outputs(evaluator, clients[probe], f"clients[{probe}]")
-    if evaluator.loss is cross_entropy:
-        for name, samples in named.items():
-            _check_classes(name, samples, classes)
+        if classifies and not samples.targets.is_floating_point():
+            low, high = int(samples.targets.min()), int(samples.targets.max())
+            if low < 0 or high >= classes:
+                raise InputError(
+                    f"{name} is not accepted: its targets reach from {low} to {high}, the model's outputs from 0 to "
+                    f"{classes - 1}"
+                )
 
 
-def _outputs(evaluator: Evaluator, samples: Samples, name: str) -> int:
-    """The width of the model's output on two samples."""
-    device = next(evaluator.model.parameters()).device
-    inputs, targets = samples.batch(torch.arange(min(2, len(samples)), device=device))
+def try_step(
+    model: nn.Sequential, layout: Layout, state: GlobalState, planner: Planner, clients: Sequence[Samples], loss: Loss
+) -> None:
+    """One real step at every cut, on a copy, with the smallest batch a client will get: what fails here is refused."""
+    probe = planner.eligible[0]
+    size = planner.smallest_batch
+    with own_random_state(state.weights.device):
+        for cut in dict.fromkeys(planner.cuts.options):
+            scratch = shell(model).train()
+            weights, statistics = state.weights.clone(), state.statistics.clone()
+            gradient = torch.zeros_like(weights)
+            layout.bind(scratch, weights.__getitem__, statistics.__getitem__, gradient.__getitem__)
+            before = {name: buffer.clone() for name, buffer in _constants(scratch, layout)}
+            try:
+                inputs, targets = clients[probe].batch(torch.arange(size, device=weights.device))
+                split_backward([Work(probe, Sides.of(scratch, cut), inputs, targets, noise=0)], loss)
+            except Exception as error:
+                hint = " (images are channels-last: use .flatten or .reshape)" if "view size" in str(error) else ""
+                raise InputError(
+                    f"model is not accepted: with cut {cut} a training step on {size} samples of clients[{probe}] "
+                    f"fails: {error}{hint}"
+                ) from error
+            _check_buffers(scratch, layout, statistics, before)
+
+
+def try_evaluation(evaluator: Evaluator, samples: Samples, name: str) -> int:
+    """Evaluate two samples, metrics too; returns the width of the model's output."""
     try:
-        with torch.inference_mode():
-            outputs = evaluator.model(inputs)
-            evaluator.loss(outputs, targets)
+        outputs, targets = evaluator.predict(samples, most=2)
+        evaluator.measure(outputs, targets)
     except Exception as error:
-        raise InputError(
-            f"model is not accepted: it or the loss fails on the first samples of {name}, whose inputs have shape "
-            f"{tuple(inputs.shape)} and targets {tuple(targets.shape)}: {error}"
-        ) from error
+        raise InputError(f"model is not accepted: evaluating samples of {name} fails: {error}") from error
     return int(outputs.shape[min(1, outputs.dim() - 1)])
 
 
-def _check_classes(name: str, samples: Samples, classes: int) -> None:
-    if isinstance(samples, TensorSamples) and not samples.targets.is_floating_point():
-        low, high = int(samples.targets.min()), int(samples.targets.max())
-        if low < 0 or high >= classes:
+def _constants(model: nn.Module, layout: Layout) -> Iterator[tuple[str, Tensor]]:
+    averaged = {place.name for place in layout.statistics}
+    for name, buffer in model.named_buffers():
+        if name not in averaged and not name.endswith("num_batches_tracked"):
+            yield name, buffer
+
+
+def _check_buffers(model: nn.Module, layout: Layout, statistics: Tensor, before: dict[str, Tensor]) -> None:
+    """Running statistics change in place, in their row, and nothing else changes at all."""
+    for place in layout.statistics:
+        if model.get_buffer(place.name).data_ptr() != statistics[place.columns].data_ptr():
+            raise InputError(f"model is not accepted: {place.name} is replaced in training; change it in place instead")
+    for name, buffer in _constants(model, layout):
+        if not torch.equal(buffer, before[name]):
             raise InputError(
-                f"{name} is not accepted: its targets reach from {low} to {high}, the model's outputs from 0 to "
-                f"{classes - 1}"
+                f"model is not accepted: the buffer {name} ({buffer.dtype}) changes in training and cannot be "
+                f"averaged; expected a persistent buffer of type {layout.dtype}"
             )
-
-
-def _shape(samples: Samples) -> tuple[int, ...] | None:
-    """The shape of one input, where it can be known without reading a sample."""
-    return tuple(samples.inputs.shape[1:]) if isinstance(samples, TensorSamples) else None

@@ -78,21 +78,26 @@ class Evaluator:
 
     def evaluate(self) -> tuple[float | None, dict[str, Any]]:
         """The test loss, None without test data, and the metrics by name."""
-        loss, metrics = None, {}
+        loss: float | None = None
+        metrics: dict[str, Any] = {}
         if self.test is not None:
-            outputs, targets = self.predict(self.test)
-            loss = float(self.loss(outputs, targets))
-            metrics = {name: metric(outputs, targets) for name, metric in self.on_test.items()}
+            loss, metrics = self.measure(*self.predict(self.test))
         if self.on_clients:
             accuracies = [top1(*self.predict(client)) for client in self.clients if len(client)]
             metrics |= {name: summarise(accuracies) for name, summarise in self.on_clients.items()}
         return loss, metrics
 
     @torch.inference_mode()
-    def predict(self, samples: Samples) -> tuple[Tensor, Tensor]:
-        """The outputs for all samples, and their targets."""
+    def measure(self, outputs: Tensor, targets: Tensor) -> tuple[float, dict[str, Any]]:
+        """The loss and the metrics of these outputs."""
+        metrics = {name: metric(outputs, targets) for name, metric in self.on_test.items()}
+        return float(self.loss(outputs, targets)), metrics
+
+    @torch.inference_mode()
+    def predict(self, samples: Samples, most: int | None = None) -> tuple[Tensor, Tensor]:
+        """The outputs for all samples, or for the first few, and their targets."""
         parts = []
-        for indices in torch.arange(len(samples)).split(self.batch_size):
+        for indices in torch.arange(len(samples))[:most].split(self.batch_size):
             inputs, targets = samples.batch(indices.to(next(self.model.parameters()).device))
             parts.append((self.model(inputs), targets))
         return torch.cat([outputs for outputs, _ in parts]), torch.cat([targets for _, targets in parts])

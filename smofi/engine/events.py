@@ -46,7 +46,7 @@ class RoundStarted:
 
 @dataclass(frozen=True)
 class TickDone:
-    """One step of the whole cohort is done."""
+    """One tick of the round's schedule is done: as a rule, one step of every active client."""
 
     round: int
     tick: int

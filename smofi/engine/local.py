@@ -20,6 +20,7 @@ class Segment:
     `prior` is what the momentum continues from: its own `moments`, or SMoFi's fused ones.
     """
 
+    blocks: range
     columns: Columns
     weights: Tensor
     gradient: Tensor

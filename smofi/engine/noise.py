@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import torch
 
@@ -21,3 +22,8 @@ def reseeder(device: torch.device) -> Callable[[int], object]:
         index = torch.cuda.current_device() if device.index is None else device.index
         return torch.cuda.default_generators[index].manual_seed
     return torch.manual_seed
+
+
+def own_random_state(device: torch.device) -> AbstractContextManager[None]:
+    """Whatever is drawn inside, the caller's random state is afterwards as it was."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])

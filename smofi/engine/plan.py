@@ -60,14 +60,16 @@ class Planner:
         """How many clients take part in a round."""
         return min(len(self.eligible), max(1, round(self.participation * len(self.sizes))))
 
+    @property
+    def smallest_batch(self) -> int:
+        """The fewest samples that any step of a client will see."""
+        return min(self._batch_sizes(self.eligible))
+
     def plan(self, round: int) -> RoundPlan:
         """The plan of round number `round`, from 0."""
         clients = select_clients(self.eligible, self.per_round, seed=self.seed, round=round)
         sizes = [self.sizes[client] for client in clients]
-        batch_sizes = [self.batch_size] * len(clients)
-        if self.method.batch_sizes:
-            speeds = [self.speeds[client] for client in clients] if self.speeds else [1.0] * len(clients)
-            batch_sizes = self.method.batch_sizes(self.batch_size, speeds, sizes)
+        batch_sizes = self._batch_sizes(clients)
         # T_j = E floor(|D_j| / B_j), or the same T for all
         epoch_steps = [size // batch for size, batch in zip(sizes, batch_sizes, strict=True)]
         steps = [self.method.steps or self.local_epochs * count for count in epoch_steps]
@@ -84,3 +86,9 @@ class Planner:
             shares=[weight / sum(weights) for weight in weights],
             cuts=self.cuts.for_round(clients, seed=self.seed, round=round),
         )
+
+    def _batch_sizes(self, clients: list[int]) -> list[int]:
+        if not self.method.batch_sizes:
+            return [self.batch_size] * len(clients)
+        speeds = [self.speeds[client] if self.speeds else 1.0 for client in clients]
+        return self.method.batch_sizes(self.batch_size, speeds, [self.sizes[client] for client in clients])

@@ -17,7 +17,7 @@ class Cohort(Protocol):
     """Where a round's rows live and its gradients are computed."""
 
     def begin(self, plan: RoundPlan) -> None: ...
-    def train(self, group: Sequence[int]) -> None: ...
+    def step(self, groups: Sequence[Sequence[int]]) -> None: ...
     def fuse(self) -> None: ...
     def average_servers(self, active: Sequence[int]) -> None: ...
     def mean(self) -> tuple[Tensor, Tensor]: ...
@@ -34,42 +34,52 @@ def run_round(
     cohort: Cohort, method: Method, state: GlobalState, plan: RoundPlan, after_tick: Callable[[int], None]
 ) -> None:
     """One round; the state changes at its very end, or not at all."""
-    cohort.begin(plan)  # W_j <- W ;  m̄ <- 0
+    # W_j <- W ;  m̄ <- 0
+    cohort.begin(plan)
     for number, tick in enumerate(plan.ticks(method)):
-        for group in tick.groups:  # in parallel, as far as the cohort can
-            cohort.train(group)  # g_j ;  m_j = beta m̄ + g_j ;  W_j -= eta m_j
-        cohort.fuse()  # m̄ = sum_j (age_j + 1)^alpha m_j / |J|
+        # for every active j, in parallel: g_j ;  m_j = beta m̄ + g_j ;  W_j -= eta m_j
+        cohort.step(tick.groups)
+        # m̄ = sum_j (age_j + 1)^alpha m_j / |J|
+        cohort.fuse()
         if tick.average:
-            cohort.average_servers(tick.average)  # SFLV1: W_s,j <- sum_j p_j W_s,j
+            # SFLV1: W_s,j <- sum_j p_j W_s,j
+            cohort.average_servers(tick.average)
         after_tick(number)
-    average, statistics = cohort.mean()  # W̄ = sum_j p_j W_j
-    refuse_non_finite(cohort, plan, average)
+    # W̄ = sum_j p_j W_j
+    average, statistics = cohort.mean()
     weights, memory = average, state.memory.clone()
-    if method.outer:  # m_g = beta_g m_g + (W - W̄) ;  W -= m_g
+    refuse_non_finite(cohort, plan)
+    if method.outer:
+        # m_g = beta_g m_g + (W - W̄) ;  W -= m_g
         weights = state.weights.clone()
         method.outer.update(weights, average, memory, plan.lr)
-        refuse_non_finite(cohort, plan, weights)
-    if method.carry:
-        state.carried, state.carried_updates = cohort.mean_moments()
-    state.weights.copy_(weights)
-    state.statistics.copy_(statistics)
-    state.memory = memory
+    if not _finite_or_kept(weights, state.weights) or not _finite_or_kept(statistics, state.statistics):
+        raise NonFinite(f"the global model became non-finite in round {plan.round + 1}")
+    carried = cohort.mean_moments() if method.carry else (state.carried, state.carried_updates)
+    state.load(GlobalState(weights, statistics, memory, *carried))
 
 
-def refuse_non_finite(cohort: Cohort, plan: RoundPlan, weights: Tensor) -> None:
+def refuse_non_finite(cohort: Cohort, plan: RoundPlan) -> None:
     """Raise NonFinite, naming round, step and client, if a loss or a weight of the round is not a number."""
-    bad = [
-        (int((~torch.isfinite(losses)).nonzero()[0]), row)
-        for row, losses in enumerate(cohort.losses())
-        if not torch.isfinite(losses).all()
-    ]
+    losses = cohort.losses()
+    bad = [(int((~torch.isfinite(steps)).nonzero()[0]), row) for row, steps in enumerate(losses) if not _finite(steps)]
     if bad:
         step, row = min(bad)
-        raise NonFinite(
-            f"the training loss became {float(cohort.losses()[row][step])} in round {plan.round + 1}, "
-            f"step {step + 1} of {plan.steps[row]}, client {plan.clients[row]}"
-        )
-    if not torch.isfinite(weights).all():
-        rows = cohort.broken_rows()
-        where = f", step {plan.steps[rows[0]]}, client {plan.clients[rows[0]]}" if rows else ", in the global update"
-        raise NonFinite(f"a weight became non-finite in round {plan.round + 1}{where}")
+        what = f"the training loss became {float(losses[row][step])}"
+    elif rows := cohort.broken_rows():
+        row, what = rows[0], "a weight became non-finite"
+        step = plan.steps[row] - 1
+    else:
+        return
+    raise NonFinite(
+        f"{what} in round {plan.round + 1}, step {step + 1} of {plan.steps[row]}, client {plan.clients[row]}"
+    )
+
+
+def _finite(tensor: Tensor) -> bool:
+    return bool(torch.isfinite(tensor).all())
+
+
+def _finite_or_kept(new: Tensor, old: Tensor) -> bool:
+    """Whether every value is finite or what it was: a constant among the statistics may be infinite."""
+    return bool((torch.isfinite(new) | (new == old)).all())

@@ -9,7 +9,10 @@ from smofi.flat import Columns
 
 
 class Rows:
-    """`count` rows of `size` columns, stored as pieces so that the columns in `shared` exist only once."""
+    """`count` rows of `size` columns, stored as pieces so that the columns in `shared` exist only once.
+
+    A piece with a single row is every row's: asking it for any row gives that one.
+    """
 
     def __init__(self, count: int, size: int, like: Tensor, shared: Columns | None = None) -> None:
         runs = [(slice(0, size), count)]
@@ -18,13 +21,17 @@ class Rows:
         self.size = size
         self.pieces = [(run, like.new_zeros(rows, run.stop - run.start)) for run, rows in runs]
 
-    def of(self, row: int, columns: Columns) -> Tensor:
-        """Some columns of one row, as a view; the columns must not reach from one piece into the next."""
+    def matrix(self, columns: Columns) -> Tensor:
+        """Some columns of all rows, as a view; the columns must not reach from one piece into the next."""
         for run, piece in self.pieces:
             if run.start <= columns.start and columns.stop <= run.stop:
-                kept = piece[row if len(piece) > 1 else 0]
-                return kept[columns.start - run.start : columns.stop - run.start]
+                return piece[:, columns.start - run.start : columns.stop - run.start]
         raise IndexError(f"columns {columns} lie in no single piece of {[run for run, _ in self.pieces]}")
+
+    def of(self, row: int, columns: Columns) -> Tensor:
+        """Some columns of one row, as a view."""
+        matrix = self.matrix(columns)
+        return matrix[row if len(matrix) > 1 else 0]
 
     def fill(self, vector: Tensor) -> None:
         """Every row becomes this vector."""
@@ -36,14 +43,20 @@ class Rows:
         for _, piece in self.pieces:
             piece.zero_()
 
-    def mean(self, weights: Tensor, origin: Tensor | None = None) -> Tensor:
-        """The weighted mean of the rows, `[P]`; taken relative to `origin`, columns that equal it stay exactly so."""
-        result = weights.new_empty(self.size)
-        for run, piece in self.pieces:
-            if len(piece) == 1:
-                result[run] = piece[0]
-            elif origin is None:
-                torch.mv(piece.t(), weights, out=result[run])
-            else:
-                result[run] = origin[run] + weights @ (piece - origin[run])
-        return result
+    def mean(self, shares: Tensor) -> Tensor:
+        """The weighted mean of the rows, `[P]`."""
+        means = [piece[0] if len(piece) == 1 else shares @ piece for _, piece in self.pieces]
+        return torch.cat(means)
+
+
+def mean_where_changed(rows: Tensor, shares: Tensor, origin: Tensor) -> Tensor:
+    """The weighted mean of rows that all came from `origin`; a column that no row changed stays exactly as it was.
+
+    Statistics are averaged so, since what looks like one may be a constant, infinite even, such as an attention mask.
+
+    >>> mean_where_changed(torch.tensor([[1.0, -torch.inf], [3.0, -torch.inf]]), torch.tensor([0.5, 0.5]),
+    ...                    torch.tensor([0.0, -torch.inf]))
+    tensor([2., -inf])
+    """
+    changed = torch.where(rows == origin, torch.zeros_like(rows), rows - origin)
+    return origin + (changed[0] if len(rows) == 1 else shares @ changed)

@@ -10,6 +10,7 @@ import torch
 
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.events import Callback, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
+from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner, RoundPlan
 from smofi.engine.round import Cohort, NonFinite, run_round
 from smofi.engine.state import GlobalState
@@ -53,12 +54,12 @@ class Run:
         """Train and evaluate one round, leaving the caller's random state untouched."""
         self.emit(RoundStarted(plan.round + 1, plan.clients, plan.steps))
         started = time.perf_counter()
-        with torch.random.fork_rng():
+        with own_random_state(self.state.weights.device):
             run_round(self.cohort, self.planner.method, self.state, plan, self._after_tick(plan.round + 1))
+            loss, metrics = self.evaluator.evaluate()
         losses = self.cohort.losses()
         if self.began is None:
             self.began = float(torch.stack([steps[0] for steps in losses]).mean())
-        loss, metrics = self.evaluator.evaluate()
         return Record(
             round=plan.round + 1,
             accuracy=metrics.get("top1"),

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 
 import torch
 from torch import Tensor, nn
 
-from smofi.cut import Cut, Region, regions
+from smofi.cut import Cut, regions
 from smofi.data.batches import batch_order
 from smofi.data.clients import Samples
 from smofi.engine.fusion import Fusion
 from smofi.engine.local import LocalStep, Segment
 from smofi.engine.noise import reseeder
 from smofi.engine.plan import RoundPlan
-from smofi.engine.rows import Rows
+from smofi.engine.rows import Rows, mean_where_changed
 from smofi.engine.split import Loss, Sides, Wire, Work, direct, split_backward
 from smofi.engine.state import GlobalState
-from smofi.flat import Columns, Layout, shell
+from smofi.errors import ClientError
+from smofi.flat import Layout, shell
 from smofi.method import Method
 from smofi.optim import Optimizer
 from smofi.seeds import generator
@@ -40,13 +42,18 @@ class Member:
     losses: list[Tensor] = field(default_factory=list)
 
     @property
-    def steps_done(self) -> int:
+    def step(self) -> int:
+        """The number of its next step, from 0."""
         return len(self.losses)
 
+    @property
+    def finished(self) -> bool:
+        return self.step == len(self.order)
+
     def next_work(self) -> Work:
-        """The client's next batch."""
-        inputs, targets = self.samples.batch(self.order[self.steps_done])
-        return Work(self.client, self.sides, inputs, targets)
+        """The client's next batch, and the seed of whatever is random in its step."""
+        inputs, targets = self.samples.batch(self.order[self.step])
+        return Work(self.client, self.sides, inputs, targets, self.noise[self.step])
 
 
 class SimulatedCohort:
@@ -77,6 +84,7 @@ class SimulatedCohort:
         self._bind(len(plan.clients), plan.cuts[0] if self.method.where.one_server else None)
         self.weights.fill(self.state.weights)
         self.statistics.fill(self.state.statistics)
+        self.shares = self.state.weights.new_tensor(plan.shares)
         self.regions = regions(plan.cuts)
         self.split = bool(self.wire) or self.method.where.merges or any(cut.u_shaped for cut in plan.cuts)
         self.fusion = None
@@ -88,22 +96,20 @@ class SimulatedCohort:
         for row in range(len(plan.clients)):
             self.members.append(self._member(row))
 
-    def train(self, group: Sequence[int]) -> None:
-        """One step of a group: gradient, momentum and weights of each of its clients."""
-        members = [self.members[row] for row in group]
-        self.reseed(members[0].noise[members[0].steps_done])
-        self.gradients.zero()
-        if self.split:
-            losses = split_backward([m.next_work() for m in members], self.loss, self.wire or direct)
-        else:
-            work = members[0].next_work()
-            value = self.loss(members[0].model(work.inputs), work.targets)
-            value.backward()
-            losses = [value.detach()]
-        for member, loss in zip(members, losses, strict=True):
-            member.losses.append(loss)
-        with torch.no_grad():
-            self._update(members)
+    def step(self, groups: Sequence[Sequence[int]]) -> None:
+        """One step of each group: gradient, momentum and weights of each of its clients."""
+        for group in groups:
+            members = [self.members[row] for row in group]
+            try:
+                losses = self._backward(members)
+            except Exception as error:
+                who = ", ".join(str(member.client) for member in members)
+                where = f"round {self.plan.round + 1}, step {members[0].step + 1}"
+                raise ClientError(f"client {who} failed in {where}: {error}") from error
+            for member, loss in zip(members, losses, strict=True):
+                member.losses.append(loss)
+            with torch.no_grad():
+                self._update(members)
 
     def fuse(self) -> None:
         """End of a tick: m̄ = sum_j weight(age_j) m_j / |J|."""
@@ -113,24 +119,35 @@ class SimulatedCohort:
     def average_servers(self, active: Sequence[int]) -> None:
         """Every server row continues from the average of the active ones, with a fresh optimizer."""
         for region in self.regions:
-            self._average_region(region, [row for row in region.holders if row in active])
+            taking = torch.zeros_like(self.shares)
+            rows = [row for row in region.holders if row in active]
+            taking[rows] = self.shares[rows] / self.shares[rows].sum()
+            if not rows:
+                continue
+            weights = self.weights.matrix(self.layout.columns(region.first, region.last))
+            columns = self.layout.statistic_columns(region.first, region.last)
+            statistics = self.statistics.matrix(columns)
+            weights[list(region.holders)] = taking @ weights
+            statistics[list(region.holders)] = mean_where_changed(statistics, taking, self.state.statistics[columns])
         for member in self.members:
             for segment in member.server_part:
                 segment.reset()
 
     def mean(self) -> tuple[Tensor, Tensor]:
         """W̄ = sum_j p_j W_j, and the same for the statistics."""
-        shares = self._shares(range(len(self.members)))
-        return self.weights.mean(shares), self.statistics.mean(shares, origin=self.state.statistics)
+        statistics = [
+            mean_where_changed(piece, self.shares, self.state.statistics[run]) for run, piece in self.statistics.pieces
+        ]
+        return self.weights.mean(self.shares), torch.cat(statistics)
 
     def mean_moments(self) -> tuple[Tensor, Tensor]:
-        """m = sum_j p_j m_j, and the same for the numbers of updates on the client and on the server."""
+        """m = sum_j p_j m_j, and the same for the number of updates of every block."""
         moments, updates = torch.zeros_like(self.state.carried), torch.zeros_like(self.state.carried_updates)
         for member, share in zip(self.members, self.plan.shares, strict=True):
-            for side, part in enumerate((member.client_part, member.server_part)):
-                updates[side] += share * part[0].updates
-                for segment in part:
-                    moments[:, segment.columns] += share * torch.stack(segment.moments)
+            for segment in [*member.client_part, *member.server_part]:
+                updates[segment.blocks.start : segment.blocks.stop] += share * segment.updates
+                for total, moment in zip(moments, segment.moments, strict=True):
+                    total[segment.columns].add_(moment, alpha=share)
         return moments, updates
 
     def losses(self) -> list[Tensor]:
@@ -142,6 +159,18 @@ class SimulatedCohort:
         parts = [[*member.client_part, *member.server_part] for member in self.members]
         return [row for row, part in enumerate(parts) if not all(bool(s.weights.isfinite().all()) for s in part)]
 
+    def _backward(self, members: list[Member]) -> list[Tensor]:
+        """The group's gradients, into the gradient rows; whole models where a real split would change nothing."""
+        self.gradients.zero()
+        if self.split:
+            return split_backward([m.next_work() for m in members], self.loss, self.wire or direct, self.reseed)
+        (member,) = members
+        work = member.next_work()
+        self.reseed(work.noise)
+        value = self.loss(member.model(work.inputs), work.targets)
+        value.backward()
+        return [value.detach()]
+
     def _update(self, members: list[Member]) -> None:
         lr = self.plan.lr
         if self.method.where.merges:
@@ -152,26 +181,7 @@ class SimulatedCohort:
         (member,) = members
         self.local.apply([member.client_part, member.server_part], lr)
         if self.fusion:
-            self.fusion.add(member.server_part[0].columns, finished=member.steps_done == len(member.order))
-
-    def _average_region(self, region: Region, active: list[int]) -> None:
-        if not active:
-            return
-        shares = self._shares(active)
-        for rows, columns in (
-            (self.weights, self.layout.columns(region.first, region.last)),
-            (self.statistics, self.layout.statistic_columns(region.first, region.last)),
-        ):
-            held = [rows.of(row, columns) for row in active]
-            # origin + sum_j p_j (row_j - origin), so that equal rows stay exactly as they are
-            average = held[0] + shares @ (torch.stack(held) - held[0])
-            for row in region.holders:
-                rows.of(row, columns).copy_(average)
-
-    def _shares(self, rows: Sequence[int]) -> Tensor:
-        """p_j of these rows, summing to one."""
-        shares = [self.plan.shares[row] for row in rows]
-        return self.state.weights.new_tensor([share / sum(shares) for share in shares])
+            self.fusion.add(member.server_part[0].columns, member.finished)
 
     def _bind(self, count: int, cut: Cut | None) -> None:
         """Allocate the rows and bind a model to each; again only when their number or the shared columns change."""
@@ -190,36 +200,41 @@ class SimulatedCohort:
 
     def _member(self, row: int) -> Member:
         plan, cut, client = self.plan, self.plan.cuts[row], self.plan.clients[row]
-        samples, steps = self.clients[client], plan.steps[row]
-        model = self.models[row]
+        samples, steps, model = self.clients[client], plan.steps[row], self.models[row]
         keys = {"seed": plan.seed, "round": plan.round, "client": client}
         order = batch_order(len(samples), plan.batch_sizes[row], steps, **keys)
         noise = generator(plan.seed, "noise", plan.round, client).integers(2**63, size=steps)
-        server = cut.server(self.layout)
-        shares_server = self.method.where.one_server and self.members
+        if self.method.where.one_server and self.members:
+            server_part = self.members[0].server_part
+        else:
+            server_part = self._segments(row, range(cut.first, cut.last), self.fusion)
         return Member(
             client=client,
             model=model,
-            sides=Sides(model[: cut.first], model[cut.first : cut.last], model[cut.last :] if cut.u_shaped else None),
-            client_part=[self._segment(row, columns, side=0) for columns in cut.client(self.layout)],
-            server_part=self.members[0].server_part if shares_server else [self._segment(row, server, side=1)],
+            sides=Sides.of(model, cut),
+            client_part=[segment for blocks in cut.client_blocks for segment in self._segments(row, blocks)],
+            server_part=server_part,
             samples=samples,
             order=torch.from_numpy(order).to(self.state.weights.device),
             noise=noise.tolist(),
         )
 
-    def _segment(self, row: int, columns: Columns, side: int) -> Segment:
-        """Columns of one row on the client (side 0) or on the server (side 1)."""
-        updates = 0.0
-        if self.fusion and side == 1:
-            prior, moments = self.fusion.view(self.fusion.prior, columns), self.fusion.view(self.fusion.latest, columns)
+    def _segments(self, row: int, blocks: range, fusion: Fusion | None = None) -> list[Segment]:
+        """Blocks of one row: a single segment, unless carried momentum has seen a different number of updates."""
+        runs = groupby(blocks, key=lambda block: float(self.state.carried_updates[block]))
+        return [self._segment(row, list(run), updates, fusion) for updates, run in runs]
+
+    def _segment(self, row: int, blocks: list[int], updates: float, fusion: Fusion | None) -> Segment:
+        columns = self.layout.columns(blocks[0], blocks[-1] + 1)
+        if fusion:
+            prior, moments = fusion.view(fusion.prior, columns), fusion.view(fusion.latest, columns)
         elif self.method.carry:
             prior = moments = tuple(self.state.carried[:, columns].clone())
-            updates = float(self.state.carried_updates[side])
         else:
             size = columns.stop - columns.start
             prior = moments = tuple(self.state.weights.new_zeros(self.optimizer.moments, size))
         return Segment(
+            blocks=range(blocks[0], blocks[-1] + 1),
             columns=columns,
             weights=self.weights.of(row, columns),
             gradient=self.gradients.of(row, columns),

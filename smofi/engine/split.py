@@ -15,6 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from smofi.cut import Cut
+from smofi.flat import blocks_of
+
 Wire = Callable[[Tensor, str, int], Tensor]
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -32,6 +35,12 @@ class Sides:
     server: nn.Module
     back: nn.Module | None
 
+    @classmethod
+    def of(cls, model: nn.Sequential, cut: Cut) -> Sides:
+        """The sides of a model, sharing its tensors."""
+        back = blocks_of(model, cut.last, cut.blocks) if cut.u_shaped else None
+        return cls(blocks_of(model, 0, cut.first), blocks_of(model, cut.first, cut.last), back)
+
 
 @dataclass(frozen=True)
 class Work:
@@ -41,9 +50,12 @@ class Work:
     sides: Sides
     inputs: Tensor
     targets: Tensor
+    noise: int
 
 
-def split_backward(group: Sequence[Work], loss: Loss, wire: Wire = direct) -> list[Tensor]:
+def split_backward(
+    group: Sequence[Work], loss: Loss, wire: Wire = direct, reseed: Callable[[int], object] = torch.manual_seed
+) -> list[Tensor]:
     """Gradients of a group's step, merged on the server; returns each client's loss.
 
     The loss is the mean over all samples of the group; client i's cut gradient is scaled by sum(B)/B_i, so that its own
@@ -51,7 +63,10 @@ def split_backward(group: Sequence[Work], loss: Loss, wire: Wire = direct) -> li
     """
     server, u_shaped = group[0].sides.server, group[0].sides.back is not None
     sizes = [len(work.inputs) for work in group]
-    activations = [work.sides.front(work.inputs) for work in group]
+    activations = []
+    for work in group:
+        reseed(work.noise)
+        activations.append(work.sides.front(work.inputs))
     arrived = [wire(a.detach(), "up", work.client) for a, work in zip(activations, group, strict=True)]
     merged = _join(arrived).requires_grad_()
     outputs = server(merged.clone())  # a copy, as on another machine: a first layer may work in place
@@ -64,7 +79,9 @@ def split_backward(group: Sequence[Work], loss: Loss, wire: Wire = direct) -> li
     assert merged.grad is not None
     for work, activation, cut_gradient, size in zip(group, activations, merged.grad.split(sizes), sizes, strict=True):
         scaled = cut_gradient if len(group) == 1 else cut_gradient * (sum(sizes) / size)
-        activation.backward(wire(scaled, "down", work.client))
+        returned = wire(scaled, "down", work.client)
+        if activation.requires_grad:
+            activation.backward(returned)
     return losses
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,10 @@ from smofi.optim import Optimizer
 @dataclass
 class GlobalState:
     """The global weights `[P]` and statistics `[S]`, the global update's memory `[vectors, P]`, and, where a method
-    carries it, the momentum `[K, P]` with the number of updates it has seen on the client and on the server `[2]`."""
+    carries it, the momentum `[K, P]` with the number of updates that each block's has seen `[blocks]`.
+
+    Always changed in place: models and segments hold views into these tensors.
+    """
 
     weights: Tensor
     statistics: Tensor
@@ -35,5 +38,14 @@ class GlobalState:
             statistics,
             memory=weights.new_zeros(method.outer.vectors if method.outer else 0, layout.size),
             carried=weights.new_zeros(carried, layout.size),
-            carried_updates=torch.zeros(2, dtype=torch.float64),
+            carried_updates=torch.zeros(len(layout.blocks), dtype=torch.float64),
         )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def load(self, other: GlobalState) -> None:
+        """Become another state, in place."""
+        for mine, theirs in zip(self.tensors().values(), other.tensors().values(), strict=True):
+            mine.copy_(theirs)

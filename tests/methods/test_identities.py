@@ -49,7 +49,7 @@ def run(method: Any, **settings: Any) -> smofi.Result:
 
 def difference(a: nn.Module, b: nn.Module) -> float:
     states = zip(a.state_dict().values(), b.state_dict().values(), strict=True)
-    return max((left - right).abs().max().item() for left, right in states if left.is_floating_point())
+    return max(float((left - right).abs().max()) for left, right in states if left.is_floating_point())
 
 
 # A base or a placement that is FedAvg
@@ -199,7 +199,8 @@ def fuse_constants(alpha: float, sizes: Sequence[int], rounds: int = 1, global_m
     clients, _ = constant_gradients(sizes)
     method = methods.smofi(alpha=alpha, global_momentum=global_momentum)
     result = smofi.train(
-        *(additive_model(), clients),
+        additive_model(),
+        clients,
         method=method,
         optimizer=smofi.sgd(lr=0.1, momentum=0.8),
         cut=1,
@@ -261,10 +262,16 @@ def test_global_momentum_sums_the_rounds_changes() -> None:
 def test_with_equal_steps_alpha_does_not_matter(optimizer: str) -> None:
     def final(alpha: float, sizes: Sequence[int]) -> nn.Module:
         return smofi.train(
-            *(convnet(), federation([1, 4, 4], sizes)),
+            convnet(),
+            federation([1, 4, 4], sizes),
             method=methods.smofi(alpha=alpha),
             optimizer=OPTIMIZERS[optimizer],
-            **dict(cut=1, rounds=2, participation=1.0, local_epochs=2, batch_size=4, seed=5),
+            cut=1,
+            rounds=2,
+            participation=1.0,
+            local_epochs=2,
+            batch_size=4,
+            seed=5,
         ).model
 
     assert difference(final(-0.1, [12, 13, 15]), final(-5.0, [12, 13, 15])) < 1e-12
@@ -367,21 +374,26 @@ def test_on_a_strongly_convex_problem_the_error_falls_like_one_over_the_rounds()
     smoothness = max(torch.linalg.eigvalsh(h)[-1].item() for h in hessians)
     gamma = 8 * smoothness / mu - 1
 
-    model: nn.Module = additive_model()
-    errors = []
+    model, errors = additive_model(), []
     for n in range(rounds):
         model = smofi.train(
-            *(model, clients),
+            model,
+            clients,
             method=methods.smofi(global_momentum=0.0),
             optimizer=smofi.sgd(lr=4 / (mu * (gamma + n)), momentum=0.9, weight_decay=ridge),
-            **dict(cut=0, rounds=1, participation=1.0, local_epochs=4, batch_size=4, seed=n),
+            cut=0,
+            rounds=1,
+            participation=1.0,
+            local_epochs=4,
+            batch_size=4,
+            seed=n,
             loss=half_square,
             metrics=(),
         ).model
         off = weights_of(model) - optimum
         errors.append(0.5 * (off @ hessian @ off).item())  # L(W) - L(W*)
 
-    # The error is random, so it is averaged over windows that double in length: 10 to 20, …, 150 to 310.
+    # The error is random, so it is averaged over windows that double in length: 10 to 30, 30 to 70, ….
     windows = [np.arange(start, 2 * start + 10) for start in (10, 30, 70, 150)]
     means = np.array([np.mean(np.array(errors)[window]) for window in windows])
     middles = np.array([np.mean(gamma + 1 + window) for window in windows])
