@@ -1,7 +1,8 @@
 """What a round costs beside the bare forward and backward pass on the same samples.
 
 Both are timed in turn, repetition after repetition, in one process on one thread, so that a noisy machine disturbs them
-alike; the ratio of a repetition is the number to look at, and its median over the repetitions is reported.
+alike; a round is compared with the mean of the bare passes just before and just after it, and the median over the
+repetitions is reported.
 
     python benchmarks/overhead.py
 """
@@ -24,6 +25,7 @@ from torch.nn.functional import cross_entropy
 import smofi
 from smofi import data, models
 from smofi.data import batch_order
+from smofi.engine.kernels import convolutions
 from smofi.engine.plan import RoundPlan
 
 
@@ -57,8 +59,9 @@ def bare_pass(model: nn.Module, clients: list[tuple[Tensor, Tensor]], plan: Roun
         batches += [(inputs[i].contiguous(memory_format=torch.channels_last), targets[i]) for i in order]
 
     def run() -> None:
-        for inputs, targets in batches:
-            cross_entropy(model(inputs), targets).backward()
+        with convolutions(max(plan.batch_sizes), batches[0][0][0, 0].numel()):  # the kernels that a round would use
+            for inputs, targets in batches:
+                cross_entropy(model(inputs), targets).backward()
 
     return run
 
@@ -78,14 +81,14 @@ def measure(
     plan = sessions["smofi"].run.planner.plan(0)
     work = bare_pass(model, clients, plan)
     ratios: dict[str, list[float]] = {method: [] for method in sessions}
-    bares = []
+    bares: list[float] = []
     for repetition in range(-1, repetitions):
-        bare = seconds(work)
+        bares.append(seconds(work))
         for method, session in sessions.items():
-            ratio = seconds(partial(session.run.one_round, plan)) / bare
+            taken = seconds(partial(session.run.one_round, plan))
+            bares.append(seconds(work))
             if repetition >= 0:  # the first one warms up
-                ratios[method].append(ratio)
-        bares.append(bare)
+                ratios[method].append(taken / statistics.mean(bares[-2:]))
     rows, size = len(plan.clients), len(sessions["smofi"].run.state.weights)
     print(f"\n{name}: {rows} clients, {sum(plan.steps)} steps, {size:,} parameters")
     print(f"  bare forward and backward  {statistics.median(bares[1:]):7.3f} s a round")

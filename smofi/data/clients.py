@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +14,9 @@ from smofi.errors import InputError
 
 
 class Samples(Protocol):
-    """What the engine asks of data, wherever it comes from."""
+    """What the engine asks of data, wherever it comes from. `pixels` is the size of an image, infinite if unknown."""
+
+    pixels: float
 
     def __len__(self) -> int: ...
 
@@ -27,6 +30,7 @@ class TensorSamples:
     def __init__(self, inputs: Tensor, targets: Tensor, dtype: torch.dtype, device: torch.device) -> None:
         self.shape = tuple(inputs.shape[1:])
         self.image = inputs.dim() == 4
+        self.pixels = float(inputs.shape[2] * inputs.shape[3]) if self.image else math.inf
         stored = inputs.permute(0, 2, 3, 1) if self.image else inputs
         self.inputs = stored.to(device, dtype if inputs.is_floating_point() else None).contiguous()
         self.targets = targets.to(device, dtype if targets.is_floating_point() else None)
@@ -44,6 +48,7 @@ class DatasetSamples:
 
     def __init__(self, dataset: Dataset[Any], dtype: torch.dtype, device: torch.device) -> None:
         self.dataset, self.dtype, self.device = dataset, dtype, device
+        self.pixels = math.inf
 
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]  # map-style datasets have a length, their base class does not

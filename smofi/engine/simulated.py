@@ -14,6 +14,7 @@ from smofi.cut import Cut, regions
 from smofi.data.batches import batch_order
 from smofi.data.clients import Samples
 from smofi.engine.fusion import Fusion
+from smofi.engine.kernels import convolutions
 from smofi.engine.local import LocalStep, Segment
 from smofi.engine.noise import reseeder
 from smofi.engine.plan import RoundPlan
@@ -101,7 +102,8 @@ class SimulatedCohort:
         for group in groups:
             members = [self.members[row] for row in group]
             try:
-                losses = self._backward(members)
+                with convolutions(max(self.plan.batch_sizes), members[0].samples.pixels):
+                    losses = self._backward(members)
             except Exception as error:
                 who = ", ".join(str(member.client) for member in members)
                 where = f"round {self.plan.round + 1}, step {members[0].step + 1}"

@@ -48,6 +48,6 @@ def test_classes_are_balanced() -> None:
 
 
 def test_an_unknown_source_is_refused() -> None:
-    with pytest.raises(InputError, match=r"source='digit' is not accepted: .*did you mean 'digits'"):
+    with pytest.raises(InputError, match=r"data='digit' is not accepted: .*did you mean 'digits'"):
         load("digit")
     assert all(entry.description for entry in SOURCES.values())

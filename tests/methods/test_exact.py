@@ -178,9 +178,8 @@ def test_a_base_on_a_placement(base: Case, placement: Case) -> None:
 @pytest.mark.parametrize("optimizer", ["sgd", "nag", "adam", "adamw"])
 @pytest.mark.parametrize("method", [AVG, PROX, NAR, NAR_PART, CLIP, AVGM, SLOWMO, NAG, SMOFI, *PLACEMENTS], ids=str)
 def test_every_optimizer(method: Case, optimizer: str) -> None:
-    if optimizer == "sgd" and method is NAG:
-        pytest.skip("no momentum to carry")
-    others = () if optimizer == "nag" and method is NAG else method.others
+    # Without momentum FedNAG has none to carry, and is FedAvg.
+    others = () if optimizer == "sgd" and method is NAG else method.others
     check(replace(method, others=others), optimizer, model=perceptron)
 
 
@@ -270,6 +269,11 @@ def test_mergesfl_with_batches_by_speed(base: Case, steps: int | None, cut: Any)
 )
 def test_clipping(method: Case, optimizer: str) -> None:
     check(method, optimizer, model=perceptron)
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
+def test_fedprox_comes_before_fednar_bounds_the_norm(optimizer: str) -> None:
+    check(pair(PROX, NAR), optimizer, model=perceptron)
 
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
