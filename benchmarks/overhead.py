@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy
 import smofi
 from smofi import data, models
 from smofi.data import batch_order
-from smofi.engine.kernels import convolutions
+from smofi.engine.kernels import convolutions, suits_onednn
 from smofi.engine.plan import RoundPlan
 
 
@@ -58,8 +58,10 @@ def bare_pass(model: nn.Module, clients: list[tuple[Tensor, Tensor]], plan: Roun
         order = batch_order(len(targets), plan.batch_sizes[row], plan.steps[row], **keys)
         batches += [(inputs[i].contiguous(memory_format=torch.channels_last), targets[i]) for i in order]
 
+    onednn = suits_onednn(model, max(plan.batch_sizes), batches[0][0][0, 0].numel())  # as in a round
+
     def run() -> None:
-        with convolutions(max(plan.batch_sizes), batches[0][0][0, 0].numel()):  # the kernels that a round would use
+        with convolutions(onednn):
             for inputs, targets in batches:
                 cross_entropy(model(inputs), targets).backward()
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import shlex
+import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, Any, Literal
 
 import cyclopts
 import pydantic
@@ -20,13 +22,20 @@ from rich.markup import escape
 from rich.table import Table
 
 import smofi
-from smofi.config import Config
-from smofi.errors import InputError, SmofiError, TrainingWarning, check_count
-from smofi.methods import METHODS, parse_method
+from smofi import experiment
+from smofi.config import Config, Settings, config_yaml, read_config, sentence_of
+from smofi.errors import SmofiError, TrainingWarning, check_choice, check_count, refuse
+from smofi.experiment import FolderRun
+from smofi.export import export_run
+from smofi.methods import METHODS
 from smofi.models import MODELS
+from smofi.planning import plan_run
 from smofi.report import Run, draw, measure, save, table
 from smofi.report.live import Live
+from smofi.report.plan import plan_table
+from smofi.report.show import show_run
 from smofi.spec import describe
+from smofi.track import TRACKERS, combine, tracker
 
 app = cyclopts.App(
     name="smofi",
@@ -36,39 +45,95 @@ app = cyclopts.App(
 )
 console = Console()
 
+Source = Annotated[str | None, Parameter(help="a YAML file or the name of a preset; flags win over it")]
+Flags = Annotated[Settings, Parameter(name="*", negative=(), group="Settings")]
+Threads = Annotated[int, Parameter(help="threads inside each operation")]
+Display = Literal["auto", "live", "plain", "quiet", "jsonl"]
+
 
 @app.command
 def run(
+    source: Source = None,
+    /,
     *,
-    config: Annotated[Config, Parameter(name="*", negative=())] = Config(),  # noqa: B008  # frozen
-    threads: Annotated[int, Parameter(help="threads inside each operation")] = 1,
-    output: Annotated[Path | None, Parameter(help="folder for picture and history; if not given, below runs/")] = None,
+    flags: Flags = Settings(),  # noqa: B008  # frozen
+    output: Annotated[Path | None, Parameter(help="the run's folder; if not given, a new one below runs/")] = None,
+    resume: Annotated[Path | None, Parameter(help="continue the run in this folder")] = None,
+    display: Annotated[Display, Parameter(help="live on a terminal, plain elsewhere, quiet, or jsonl")] = "auto",
+    track: Annotated[list[str], Parameter(help="also follow it in tensorboard, wandb or mlflow", negative=())] = [],  # noqa: B006
+    threads: Threads = 1,
 ) -> int:
     """Train, compare methods, and draw their learning curves here and into a picture.
 
-    Without flags: FedAvg, FedAvgM and SMoFi side by side, on handwritten digits divided unevenly among 50 clients.
+    Without arguments: FedAvg, FedAvgM and SMoFi side by side, on handwritten digits divided unevenly among 50 clients.
+    Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
     """
     torch.set_num_threads(check_count("threads", threads))
-    methods = [parse_method(text) for text in config.method]
-    if len({method.name for method in methods}) < len(methods):
-        raise InputError(f"method={list(config.method)} is not accepted: expected each method once")
-    arguments = config.arguments()
-    live = Live(console, [method.name for method in methods], config.rounds)
-    sessions = {method.name: smofi.prepare(**arguments, method=method, callback=live) for method in methods}
-    folder = output or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{config.data}"
-    _make_folder(folder)
-    console.print(
+    for name in track:
+        check_choice("track", name, TRACKERS)
+    given = _given(flags)
+    if resume is not None:
+        if source is not None or output is not None:
+            refuse("resume", str(resume), "no file and no --output beside it: the run's folder has its settings")
+        config, folder = read_config(resume / "config.yaml", given), resume
+    else:
+        config = _resolve(source, given)
+        folder = output or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{config.data}"
+    live = Live(console, list(config.method), config.rounds, display)
+    if resume is not None:
+        runs = experiment.resume(folder, given, live)
+    else:
+        runs = experiment.start(config, folder, live, command=shlex.join(["smofi", *sys.argv[1:]]))
+    live.say(
         f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
-        f"seed {config.seed}",
-        highlight=False,
-        markup=False,
+        f"seed {config.seed}, in {folder}"
     )
-    started = time.perf_counter()
-    with live, warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)  # Live shows the event that comes with it
-        results = {name: sessions.pop(name).train() for name in list(sessions)}
-    _report(config, results, folder, time.perf_counter() - started)
-    return 1 if any(result.stopped for result in results.values()) else 0
+    return _train(config, runs, live, folder, track)
+
+
+@app.command
+def plan(source: Source = None, /, *, flags: Flags = Settings(), threads: Threads = 1) -> int:  # noqa: B008
+    """Check a configuration and say what it will take: clients, steps, memory, time. Nothing is trained or written."""
+    torch.set_num_threads(check_count("threads", threads))
+    config = _resolve(source, _given(flags))
+    console.print(plan_table([plan_run(config, method) for method in config.method]))
+    return 0
+
+
+@app.command
+def show(folder: Path, /) -> int:
+    """Show a run at a glance, finished or still going."""
+    console.print(show_run(folder))
+    return 0
+
+
+@app.command
+def export(
+    folder: Path,
+    destination: Path | None = None,
+    /,
+    *,
+    format: Annotated[
+        list[str] | None, Parameter(help="of safetensors, torch and onnx; all of them", negative=())
+    ] = None,
+    part: Annotated[str | None, Parameter(help="client or server, for split inference; the whole model")] = None,
+    cut: Annotated[str | None, Parameter(help="where to part the model, if not where the run did")] = None,
+) -> int:
+    """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""
+    exported = export_run(
+        folder, destination or folder / "-".join(["export", *([part] if part else [])]), format, part, cut
+    )
+    for note in exported.notes:
+        print(f"smofi: {note}", file=sys.stderr)
+    print("\n".join(str(exported.folder / name) for name in exported.files))
+    return 0
+
+
+@app.command
+def config(source: Source = None, /, *, flags: Flags = Settings()) -> int:  # noqa: B008  # frozen
+    """Print a configuration in full, as YAML with a comment on every field."""
+    print(config_yaml(_resolve(source, _given(flags))), end="")
+    return 0
 
 
 @app.command
@@ -85,33 +150,77 @@ def models() -> int:
     return 0
 
 
-def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seconds: float) -> None:
+def _given(flags: Settings) -> dict[str, Any]:
+    """The settings that the command line names."""
+    return {name: getattr(flags, name) for name in flags.model_fields_set}
+
+
+def _resolve(source: str | None, given: Mapping[str, Any]) -> Config:
+    return Config(**given) if source is None else read_config(source, given)
+
+
+def _train(config: Config, runs: list[FolderRun], live: Live, folder: Path, track: list[str]) -> int:
+    """Train what is left to train, then report. Exit code 1 for a run that diverged, 128 + n after signal n."""
+    started = time.perf_counter()
+    results: dict[str, smofi.Result] = {}
+    with _finishing_the_round(runs, live) as caught, live, warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)  # Live shows the event that comes with it
+        while runs and not caught:
+            one = runs.pop(0)  # and with it go its rows, once it is done
+            settings = config.model_dump() | {"method": one.name}
+            trackers = [tracker(name, one.folder.path, settings, one.name) for name in track]
+            with combine(live, *trackers) as one.session.run.emit:
+                results[one.name] = one.train()
+    if live.mode != "jsonl":
+        _report(config, results, folder, time.perf_counter() - started, quiet=live.mode == "quiet")
+    if caught:
+        print(f"smofi: interrupted; continue with: smofi run --resume {folder}", file=sys.stderr)
+        return 128 + caught[0]
+    return 1 if any(result.diverged for result in results.values()) else 0
+
+
+@contextmanager
+def _finishing_the_round(runs: list[FolderRun], live: Live) -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM end the run after the current round; a second one ends it at once."""
+    caught: list[int] = []
+    everyone = [one.session.run for one in runs]
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+        for one in everyone:
+            one.interrupt()
+        live.say("finishing the round, then saving; once more to quit at once")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seconds: float, quiet: bool) -> None:
     curves = {name: [record.accuracy for record in result.history] for name, result in results.items()}
-    history = {name: [asdict(record) for record in result.history] for name, result in results.items()}
-    (folder / "history.json").write_text(json.dumps({"config": config.model_dump(), "history": history}, indent=1))
     runs = [
         Run(name, curves[name], sum(record.seconds for record in result.history))
         for name, result in results.items()
-        if result.history
+        if any(accuracy is not None for accuracy in curves[name])
     ]
+    for name, result in results.items():
+        if result.stopped and not quiet:
+            console.print(f"{name}: {result.stopped}", markup=False, highlight=False)
     if not runs:
         return
     rows = measure(runs, baseline="fedavg" if "fedavg" in results else runs[0].name)
     shown = {name: curve for name, curve in curves.items() if curve}
-    console.print(table(rows))
-    console.print(draw(shown, target=rows[0].target, width=min(console.width, 100), encoding=console.encoding))
     title = f"{config.data}, {config.clients} clients, {config.partition}, {config.model}"
     picture = save(shown, folder / "curves.png", target=rows[0].target, title=title)
-    console.print(f"{seconds:.0f} s. Picture: {picture}  history: {folder / 'history.json'}", highlight=False)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / ".writable").touch()
-        (folder / ".writable").unlink()
-    except OSError as error:
-        raise InputError(f"output={str(folder)!r} is not accepted: {error.strerror}") from None
+    if not quiet:
+        console.print(table(rows))
+        console.print(draw(shown, target=rows[0].target, width=min(console.width, 100), encoding=console.encoding))
+        console.print(f"{seconds:.0f} s. Picture: {picture}", highlight=False, soft_wrap=True)
 
 
 def _list(heading: str, entries: Iterable[tuple[str, str]]) -> None:
@@ -124,23 +233,23 @@ def _list(heading: str, entries: Iterable[tuple[str, str]]) -> None:
 def _sentence(error: cyclopts.CycloptsError) -> str:
     """What is wrong with the command line, without the box and the type names around it."""
     cause = error.__cause__ or error.__context__
-    if isinstance(cause, pydantic.ValidationError):
-        first = cause.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        return f"{field}={first['input']!r} is not accepted: {first['msg'][0].lower()}{first['msg'][1:]}"
-    return str(error)
+    return sentence_of(cause) if isinstance(cause, pydantic.ValidationError) else str(error)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The `smofi` command. Exit code 2 for anything the user can mend, 1 for a run that had to stop."""
+    """The `smofi` command. Exit code 2 for anything the user can mend."""
     try:
         return int(app(arguments, exit_on_error=False, print_error=False) or 0)
     except cyclopts.CycloptsError as error:
         message = _sentence(error)
+    except pydantic.ValidationError as error:
+        message = sentence_of(error)
     except SmofiError as error:
         message = str(error)
     except KeyboardInterrupt:
         print("smofi: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        return 1
     print(f"smofi: {message}", file=sys.stderr)
     return 2

@@ -101,7 +101,7 @@ def parse_cut(spec: CutSpec, layout: Layout, clients: int) -> Cuts:
     >>> parse_cut("0-1", layout, clients=4).options
     (Cut(first=1, last=3, blocks=3), Cut(first=2, last=3, blocks=3))
     """
-    value = _read(spec) if isinstance(spec, str) else spec
+    value = read_cut(spec) if isinstance(spec, str) else spec
     if isinstance(spec, str) and isinstance(value, range):
         return Cuts(tuple(_one(spec, low, layout) for low in value), drawn=True)
     if isinstance(value, Sequence) and not isinstance(value, tuple):
@@ -112,7 +112,7 @@ def parse_cut(spec: CutSpec, layout: Layout, clients: int) -> Cuts:
     return Cuts((_one(spec, value, layout),))
 
 
-def _read(text: str) -> int | tuple[int, int] | range | list[int]:
+def read_cut(text: str) -> int | tuple[int, int] | range | list[int]:
     """The string forms "2", "2,1", "0-3" and "[1,2,1]"."""
     text = text.replace(" ", "")
     if re.fullmatch(r"\d+", text):

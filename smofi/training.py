@@ -13,8 +13,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from smofi.cut import CutSpec, parse_cut
-from smofi.data.clients import as_samples
+from smofi.data.clients import Samples, as_samples
 from smofi.engine.check import check_device, check_plan, check_samples, check_speeds, try_evaluation, try_step
+from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.evaluate import Evaluator, Metric
 from smofi.engine.events import Callback, Record
 from smofi.engine.plan import Planner
@@ -22,6 +23,7 @@ from smofi.engine.run import Run
 from smofi.engine.simulated import SimulatedCohort
 from smofi.engine.split import Loss, Wire
 from smofi.engine.state import GlobalState
+from smofi.engine.stopping import Stopping
 from smofi.errors import check_count, check_number, refuse
 from smofi.flat import Layout, shell
 from smofi.method import Method
@@ -37,7 +39,9 @@ class Result:
 
     model: nn.Module
     history: list[Record]
-    stopped: str | None
+    stopped: str | None = None
+    diverged: bool = False
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,17 @@ class Session:
     model: nn.Module
     layout: Layout
     run: Run
-    rounds: int
 
     def train(self) -> Result:
         """All rounds, one after the other."""
-        self.run.train(self.rounds)
-        trained = copy.deepcopy(self.model)
-        self.layout.unpack(trained, self.run.state.weights, self.run.state.statistics)
-        return Result(trained, list(self.run.history), self.run.stopped)
+        self.run.train()
+        return self.result()
+
+    def result(self) -> Result:
+        """What there is by now."""
+        run, trained = self.run, copy.deepcopy(self.model)
+        self.layout.unpack(trained, run.state.weights, run.state.statistics)
+        return Result(trained, list(run.history), run.stopped, run.diverged, run.interrupted)
 
 
 def prepare(
@@ -76,6 +83,10 @@ def prepare(
     device: str | torch.device = "cpu",
     wire: Wire | None = None,
     speeds: Sequence[float] | None = None,
+    validation: Any = None,
+    patience: int | None = None,
+    target_accuracy: float | None = None,
+    diagnose: bool = False,
 ) -> Session:
     """Train one model on the data of many clients, split between them and a server.
 
@@ -93,6 +104,9 @@ def prepare(
     wire            a function of (tensor, "up" or "down", client) that everything crossing the cut passes through;
                     giving one executes the split for real, with separate autograd graphs on each side
     speeds          relative speed of each client, by which MergeSFL sizes batches; equal if not given
+    validation      data held out to decide when to stop: after `patience` rounds without a better accuracy on it, or at
+                    `target_accuracy` (on the test data, if there is no validation data)
+    diagnose        also record why a method helps: how far clients diverge, how well their momenta agree, ...
 
     >>> x, y = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 2
     >>> model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 8)), nn.Linear(8, 2))
@@ -104,6 +118,7 @@ def prepare(
         check_count(name, count)
     check_count("seed", seed, low=0)
     check_number("participation", participation, above=0, high=1)
+    stopping = _stopping(patience, target_accuracy, validation is not None)
     home = check_device(device)
     method = parse_method(method) if isinstance(method, str) else method
     if not isinstance(method, Method):
@@ -117,9 +132,7 @@ def prepare(
         refuse("clients", clients, "at least one client")
     layout = Layout.of(model)
     samples = [as_samples(data, f"clients[{i}]", layout.dtype, home) for i, data in enumerate(clients)]
-    tested = None if test is None else as_samples(test, "test", layout.dtype, home)
-    if tested is not None and not len(tested):
-        refuse("test", test, "at least one sample, or None for no evaluation")
+    tested, validated = (_held_out(*named, layout, home) for named in (("test", test), ("validation", validation)))
     planner = Planner(
         sizes=[len(client) for client in samples],
         participation=participation,
@@ -137,13 +150,31 @@ def prepare(
     state = GlobalState.of(template, layout, method, optimizer, home)
     judged = shell(template)
     layout.bind(judged, state.weights.__getitem__, state.statistics.__getitem__)
-    evaluator = Evaluator(judged, loss, metrics, tested, samples)
+    evaluator = Evaluator(judged, loss, metrics, tested, samples, validated)
     first = planner.eligible[0]
     outputs = try_evaluation(evaluator, samples[first], f"clients[{first}]")
-    check_samples(samples, tested, loss, outputs)
+    check_samples(samples, {"test": tested, "validation": validated}, loss, outputs)
     try_step(template, layout, state, planner, samples, loss)
-    cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire)
-    return Session(template, layout, Run(cohort, planner, state, evaluator, callback), rounds)
+    diagnostics = Diagnostics() if diagnose else None
+    cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire, diagnostics)
+    return Session(template, layout, Run(cohort, planner, state, evaluator, stopping, rounds, callback))
+
+
+def _held_out(name: str, data: Any, layout: Layout, device: torch.device) -> Samples | None:
+    samples = None if data is None else as_samples(data, name, layout.dtype, device)
+    if samples is not None and not len(samples):
+        refuse(name, data, "at least one sample, or None")
+    return samples
+
+
+def _stopping(patience: int | None, target_accuracy: float | None, validated: bool) -> Stopping:
+    if patience is not None:
+        check_count("patience", patience)
+        if not validated:
+            refuse("patience", patience, "validation data along with it, or None")
+    if target_accuracy is not None:
+        check_number("target_accuracy", target_accuracy, above=0, high=1)
+    return Stopping(patience, target_accuracy)
 
 
 def _and_train(prepare: Callable[Settings, Session]) -> Callable[Settings, Result]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from smofi.cut import CutSpec
 from smofi.data.clients import Samples, TensorSamples
 from smofi.engine.evaluate import Evaluator
+from smofi.engine.kernels import convolutions, suits_onednn
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner
 from smofi.engine.split import Loss, Sides, Work, split_backward
@@ -51,11 +52,10 @@ def check_plan(planner: Planner, cut: CutSpec) -> None:
         refuse("cut", cut, f"one cut for all clients: {planner.method} keeps a single server model")
 
 
-def check_samples(clients: Sequence[Samples], test: Samples | None, loss: Loss, classes: int) -> None:
+def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | None], loss: Loss, classes: int) -> None:
     """All samples are alike, finite, and of classes that the model has."""
     named = {f"clients[{i}]": samples for i, samples in enumerate(clients) if len(samples)}
-    if test is not None:
-        named["test"] = test
+    named |= {name: samples for name, samples in held_out.items() if samples is not None}
     classifies = loss is cross_entropy or isinstance(loss, nn.CrossEntropyLoss)
     tensors = {name: samples for name, samples in named.items() if isinstance(samples, TensorSamples)}
     first = next(iter(tensors), "")
@@ -91,7 +91,8 @@ def try_step(
             before = {name: buffer.clone() for name, buffer in _constants(scratch, layout)}
             try:
                 inputs, targets = clients[probe].batch(torch.arange(size, device=weights.device))
-                split_backward([Work(probe, Sides.of(scratch, cut), inputs, targets, noise=0)], loss)
+                with convolutions(suits_onednn(model, size, clients[probe].pixels)):
+                    split_backward([Work(probe, Sides.of(scratch, cut), inputs, targets, noise=0)], loss)
             except Exception as error:
                 hint = " (images are channels-last: use .flatten or .reshape)" if "view size" in str(error) else ""
                 raise InputError(

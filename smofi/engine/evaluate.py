@@ -62,9 +62,11 @@ class Evaluator:
         metrics: Sequence[str | Metric],
         test: Samples | None,
         clients: Sequence[Samples],
+        validation: Samples | None = None,
         batch_size: int = 500,
     ) -> None:
         self.model, self.loss, self.test, self.clients = model.eval(), loss, test, clients
+        self.validation = validation
         self.batch_size = batch_size
         self.on_test: dict[str, Metric] = {}
         self.on_clients: dict[str, Callable[[list[float]], Any]] = {}
@@ -75,6 +77,10 @@ class Evaluator:
                 self.on_test[metric] = TEST_METRICS[metric]
             else:
                 self.on_clients[metric] = CLIENT_METRICS[metric]
+
+    def validate(self) -> float | None:
+        """The accuracy on the validation split, if there is one."""
+        return None if self.validation is None else top1(*self.predict(self.validation))
 
     def evaluate(self) -> tuple[float | None, dict[str, Any]]:
         """The test loss, None without test data, and the metrics by name."""

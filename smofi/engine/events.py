@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Record:
-    """One round of history; `round` counts from 1. Accuracy and loss are the global model's on the test data."""
+    """One round of history; `round` counts from 1. Accuracy and loss are the global model's on the test data,
+    `validation` its accuracy on the validation split; diagnostics are there only when asked for."""
 
     round: int
     accuracy: float | None
@@ -21,11 +22,14 @@ class Record:
     learning_rate: float
     cut: str
     metrics: dict[str, Any] = field(default_factory=dict)
+    validation: float | None = None
+    diagnostics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunStarted:
-    """Before the first round: `eligible` of the `clients` hold at least one batch, `per_round` of them take part."""
+    """Before the first round: `eligible` of the `clients` hold at least one batch, `per_round` of them take part.
+    A resumed run has `done` rounds behind it."""
 
     method: str
     rounds: int
@@ -33,6 +37,7 @@ class RunStarted:
     eligible: int
     per_round: int
     parameters: int
+    done: int = 0
 
 
 @dataclass(frozen=True)

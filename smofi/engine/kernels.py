@@ -6,17 +6,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import nn
 
 SMALL_BATCH, SMALL_IMAGE = 8, 16 * 16
 
 
+def suits_onednn(model: nn.Module, batch_size: int, pixels: float) -> bool:
+    """Whether oneDNN should compute a model's convolutions, rather than torch itself.
+
+    Not on a handful of tiny images, where its cost per call outweighs its speed (by 1.3 to 2 times on 8x8 and 14x14
+    images), and never where it would write past its memory.
+
+    >>> suits_onednn(nn.Conv2d(16, 32, 3), batch_size=32, pixels=1024)
+    True
+    """
+    return (batch_size > SMALL_BATCH or pixels > SMALL_IMAGE) and not any(map(_overruns, model.modules()))
+
+
+def _overruns(module: nn.Module) -> bool:
+    """oneDNN issue 6035: the weight gradient of a strided 1x1 convolution, channels-last, with fewer input channels
+    than its vectors are wide, corrupts the heap."""
+    block = 16 if "AVX512" in torch.backends.cpu.get_cpu_capability() else 8
+    return (
+        isinstance(module, nn.Conv2d)
+        and set(module.kernel_size) == {1}
+        and max(module.stride) > 1
+        and module.in_channels // module.groups < block
+    )
+
+
 @contextmanager
-def convolutions(batch_size: int, pixels: float) -> Iterator[None]:
-    """On the CPU, torch's own convolutions for a handful of tiny images, where oneDNN's cost per call outweighs its
-    speed (1.3 to 2 times on 8x8 and 14x14 images); whatever torch prefers otherwise."""
+def convolutions(onednn: bool) -> Iterator[None]:
+    """With oneDNN, if torch allows it at all, or without."""
     before = torch._C._get_mkldnn_enabled()
-    small = batch_size <= SMALL_BATCH and pixels <= SMALL_IMAGE
-    torch._C._set_mkldnn_enabled(before and not small)
+    torch._C._set_mkldnn_enabled(before and onednn)
     try:
         yield
     finally:

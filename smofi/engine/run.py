@@ -1,54 +1,94 @@
-"""A run: the rounds one after the other, evaluated, recorded, and stopped when they stop making sense."""
+"""A run: the rounds one after the other, evaluated, recorded, kept, and stopped when they stop making sense."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 
+from smofi.engine.checkpoint import Checkpoint
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.events import Callback, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner, RoundPlan
 from smofi.engine.round import Cohort, NonFinite, run_round
 from smofi.engine.state import GlobalState
+from smofi.engine.stopping import Stopping
 from smofi.errors import TrainingWarning
 
 ADVICE = "try a smaller learning rate, smofi(alpha=-1), or +clip(max_norm=10)"
 
 
+class Keeper(Protocol):
+    """Whoever keeps what a run has done, such as a run folder."""
+
+    def after_round(self, run: Run) -> None: ...
+
+
 class Run:
-    """Training from a state, round after round. Everything random is a function of the seed and the round's number."""
+    """Training from a state, round after round. Everything random is a function of the seed and the round's number.
+
+    `stopped` is the sentence that says why it ended early; `diverged` and `interrupted` tell two such reasons apart
+    from having reached what was asked for.
+    """
 
     def __init__(
-        self, cohort: Cohort, planner: Planner, state: GlobalState, evaluator: Evaluator, callback: Callback | None
+        self,
+        cohort: Cohort,
+        planner: Planner,
+        state: GlobalState,
+        evaluator: Evaluator,
+        stopping: Stopping,
+        rounds: int,
+        callback: Callback | None,
     ) -> None:
         self.cohort, self.planner, self.state, self.evaluator = cohort, planner, state, evaluator
+        self.stopping, self.rounds = stopping, rounds
         self.emit: Callback = callback or (lambda event: None)
+        self.keeper: Keeper | None = None
         self.history: list[Record] = []
         self.stopped: str | None = None
+        self.diverged = False
+        self.interrupted = False
         self.began: float | None = None
         self.warned = False
 
-    def train(self, rounds: int) -> None:
-        """Run until `rounds` rounds are in the history or the run has to stop."""
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to do."""
+        return len(self.history) >= self.rounds or self.stopped is not None
+
+    def train(self) -> None:
+        """Run until all rounds are in the history or the run has to stop."""
         planner = self.planner
-        counts = (len(planner.sizes), len(planner.eligible), planner.per_round)
-        self.emit(RunStarted(planner.method.name, rounds, *counts, parameters=len(self.state.weights)))
-        while len(self.history) < rounds and not self.stopped:
+        counts = (len(planner.sizes), len(planner.eligible), planner.per_round, len(self.state.weights))
+        self.emit(RunStarted(planner.method.name, self.rounds, *counts, done=len(self.history)))
+        self.stopped = self.stopping.reason(self.history)
+        while not self.over:
             try:
                 self.history.append(self.one_round(planner.plan(len(self.history))))
             except NonFinite as error:
+                self.diverged = True
                 self.stopped = (
                     f"{error}; the model is the one after round {len(self.history)}. To go further, {ADVICE}."
                 )
-                self._warn(self.stopped)
+                self.warn(self.stopped)
             else:
                 self.emit(RoundDone(self.history[-1]))
                 self._warn_if_diverging()
+                self.stopped = self.stopping.reason(self.history)
+                if self.interrupted and not self.over:
+                    self.stopped = f"interrupted after round {len(self.history)} of {self.rounds}"
+            if self.keeper:
+                self.keeper.after_round(self)
         self.emit(RunEnded(len(self.history), self.stopped))
+
+    def interrupt(self) -> None:
+        """Stop at the end of the current round."""
+        self.interrupted = True
 
     def one_round(self, plan: RoundPlan) -> Record:
         """Train and evaluate one round, leaving the caller's random state untouched."""
@@ -57,6 +97,7 @@ class Run:
         with own_random_state(self.state.weights.device):
             run_round(self.cohort, self.planner.method, self.state, plan, self._after_tick(plan.round + 1))
             loss, metrics = self.evaluator.evaluate()
+            validation = self.evaluator.validate()
         losses = self.cohort.losses()
         if self.began is None:
             self.began = float(torch.stack([steps[0] for steps in losses]).mean())
@@ -71,7 +112,24 @@ class Run:
             learning_rate=plan.lr,
             cut=" ".join(dict.fromkeys(map(str, plan.cuts))),
             metrics=metrics,
+            validation=validation,
+            diagnostics=self.cohort.diagnosis(),
         )
+
+    def checkpoint(self) -> Checkpoint:
+        """All that the run needs to go on from here."""
+        return Checkpoint(self.state.tensors(), self.history, {"began": self.began, "warned": self.warned})
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from there."""
+        self.state.load(GlobalState(**checkpoint.tensors))
+        self.history = list(checkpoint.history)
+        self.began, self.warned = checkpoint.notes["began"], checkpoint.notes["warned"]
+
+    def warn(self, message: str) -> None:
+        """Tell the user, by event and by Python's warnings; the run goes on."""
+        self.emit(Warned(message))
+        warnings.warn(message, TrainingWarning, stacklevel=3)
 
     def _after_tick(self, round: int) -> Callable[[int], None]:
         return lambda tick: self.emit(TickDone(round, tick))
@@ -81,11 +139,7 @@ class Run:
         # far above: twice where it began and one more, so that a loss near zero may wander
         if not self.warned and self.began is not None and latest.train_loss > 2 * self.began + 1:
             self.warned = True
-            self._warn(
+            self.warn(
                 f"the training loss is {latest.train_loss:.3g} in round {latest.round} and began at {self.began:.3g}: "
                 f"training seems to diverge; {ADVICE}"
             )
-
-    def _warn(self, message: str) -> None:
-        self.emit(Warned(message))
-        warnings.warn(message, TrainingWarning, stacklevel=3)

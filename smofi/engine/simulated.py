@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from smofi.cut import Cut, regions
 from smofi.data.batches import batch_order
 from smofi.data.clients import Samples
+from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.fusion import Fusion
-from smofi.engine.kernels import convolutions
+from smofi.engine.kernels import convolutions, suits_onednn
 from smofi.engine.local import LocalStep, Segment
 from smofi.engine.noise import reseeder
 from smofi.engine.plan import RoundPlan
@@ -70,10 +71,12 @@ class SimulatedCohort:
         clients: Sequence[Samples],
         loss: Loss,
         wire: Wire | None,
+        diagnostics: Diagnostics | None = None,
     ) -> None:
         self.template, self.layout, self.state = model, layout, state
         self.method, self.optimizer = method, optimizer
         self.clients, self.loss, self.wire = clients, loss, wire
+        self.diagnostics = diagnostics
         self.local = LocalStep(method, optimizer)
         self.reseed = reseeder(state.weights.device)
         self.models: list[nn.Sequential] = []
@@ -88,6 +91,8 @@ class SimulatedCohort:
         self.shares = self.state.weights.new_tensor(plan.shares)
         self.regions = regions(plan.cuts)
         self.split = bool(self.wire) or self.method.where.merges or any(cut.u_shaped for cut in plan.cuts)
+        pixels = min(self.clients[client].pixels for client in plan.clients)
+        self.onednn = suits_onednn(self.template, max(plan.batch_sizes), pixels)
         self.fusion = None
         if self.method.fuse and self.optimizer.moments:
             self.fusion = Fusion(
@@ -96,13 +101,15 @@ class SimulatedCohort:
         self.members: list[Member] = []
         for row in range(len(plan.clients)):
             self.members.append(self._member(row))
+        if self.diagnostics:
+            self.diagnostics.begin(plan, self.method, self.layout, self.optimizer.moments, self.state.weights)
 
     def step(self, groups: Sequence[Sequence[int]]) -> None:
         """One step of each group: gradient, momentum and weights of each of its clients."""
         for group in groups:
             members = [self.members[row] for row in group]
             try:
-                with convolutions(max(self.plan.batch_sizes), members[0].samples.pixels):
+                with convolutions(self.onednn):
                     losses = self._backward(members)
             except Exception as error:
                 who = ", ".join(str(member.client) for member in members)
@@ -111,12 +118,18 @@ class SimulatedCohort:
             for member, loss in zip(members, losses, strict=True):
                 member.losses.append(loss)
             with torch.no_grad():
+                if self.diagnostics:
+                    self.diagnostics.gradient(self.gradients, group)
                 self._update(members)
+                if self.diagnostics:
+                    self.diagnostics.momentum(members[0].server_part)
 
     def fuse(self) -> None:
         """End of a tick: m̄ = sum_j weight(age_j) m_j / |J|."""
         if self.fusion:
             self.fusion.fuse(lambda total: total)
+        if self.diagnostics:
+            self.diagnostics.end_tick(self.fusion)
 
     def average_servers(self, active: Sequence[int]) -> None:
         """Every server row continues from the average of the active ones, with a fresh optimizer."""
@@ -140,7 +153,10 @@ class SimulatedCohort:
         statistics = [
             mean_where_changed(piece, self.shares, self.state.statistics[run]) for run, piece in self.statistics.pieces
         ]
-        return self.weights.mean(self.shares), torch.cat(statistics)
+        weights = self.weights.mean(self.shares)
+        if self.diagnostics:
+            self.diagnostics.end_round(self.weights, self.shares, weights)
+        return weights, torch.cat(statistics)
 
     def mean_moments(self) -> tuple[Tensor, Tensor]:
         """m = sum_j p_j m_j, and the same for the number of updates of every block."""
@@ -155,6 +171,10 @@ class SimulatedCohort:
     def losses(self) -> list[Tensor]:
         """The training loss of every step, a vector per row."""
         return [torch.stack(member.losses) for member in self.members]
+
+    def diagnosis(self) -> dict[str, float]:
+        """What the diagnostics saw in this round, nothing if they are off."""
+        return self.diagnostics.summary() if self.diagnostics else {}
 
     def broken_rows(self) -> list[int]:
         """The rows whose weights are no longer finite."""

@@ -1,82 +1,194 @@
-"""A run as it goes: a bar per method on a terminal, a line now and then anywhere else."""
+"""Runs as they go: a picture that grows on a terminal, a line now and then elsewhere, JSON lines for programs."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
 from types import TracebackType
+from typing import Protocol
 
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
-from smofi.engine.events import Event, RoundDone, RunEnded, RunStarted, Warned
+from smofi.engine.events import Event, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
+from smofi.engine.folder import to_json
+from smofi.errors import check_choice
+from smofi.report.progress import Progress, clock, peak_memory, percent, three_digits
+from smofi.report.screen import Screen
+
+MODES = ("auto", "live", "plain", "quiet", "jsonl")
+LINE_EVERY = 2.0  # seconds
+
+
+class View(Protocol):
+    """What shows the events to someone."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def say(self, text: str, warning: bool = False) -> None: ...
+    def show(self, event: Event, run: Progress) -> None: ...
 
 
 class Live:
-    """Shows the events of several runs, one after the other."""
+    """The callback of several runs, one after the other: keeps track of each and shows it as `mode` says.
 
-    def __init__(self, console: Console, methods: list[str], rounds: int) -> None:
-        self.console = console
-        width = max(map(len, methods))
-        self.progress = Progress(
-            TextColumn(f"{{task.description:<{width}}}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TextColumn("rounds  {task.fields[accuracy]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-            expand=True,
-        )
-        self.tasks: list[TaskID] = [
-            self.progress.add_task(escape(method), total=rounds, accuracy="       ", start=False) for method in methods
-        ]
-        self.names, self.rounds, self.current = methods, rounds, -1
+    >>> with Live(Console(), ["smofi"], rounds=1, mode="plain") as live:
+    ...     live.say("ready")
+    ready
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        methods: Sequence[str],
+        rounds: int,
+        mode: str = "auto",
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        check_choice("display", mode, MODES)
+        if mode == "auto":
+            mode = "live" if console.is_terminal and not console.is_dumb_terminal else "plain"
+        self.mode = mode
+        self.runs = [Progress(method, rounds) for method in methods]
+        self.current = -1
+        views: dict[str, Callable[[], View]] = {
+            "live": lambda: Screen(console, self.runs, now),
+            "plain": lambda: Lines(console, self.runs, now),
+            "quiet": lambda: Quiet(console),
+            "jsonl": lambda: JsonLines(console),
+        }
+        self.view = views[mode]()
 
     def __enter__(self) -> Live:
-        self.progress.start()
+        self.view.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.progress.stop()
+        self.view.stop()
+
+    def say(self, text: str) -> None:
+        """A sentence for whoever watches; not for quiet ears and not for programs."""
+        self.view.say(text)
+
+    def recall(self, number: int, accuracies: Sequence[float | None]) -> None:
+        """What a run to be resumed has behind it, the runs counted from 0: then its curve and its best are whole."""
+        self.runs[number].accuracies[:] = accuracies
 
     def __call__(self, event: Event) -> None:
-        """The callback of a run."""
+        """See an event."""
         if isinstance(event, RunStarted):
             self.current += 1
-            self.progress.start_task(self.tasks[self.current])
             if self.current == 0:
-                self._announce(event)
-        elif isinstance(event, RoundDone):
-            record = event.record
-            accuracy = f"{record.accuracy:7.1%}" if record.accuracy is not None else ""
-            self.progress.update(self.tasks[self.current], completed=record.round, accuracy=accuracy)
-            if not self.console.is_terminal and record.round % max(1, self.rounds // 5) == 0:
-                self.console.print(
-                    f"{self.names[self.current]}: round {record.round}/{self.rounds}, accuracy {accuracy.strip()}",
-                    markup=False,
-                    highlight=False,
-                )
-        elif isinstance(event, Warned):
-            self.console.print(f"[yellow]{escape(self.names[self.current])}: {escape(event.message)}[/yellow]")
-        elif isinstance(event, RunEnded):
-            self.progress.stop_task(self.tasks[self.current])
+                self.view.say(_about(event))
+        run = self.runs[max(0, self.current)]
+        _follow(run, event)
+        if isinstance(event, Warned):
+            if self.current >= 0:
+                self.view.say(f"{run.name}: {event.message}", warning=True)
+            else:  # before the first run has started, it may be any of them
+                self.view.say(event.message, warning=True)
+        self.view.show(event, run)
 
-    def _announce(self, event: RunStarted) -> None:
-        small = event.clients - event.eligible
-        self.console.print(
-            f"{event.clients} clients, {event.per_round} a round, {event.parameters:,} parameters"
-            + (f"; {small} clients hold less than a batch and never take part" if small else ""),
-            highlight=False,
+
+def _follow(run: Progress, event: Event) -> None:
+    if isinstance(event, RunStarted):
+        run.name, run.rounds, run.state = event.method, event.rounds, "running"
+        behind = getattr(event, "done", 0)
+        run.accuracies[behind:] = [None] * (behind - run.done)
+    elif isinstance(event, RoundStarted):
+        run.inside, run.ticks = 0.0, max(event.steps, default=1)
+    elif isinstance(event, TickDone):
+        run.inside = min(1.0, (event.tick + 1) / run.ticks)
+    elif isinstance(event, RoundDone):
+        run.inside = 0.0
+        run.accuracies.append(event.record.accuracy)
+        run.seconds.append(event.record.seconds)
+    elif isinstance(event, RunEnded):
+        run.inside, run.state = 0.0, "stopped" if event.stopped else "done"
+
+
+def _about(event: RunStarted) -> str:
+    small = event.clients - event.eligible
+    return f"{event.clients} clients, {event.per_round} a round, {event.parameters:,} parameters" + (
+        f"; {small} clients hold less than a batch and never take part" if small else ""
+    )
+
+
+class Quiet:
+    """Warnings, and nothing else."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def show(self, event: Event, run: Progress) -> None: ...
+
+    def say(self, text: str, warning: bool = False) -> None:
+        if warning:
+            _print(self.console, f"warning: {text}")
+
+
+class Lines:
+    """A line for the first and the last round of a run, and for one in between whenever two seconds have passed."""
+
+    def __init__(self, console: Console, runs: Sequence[Progress], now: Callable[[], float]) -> None:
+        self.console, self.runs, self.now = console, runs, now
+        self.printed_at, self.unprinted = -LINE_EVERY, ""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+    def say(self, text: str, warning: bool = False) -> None:
+        _print(self.console, f"warning: {text}" if warning else text)
+
+    def show(self, event: Event, run: Progress) -> None:
+        if isinstance(event, RoundDone):
+            self.unprinted = self._line(run, event.record.train_loss)
+            if len(run.seconds) == 1 or run.done == run.rounds or self.now() - self.printed_at >= LINE_EVERY:
+                self._flush()
+        elif isinstance(event, RunEnded):  # it may have ended early
+            self._flush()
+
+    def _flush(self) -> None:
+        if self.unprinted:
+            _print(self.console, self.unprinted)
+            self.printed_at, self.unprinted = self.now(), ""
+
+    def _line(self, run: Progress, train_loss: float) -> str:
+        name = f"{run.name:<{max(len(one.name) for one in self.runs)}}"
+        round = f"{run.done:>{len(str(run.rounds))}}/{run.rounds}"
+        line = (
+            f"{name}  round {round}  accuracy {percent(run.last):>6}  best {percent(run.best):>6}  "
+            f"train loss {train_loss:<8.4g}  {three_digits(run.pace):>6} s/round  {clock(run.left):>7} left  "
+            f"{peak_memory()}"
         )
+        return line.rstrip()
+
+
+class JsonLines:
+    """One JSON object a line for every event but the ticks, of which a round may have thousands."""
+
+    def __init__(self, console: Console) -> None:
+        self.file = console.file
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def say(self, text: str, warning: bool = False) -> None: ...  # a warning is an event of its own
+
+    def show(self, event: Event, run: Progress) -> None:
+        if isinstance(event, TickDone):
+            return
+        fields = asdict(event.record if isinstance(event, RoundDone) else event)
+        time = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        self.file.write(to_json({"event": type(event).__name__, "time": time, "method": run.name, **fields}) + "\n")
+        self.file.flush()
+
+
+def _print(console: Console, text: str) -> None:
+    """A line as it is: no colours, no wrapping."""
+    console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)

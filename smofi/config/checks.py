@@ -1,0 +1,132 @@
+"""What each setting accepts: a check per name, which returns the value as it is kept or refuses it in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import torch
+
+from smofi.cut import read_cut
+from smofi.data import SOURCES
+from smofi.data.kinds import parse as parse_partition
+from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
+from smofi.errors import InputError, SmofiError, check_choice, check_count, check_flag, check_number, refuse
+from smofi.methods import parse_method
+from smofi.models import MODELS
+from smofi.models.norm import NORMS
+from smofi.optim import parse_optimizer
+
+Check = Callable[[str, Any], Any]
+
+
+def _optional(check: Check) -> Check:
+    return lambda field, value: None if value in (None, "null", "none") else check(field, value)
+
+
+def _read(convert: Callable[[str], Any], check: Check) -> Check:
+    """Flags come as text: convert it, or let the check refuse it as it was written."""
+
+    def read(field: str, value: Any) -> Any:
+        if isinstance(value, str):
+            with suppress(ValueError, KeyError):
+                return check(field, convert(value))
+        return check(field, value)
+
+    return read
+
+
+_count = _read(int, check_count)
+_flag = _read({"true": True, "false": False}.__getitem__, check_flag)
+
+
+def _number(**limits: Any) -> Check:
+    return _read(float, partial(check_number, **limits))
+
+
+def _choice(options: Any) -> Check:
+    return lambda field, value: check_choice(field, value, options)
+
+
+def _written(example: str, parse: Callable[[str], object]) -> Check:
+    """A string that `parse` understands, kept with single spaces; what it refuses inside is said of the whole."""
+
+    def check(field: str, value: Any) -> str:
+        if not isinstance(value, str):
+            refuse(field, value, f'a string, as "{example}"')
+        text = " ".join(value.split())
+        try:
+            parse(text)
+        except SmofiError as error:
+            whole = "" if str(error).startswith(f"{field}=") else f"{field}={value!r}: "
+            raise InputError(f"{whole}{error}") from None
+        return text
+
+    return check
+
+
+def _method(field: str, value: Any) -> str:
+    """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same."""
+    return parse_method(_written("fedprox(mu=0.01)+smofi", parse_method)(field, value)).name
+
+
+def _several(example: str, one: Check) -> Check:
+    """One string or a list of them, none twice."""
+
+    def check(field: str, value: Any) -> tuple[str, ...]:
+        given = [value] if isinstance(value, str) else value
+        if not isinstance(given, (list, tuple)) or not given:
+            refuse(field, value, f"one, as {example}, or a list of them")
+        kept = tuple(one(field, each) for each in given)
+        if len(set(kept)) < len(kept):
+            refuse(field, list(kept), "each one once")
+        return kept
+
+    return check
+
+
+def _cut(field: str, value: Any) -> str:
+    """A cut in its string form; YAML may give a number, or a list with one per client."""
+    if isinstance(value, (list, tuple)) and all(type(one) is int for one in value):
+        text = "[" + ",".join(map(str, value)) + "]" if isinstance(value, list) else ",".join(map(str, value))
+    elif isinstance(value, str) or type(value) is int:
+        text = "".join(str(value).split())
+    else:
+        text = repr(value)
+    read_cut(text)
+    return text
+
+
+def _device(field: str, value: Any) -> str:
+    """A device's name; whether there is such a device is found out when it is used."""
+    if isinstance(value, (str, torch.device)):
+        with suppress(RuntimeError):
+            return str(torch.device(value))
+    refuse(field, value, "the name of a torch device, as cpu or cuda:0")
+
+
+CHECKS: dict[str, Check] = {
+    "data": _choice(SOURCES),
+    "clients": _count,
+    "partition": _written("dirichlet(0.2)", parse_partition),
+    "model": _choice(MODELS),
+    "width": _optional(_count),
+    "norm": _optional(_choice(NORMS)),
+    "method": _several("smofi", _method),
+    "optimizer": _written("sgd(lr=0.05, momentum=0.9)", parse_optimizer),
+    "cut": _cut,
+    "rounds": _count,
+    "participation": _number(above=0, high=1),
+    "local_epochs": _count,
+    "batch_size": _count,
+    "seed": _read(int, partial(check_count, low=0)),
+    "device": _device,
+    "validation": _number(low=0, below=1),
+    "patience": _optional(_count),
+    "target_accuracy": _optional(_number(above=0, high=1)),
+    "checkpoint_every": _count,
+    "metrics": _several("top1", _choice((*TEST_METRICS, *CLIENT_METRICS))),
+    "diagnose": _flag,
+}

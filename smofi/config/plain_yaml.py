@@ -1,0 +1,97 @@
+"""YAML as a plain table of settings: read without surprises, written value by value."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from smofi.errors import InputError
+
+LARGEST = 256 * 1024
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc, unused-ignore]
+    """Safe, and without what a table of settings never needs: keys given twice, and aliases, which can explode."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) have no place here", mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen = set()
+        for key, _ in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{name!r} is given twice", key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+# PyYAML takes 1e-3 for a word unless told otherwise; the standard and everybody else take it for a number.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings that a YAML file holds; whatever else it is, is refused in a sentence that names the file."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(LARGEST + 1)
+    except IsADirectoryError:
+        inside = path / "config.yaml"
+        hint = f"; did you mean {inside}?" if inside.is_file() else ""
+        raise InputError(f"{path} is a folder: expected a YAML file{hint}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that cannot be one, with a zero byte in it
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(content) > LARGEST:
+        raise InputError(f"{path} is larger than {LARGEST // 1024} KiB: expected a YAML file of settings")
+    try:
+        return parse_settings(content.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not text: byte {error.start + 1} is not UTF-8; expected a YAML file") from None
+
+
+def parse_settings(text: str, name: str) -> dict[str, Any]:
+    """The settings in a YAML text; `name` is what an error calls it.
+
+    >>> parse_settings("rounds: 5\\nmethod: [fedavg, smofi]", "a.yaml")
+    {'rounds': 5, 'method': ['fedavg', 'smofi']}
+    """
+    try:
+        found = yaml.load(text, Loader=_Loader)  # a SafeLoader: builds plain values only
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f" in line {mark.line + 1}" if mark else ""
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        raise InputError(f"{name} cannot be read as YAML: {what}{line}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{name} cannot be read as YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise InputError(f"{name} cannot be read as YAML: it is nested too deeply") from None
+    except (ValueError, OverflowError) as error:  # a number or a date that is none, as 2001-99-99
+        raise InputError(f"{name} cannot be read as YAML: {error}") from None
+    if found is None:
+        raise InputError(f"{name} is empty: expected settings, one per line, as rounds: 50")
+    if not isinstance(found, dict):
+        raise InputError(f"{name} holds a {type(found).__name__}: expected settings, one per line, as rounds: 50")
+    for key in found:
+        if not isinstance(key, str):
+            raise InputError(f"{name}: {key!r} is not accepted as a key: expected the name of a setting")
+    return found
+
+
+def as_yaml(value: Any) -> str:
+    """A number, a line of text or a list of them as YAML on one line.
+
+    >>> as_yaml("fedprox(mu=0.01)+smofi"), as_yaml([1, "1"]), as_yaml(None)
+    ('fedprox(mu=0.01)+smofi', "[1, '1']", 'null')
+    """
+    # A bare word is a whole document, which PyYAML ends with dots.
+    return str(yaml.safe_dump(value, default_flow_style=True, width=math.inf)).removesuffix("...\n").rstrip("\n")

@@ -1,0 +1,187 @@
+"""Why a method helps: how far clients drift apart in a round, and how far their momenta point the same way.
+
+    update_divergence     sum_j p_j |W_j - W̄| / |W̄ - W|             at the end of the round
+    momentum_alignment    mean over ticks, then over active j, of cos(m_j, m̄)     server columns
+    stale_share           mean over steps of finished clients' weight in m̄
+    gradient_norm, gradient_norm_max        |g_j| over all steps of all clients
+
+Nothing here changes a result, and nothing is read back from the device before the round is over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from smofi.cut import regions
+from smofi.engine.fusion import Fusion
+from smofi.engine.local import Part
+from smofi.engine.plan import RoundPlan
+from smofi.engine.rows import Rows
+from smofi.flat import Layout
+from smofi.method import Fuse, Method
+
+
+class Diagnostics:
+    """Watches the rounds of a cohort, one after the other; `summary` is about the latest.
+
+    >>> Diagnostics().summary()
+    {}
+    """
+
+    def __init__(self) -> None:
+        self.alignment: Alignment | None = None
+        self.stale: float | None = None
+        self.divergence: Tensor | None = None
+        self.squares: list[Tensor] = []
+        self.gradients: tuple[Rows, list[list[Tensor]]] | None = None
+
+    def begin(self, plan: RoundPlan, method: Method, layout: Layout, moments: int, start: Tensor) -> None:
+        """A round starts from the weights `start`; the optimizer keeps this many moments."""
+        self.start, self.divergence, self.squares = start, None, []
+        aligned = moments and not method.where.one_server
+        self.alignment = Alignment(plan, layout, start, fused=bool(method.fuse)) if aligned else None
+        self.stale = stale_share(plan.steps, method.fuse) if method.fuse and moments else None
+
+    def gradient(self, gradients: Rows, group: Sequence[int]) -> None:
+        """The gradients of a group's clients are there, still as the loss gave them."""
+        if self.gradients is None or self.gradients[0] is not gradients:
+            count = max(len(piece) for _, piece in gradients.pieces)
+            own = [[piece[row if len(piece) > 1 else 0] for _, piece in gradients.pieces] for row in range(count)]
+            self.gradients = gradients, own
+        own = self.gradients[1]
+        for row in group:
+            for vector in own[row if len(own) > 1 else 0]:
+                self.squares.append(torch.dot(vector, vector))
+
+    def momentum(self, server_part: Part) -> None:
+        """An active client's server columns were just updated."""
+        if self.alignment:
+            self.alignment.add(server_part)
+
+    def end_tick(self, fusion: Fusion | None) -> None:
+        """All active clients have made their step."""
+        if self.alignment:
+            self.alignment.end_tick(fusion)
+
+    def end_round(self, rows: Rows, shares: Tensor, mean: Tensor) -> None:
+        """The rows have their final weights, and this is their mean."""
+        # sum_j p_j |W_j - W̄| / |W̄ - W|; where all share a server model, its columns differ from no mean
+        apart = torch.zeros_like(shares)
+        for columns, piece in rows.pieces:
+            if len(piece) > 1:
+                apart += torch.stack([(row - mean[columns]).square().sum() for row in piece])
+        self.divergence = (shares * apart.sqrt()).sum() / torch.linalg.vector_norm(mean - self.start)
+
+    def summary(self) -> dict[str, float]:
+        """The round's measures; one that does not apply, or is not a finite number, is left out."""
+        measures: dict[str, float | None] = {
+            "update_divergence": None if self.divergence is None else float(self.divergence),
+            "momentum_alignment": self.alignment.mean() if self.alignment else None,
+            "stale_share": self.stale,
+        }
+        if self.squares and self.gradients:
+            pieces = len(self.gradients[0].pieces)
+            norms = torch.stack(self.squares).double().view(-1, pieces).sum(dim=1).sqrt()
+            measures |= {"gradient_norm": float(norms.mean()), "gradient_norm_max": float(norms.max())}
+        return {name: value for name, value in measures.items() if value is not None and math.isfinite(value)}
+
+
+class Alignment:
+    """The mean cosine between active clients' momenta and m̄, without keeping any client's momentum.
+
+        sum_j cos(m_j, m̄) = u · m̄ / |m̄|        u = sum_j m_j / |m_j|
+
+    One vector u is enough where all clients are cut alike, since m̄ is known only after the last of them; with a cut per
+    client, one for each different cut. m̄ is the fused momentum, or the plain mean over active clients where none is.
+    A tick in which a momentum is exactly zero has no cosine, and does not count.
+    """
+
+    def __init__(self, plan: RoundPlan, layout: Layout, like: Tensor, fused: bool) -> None:
+        self.regions = [layout.columns(region.first, region.last) for region in regions(plan.cuts)]
+        self.low, high = self.regions[0].start, self.regions[-1].stop
+        self.fused, self.total = fused, like.new_zeros(0 if fused else high - self.low)
+        spans = {(columns.start, columns.stop) for columns in {cut: cut.server(layout) for cut in plan.cuts}.values()}
+        self.directions = {(start, stop): like.new_zeros(stop - start) for start, stop in sorted(spans)}
+        self.active = dict.fromkeys(self.directions, 0)
+        self.waiting: list[tuple[tuple[int, int], Tensor]] = []
+        self.cosines: list[tuple[Tensor, Tensor]] = []
+        self.ticks: list[int] = []
+        self.counts: list[int] = []
+
+    def add(self, server_part: Part) -> None:
+        """u += m_j / |m_j|, on the client's server columns (several segments if their updates are counted apart)."""
+        span = server_part[0].columns.start, server_part[-1].columns.stop
+        momentum = server_part[0].moments[0]
+        if len(server_part) > 1:
+            momentum = torch.cat([segment.moments[0] for segment in server_part])
+        self.active[span] += 1
+        if self.fused:
+            self.directions[span].addcdiv_(momentum, torch.linalg.vector_norm(momentum))
+        else:  # it stays as it is until the next tick, and all at once is faster
+            self.waiting.append((span, momentum))
+
+    def end_tick(self, fusion: Fusion | None) -> None:
+        """m̄ is known: turn the directions into cosines."""
+        for span, momentum in self.waiting:
+            self._inside(self.total, span).add_(momentum)
+            self.directions[span].addcdiv_(momentum, torch.linalg.vector_norm(momentum))
+        self.waiting.clear()
+        mean = fusion.prior[0] if fusion else self._mean_of_active()
+        count = sum(self.active.values())
+        for span, direction in self.directions.items():
+            if self.active[span]:
+                part = self._inside(mean, span)
+                self.cosines.append((torch.dot(direction, part), torch.dot(part, part)))
+                self.ticks.append(len(self.counts))
+                self.active[span] = 0
+                direction.zero_()
+        self.counts.append(count)
+        self.total.zero_()
+
+    def mean(self) -> float:
+        """The mean over ticks of the mean over the clients active in them."""
+        dots, squares = (torch.stack(column).double() for column in zip(*self.cosines, strict=True))
+        sums = dots.new_zeros(len(self.counts)).index_add_(
+            0, torch.tensor(self.ticks).to(dots.device), dots / squares.sqrt()
+        )
+        return float((sums / sums.new_tensor(self.counts)).nanmean())
+
+    def _inside(self, vector: Tensor, span: tuple[int, int]) -> Tensor:
+        return vector[span[0] - self.low : span[1] - self.low] if len(self.directions) > 1 else vector
+
+    def _mean_of_active(self) -> Tensor:
+        if len(self.directions) > 1:  # otherwise one factor for all columns, and a cosine knows none
+            for columns in self.regions:
+                holders = sum(
+                    count
+                    for (start, stop), count in self.active.items()
+                    if start <= columns.start and columns.stop <= stop
+                )
+                self.total[columns.start - self.low : columns.stop - self.low] /= max(1, holders)
+        return self.total
+
+
+def stale_share(steps: Sequence[int], weight: Fuse) -> float:
+    """The mean, over the steps of a round, of the part of the fused momentum's weight that finished clients have.
+
+    Of two clients, one finishes after the first of two steps: nothing is stale at the first, half at the second.
+
+    >>> stale_share([1, 2], lambda age: 1.0)
+    0.25
+    """
+    last = max(steps)
+    active, finished = [0] * last, [0.0] * last
+    # a client with T steps is active at steps 0 to T - 1, and its age at step t is t - (T - 1)
+    weights = [weight(age) for age in range(last)]
+    for count in steps:
+        for step in range(count, last):
+            finished[step] += weights[step - count + 1]
+        active[count - 1] += 1
+    still = list(accumulate(reversed(active)))[::-1]
+    # the `or` is for a weight that is zero at every age
+    return sum(stale / (stale + weights[0] * now or 1) for stale, now in zip(finished, still, strict=True)) / last

@@ -1,0 +1,127 @@
+"""What a run folder holds: its configuration, its model, and how good that model was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from smofi import data, models
+from smofi.data import Source
+from smofi.engine.checkpoint import DamagedCheckpoint, read_checkpoint
+from smofi.errors import InputError
+from smofi.flat import Layout
+
+KEYS = (
+    *("data", "clients", "partition", "model", "width", "norm", "method", "optimizer", "cut"),
+    *("participation", "local_epochs", "batch_size", "seed"),
+)
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run folder, read: the model has its trained weights and is ready for inference.
+
+    `latest` is the record of the last round behind the model; `unfinished` tells that it comes from a checkpoint.
+    """
+
+    config: Mapping[str, Any]
+    source: Source
+    model: nn.Sequential
+    layout: Layout
+    latest: Mapping[str, Any]
+    unfinished: bool
+
+    @property
+    def method(self) -> str:
+        """The one method of the run."""
+        method = self.config["method"]
+        return method if isinstance(method, str) else str(method[0])
+
+
+def read_run(folder: Path) -> TrainedRun:
+    """Read a run folder; refuses one that is incomplete, damaged, or holds several runs."""
+    config = _read_config(folder)
+    source = data.load(config["data"])
+    model = models.build(
+        config["model"],
+        seed=config["seed"],
+        input_shape=source.input_shape,
+        classes=source.classes,
+        width=config["width"],
+        norm=config["norm"],
+    )
+    layout = Layout.of(model)
+    finished = (folder / "model.safetensors").exists()
+    latest = _load_model(model, folder) if finished else _load_checkpoint(model, layout, folder)
+    return TrainedRun(config, source, model.eval(), layout, latest, unfinished=not finished)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.yaml"
+    if not path.is_file():
+        raise InputError(f"{folder} is not a run folder: it has no config.yaml")
+    try:
+        config = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path} cannot be used: expected keys and values, as in a run's resolved configuration")
+    if missing := [key for key in KEYS if key not in config]:
+        raise InputError(f"{path} lacks {', '.join(missing)}: expected a run's resolved configuration")
+    method = config["method"]
+    if isinstance(method, list) and len(method) != 1:
+        runs = sorted(str(one.parent) for one in folder.glob("*/config.yaml"))
+        hint = f"; export one of its runs: {', '.join(runs)}" if runs else ""
+        raise InputError(f"{folder} compares {len(method)} methods{hint}")
+    return config
+
+
+def _load_model(model: nn.Module, folder: Path) -> dict[str, Any]:
+    path = folder / "model.safetensors"
+    try:
+        model.load_state_dict(load_file(path), strict=True)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    except RuntimeError as error:
+        raise InputError(f"{path} does not fit the model that config.yaml describes: {error}") from error
+    return _last_metrics(folder / "metrics.jsonl")
+
+
+def _last_metrics(path: Path) -> dict[str, Any]:
+    lines = path.read_text().splitlines() if path.exists() else []
+    try:
+        latest: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path} cannot be read: its last line is damaged ({error})") from error
+    return latest
+
+
+def _load_checkpoint(model: nn.Module, layout: Layout, folder: Path) -> dict[str, Any]:
+    """The newest checkpoint that is whole."""
+    damaged = ""
+    for path in sorted((folder / "checkpoints").glob("round-*.safetensors"), reverse=True):
+        try:
+            checkpoint = read_checkpoint(path)
+            weights, statistics = checkpoint.tensors["weights"], checkpoint.tensors["statistics"]
+        except (DamagedCheckpoint, KeyError) as error:
+            damaged = f", and its checkpoints are damaged ({error})"
+            continue
+        if (len(weights), len(statistics)) != (layout.size, layout.statistics_size):
+            raise InputError(
+                f"{path} does not fit the model that config.yaml describes: it holds {len(weights)} parameters and "
+                f"{len(statistics)} statistics, expected {layout.size} and {layout.statistics_size}"
+            )
+        layout.unpack(model, weights, statistics)
+        return asdict(checkpoint.history[-1]) if checkpoint.history else {}
+    raise InputError(
+        f"{folder} holds no trained model: there is no model.safetensors and no checkpoint{damaged}. "
+        f"Let the run finish: smofi run --resume {folder}"
+    )

@@ -1,0 +1,101 @@
+"""From a run folder to files that plain torch, ONNX Runtime or a model hub can use."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import smofi
+from smofi.cut import Cut, CutSpec
+from smofi.errors import InputError, check_choice, refuse
+from smofi.export.card import model_card
+from smofi.export.folder import TrainedRun, read_run
+from smofi.export.formats import FORMATS, check_onnx
+from smofi.export.parts import chosen_cut, pieces
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and what the user should know: formats left out, a run that had not finished."""
+
+    folder: Path
+    files: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def export_run(
+    folder: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    formats: Sequence[str] | None = None,
+    part: str | None = None,
+    cut: CutSpec | None = None,
+) -> Exported:
+    """Write the trained model of a run folder into `destination`, a new or an empty folder, with a model card.
+
+    formats   of "safetensors", "torch" (`torch.export`) and "onnx"; if not given, all for which packages are there
+    part      "client" or "server" for one side of the cut; the client of a U-shaped cut has two modules, front and back
+    cut       where to part the model, if not where the run did; needed if the run was cut at several places
+
+    >>> export_run("no/such/run", "exported")
+    Traceback (most recent call last):
+    smofi.errors.InputError: no/such/run is not a run folder: it has no config.yaml
+    """
+    chosen, notes = _check_formats(formats)
+    target = _check_destination(Path(destination))
+    run = read_run(Path(folder))
+    where = chosen_cut(run, part, cut)
+    parts = pieces(run, part, where)
+    if run.unfinished:
+        notes.append(f"the run has not finished: exported its checkpoint after round {run.latest.get('round', 0)}")
+    unfinished = target.with_name(f".{target.name}.part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        unfinished.mkdir(parents=True)
+        files = [name for one in chosen for name in FORMATS[one](unfinished, parts, _about(run, part, where))]
+        (unfinished / "README.md").write_text(model_card(run, part, where, parts, files), encoding="utf-8")
+        os.replace(unfinished, target)
+    except OSError as error:
+        raise InputError(f"destination={str(target)!r} is not accepted: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return Exported(target, (*files, "README.md"), tuple(notes))
+
+
+def _check_formats(formats: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """The formats to write, in a fixed order, and what to say about those left out."""
+    if formats is None:
+        try:
+            check_onnx()
+        except InputError as error:
+            return [name for name in FORMATS if name != "onnx"], [f"onnx is left out: {error}"]
+        return list(FORMATS), []
+    if isinstance(formats, str) or not formats:
+        refuse("formats", formats, "one or more of " + ", ".join(FORMATS) + ", in a list")
+    for name in formats:
+        check_choice("formats", name, FORMATS)
+    if "onnx" in formats:
+        check_onnx()
+    return [name for name in FORMATS if name in formats], []
+
+
+def _check_destination(path: Path) -> Path:
+    if path.is_dir() and not any(path.iterdir()):
+        return path
+    if path.exists():
+        refuse("destination", str(path), "a folder that is new or empty")
+    return path
+
+
+def _about(run: TrainedRun, part: str | None, cut: Cut | None) -> dict[str, Any]:
+    return {
+        "version": smofi.__version__,
+        "config": dict(run.config),
+        "part": part,
+        "cut": str(cut) if cut else None,
+        "round": run.latest.get("round"),
+        "accuracy": run.latest.get("accuracy"),
+    }

@@ -1,0 +1,111 @@
+"""How much memory a run takes, as sums that a reader can check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from smofi.data.clients import Samples, TensorSamples
+from smofi.engine.plan import RoundPlan
+from smofi.engine.simulated import SimulatedCohort
+from smofi.engine.state import GlobalState
+from smofi.flat import Layout
+from smofi.method import Method
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One thing that takes memory: how its size comes about, and the size."""
+
+    what: str
+    arithmetic: str
+    bytes: int
+
+
+def round_memory(plan: RoundPlan, layout: Layout, method: Method, moments: int, diagnose: bool = False) -> list[Memory]:
+    """The rows of a round and what belongs to them, when the last client finishes."""
+    count, where, width = len(plan.clients), method.where, torch.empty(0, dtype=layout.dtype).element_size()
+    servers = [columns_in(cut.server(layout)) for cut in plan.cuts]
+    own = count * layout.size - sum(servers)
+    rows, in_rows = count * layout.size, f"{count} x {layout.size:,}"
+    statistics = count * layout.statistics_size
+    if where.one_server:
+        rows, in_rows = own + servers[0], f"({count} x {own // count:,} + {servers[0]:,})"
+        cut = plan.cuts[0]
+        statistics -= (count - 1) * columns_in(layout.statistic_columns(cut.first, cut.last))
+    gradients, in_gradients = (rows, in_rows) if where.merges else (layout.size, f"{layout.size:,}")
+
+    def item(what: str, arithmetic: str, numbers: int) -> Memory:
+        return Memory(what, f"{arithmetic} x {width} bytes", numbers * width)
+
+    found = [
+        item("rows: weights", in_rows, rows),
+        item("rows: statistics", f"{statistics:,}", statistics),
+        item("gradients", in_gradients, gradients),
+    ]
+    # SMoFi's buffers reach from the first server column of any client to the last
+    fused = columns_in(layout.columns(min(cut.first for cut in plan.cuts), max(cut.last for cut in plan.cuts)))
+    if moments and method.fuse:
+        parts = f"{count} x {own // count:,}" if len(set(servers)) == 1 else f"{own:,}"
+        endings = len(set(plan.steps))
+        found += [
+            item("momentum: client parts", f"{moments} x {parts}", moments * own),
+            item("momentum: fused", f"3 x {moments} x {fused:,}", 3 * moments * fused),
+            item("momentum: finished clients", f"{endings} x {moments} x {fused:,}", endings * moments * fused),
+        ]
+    elif moments:
+        found.append(item("momentum", f"{moments} x {in_rows}", moments * rows))
+    if diagnose and moments and not where.one_server:
+        directions = sum(dict(zip(plan.cuts, servers, strict=True)).values())
+        found.append(item("diagnostics", f"({fused:,} + {directions:,})", fused + directions))
+    return found
+
+
+def lasting_memory(state: GlobalState, model: torch.nn.Module, data: Sequence[Samples | None]) -> list[Memory]:
+    """What lives as long as the run: its state, the model it came from, and all data held as tensors."""
+    held = [one for one in data if isinstance(one, TensorSamples)]
+    # by storage: the test data may be a view into all of the data
+    storages = {_place(part): part.untyped_storage().nbytes() for one in held for part in (one.inputs, one.targets)}
+    carried = {name: _bytes(tensor) for name, tensor in state.tensors().items() if tensor.numel()}
+    return [
+        Memory("global state", " + ".join(carried), sum(carried.values())),
+        Memory("initial model", "parameters + buffers", sum(map(_bytes, model.state_dict().values()))),
+        Memory("data", f"{sum(map(len, held)):,} samples", sum(storages.values())),
+    ]
+
+
+def activation_memory(cohort: SimulatedCohort, plan: RoundPlan) -> Memory:
+    """What autograd keeps between the forward and the backward pass of one group's step, measured in a real one."""
+    short = replace(plan, steps=[1] * len(plan.steps))
+    cohort.begin(short)
+    rows = {_place(piece) for rows in (cohort.weights, cohort.statistics) for _, piece in rows.pieces}
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept[_place(tensor)] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        cohort.step(next(short.ticks(cohort.method)).groups[:1])
+    size = sum(tensor.untyped_storage().nbytes() for place, tensor in kept.items() if place not in rows)
+    return Memory("activations", "measured in one step", size)
+
+
+def columns_in(columns: slice) -> int:
+    """How many columns a run of them has.
+
+    >>> columns_in(slice(3, 10))
+    7
+    """
+    return int(columns.stop - columns.start)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

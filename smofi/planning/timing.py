@@ -1,0 +1,78 @@
+"""How long a round takes, from a few real steps: nothing that a run keeps is changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+
+from smofi.engine.evaluate import Evaluator
+from smofi.engine.plan import RoundPlan
+from smofi.engine.simulated import SimulatedCohort
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """What was measured: a round's beginning, one client's step, the end of a tick, of a round, and an evaluation."""
+
+    begin: float
+    step: float
+    tick: float
+    end: float
+    evaluation: float
+
+    def per_round(self, steps: float, ticks: float) -> float:
+        """A round of so many steps, all clients' together, in so many ticks.
+
+        >>> Seconds(begin=1, step=2, tick=3, end=4, evaluation=5).per_round(steps=10, ticks=2)
+        36
+        """
+        return self.begin + steps * self.step + ticks * self.tick + self.end + self.evaluation
+
+
+def time_rounds(cohort: SimulatedCohort, evaluator: Evaluator, plans: Sequence[RoundPlan], deadline: float) -> Seconds:
+    """Rounds as planned, group by group, until `deadline` seconds are over; then one evaluation."""
+    now = _clock(cohort.state.weights.device)
+    begin: list[float] = []
+    step: list[float] = []
+    tick: list[float] = []
+    end: list[float] = []
+    until = now() + deadline
+    for plan in plans:
+        begin.append(_timed(now, cohort.begin, plan))
+        for planned in plan.ticks(cohort.method):
+            for group in planned.groups:
+                step.append(_timed(now, cohort.step, [group]) / len(group))
+                if now() > until:
+                    break
+            tick.append(_timed(now, cohort.fuse))
+            if planned.average:
+                tick[-1] += _timed(now, cohort.average_servers, planned.average)
+            if now() > until:
+                break
+        end.append(_timed(now, cohort.mean))  # the state itself is left alone
+        if now() > until:
+            break
+    evaluation = _timed(now, evaluator.evaluate) + _timed(now, evaluator.validate)
+    # medians, so that a moment in which the machine did something else does not count a thousandfold
+    return Seconds(median(begin), median(step), median(tick), median(end), evaluation)
+
+
+def _timed(now: Callable[[], float], function: Callable[..., Any], *arguments: Any) -> float:
+    started = now()
+    function(*arguments)
+    return now() - started
+
+
+def _clock(device: torch.device) -> Callable[[], float]:
+    """A clock that waits for the device to be done."""
+
+    def after_device() -> float:
+        torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    return after_device if device.type == "cuda" else time.perf_counter

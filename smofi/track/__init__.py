@@ -1,0 +1,12 @@
+"""Runs followed in TensorBoard, Weights & Biases or MLflow: each tracker is a callback for `smofi.train`."""
+
+from __future__ import annotations
+
+from smofi.track.build import TRACKERS, tracker
+from smofi.track.combine import Combined, combine
+from smofi.track.mlflow import MLflow
+from smofi.track.tensorboard import TensorBoard
+from smofi.track.tracker import Tracker
+from smofi.track.wandb import WandB
+
+__all__ = ["TRACKERS", "Combined", "MLflow", "TensorBoard", "Tracker", "WandB", "combine", "tracker"]

@@ -1,0 +1,137 @@
+"""What every tracker does: turn a run's events into numbers and texts, and never stand in the run's way."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from numbers import Real
+from types import TracebackType
+from typing import Any, TypeVar
+
+from smofi.engine.events import Event, Record, RoundDone, RunEnded, RunStarted, Warned
+from smofi.errors import InputError, TrainingWarning
+
+Self = TypeVar("Self", bound="Tracker")
+Opened = TypeVar("Opened")
+
+
+class Tracker(ABC):
+    """A callback that follows one run. It closes when the run ends, when asked to, or at the end of a `with` block.
+
+    A tracker that cannot start is refused. One that fails later says so once, by a TrainingWarning, and goes quiet:
+    the run goes on. `failed` then holds the sentence; `where` tells the user where to look.
+    """
+
+    name: str
+    where: str
+
+    def __init__(self, config: Mapping[str, Any] | None) -> None:
+        self.config = dict(config or {})
+        self.failed: str | None = None
+        self.closed = False
+        self._round = 0
+
+    @abstractmethod
+    def hyperparameters(self, values: dict[str, Any]) -> None:
+        """Record what the run is."""
+
+    @abstractmethod
+    def numbers(self, round: int, values: dict[str, float]) -> None:
+        """Record a round."""
+
+    @abstractmethod
+    def text(self, kind: str, message: str, round: int) -> None:
+        """Record a sentence: a warning, or why the run stopped."""
+
+    @abstractmethod
+    def end(self, completed: bool) -> None:
+        """Write what is left and let go of everything."""
+
+    def __call__(self, event: Event) -> None:
+        """The callback of a run."""
+        if self.closed and isinstance(event, RunStarted):
+            self._fail(f"{self.name} is closed and does not record this run; a tracker follows one run")
+        if not self.closed and not self.failed:
+            self._try(lambda: self._record(event))
+        if isinstance(event, RunEnded):
+            self.close()
+
+    def close(self, completed: bool = True) -> None:
+        """Stop following; a second time does nothing."""
+        if not self.closed:
+            self.closed = True
+            self._try(lambda: self.end(completed and not self.failed))
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(completed=error is None)
+
+    def _record(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._round = event.done
+            self.hyperparameters({**self.config, "method": event.method, "parameters": event.parameters})
+        elif isinstance(event, RoundDone):
+            self._round = event.record.round
+            self.numbers(self._round, scalars(event.record))
+        elif isinstance(event, Warned):
+            self.text("warnings", event.message, self._round)
+        elif isinstance(event, RunEnded) and event.stopped:
+            self.text("stopped", event.stopped, self._round)
+
+    def _try(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:
+            self._fail(f"{self.name} failed and records no more of this run, which goes on: {_sentence(error)}")
+
+    def _fail(self, message: str) -> None:
+        if not self.failed:
+            self.failed = message
+            warnings.warn(message, TrainingWarning, stacklevel=4)
+
+
+def scalars(record: Record) -> dict[str, float]:
+    """The numbers of a round by name; what was not measured, or is not a single number, is left out.
+
+    >>> scalars(Record(1, 0.5, None, 2.0, 0.1, [0], [3], 0.05, "1", {"top1": 0.5, "macro_f1": 0.4, "per_client": [1]}))
+    {'accuracy': 0.5, 'train_loss': 2.0, 'learning_rate': 0.05, 'seconds': 0.1, 'metrics/macro_f1': 0.4}
+    """
+    names = ("accuracy", "loss", "train_loss", "validation", "learning_rate", "seconds")
+    values: dict[str, Any] = {name: getattr(record, name) for name in names}
+    values |= {f"metrics/{name}": value for name, value in record.metrics.items() if name != "top1"}
+    values |= {f"diagnostics/{name}": value for name, value in record.diagnostics.items()}
+    return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
+
+
+def need(module: str, extra: str) -> Any:
+    """Import what a tracker needs, or say which extra brings it.
+
+    >>> need("no_such_package", "wandb")
+    Traceback (most recent call last):
+    smofi.errors.InputError: no_such_package is not installed; it comes with: pip install "smofi[wandb]"
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = (error.name or module).partition(".")[0]
+        raise InputError(f'{package} is not installed; it comes with: pip install "smofi[{extra}]"') from None
+
+
+def started(name: str, start: Callable[[], Opened]) -> Opened:
+    """What `start` returns; before the run begins, whatever fails is for the user to mend."""
+    try:
+        return start()
+    except Exception as error:
+        raise InputError(f"{name} cannot be started: {_sentence(error)}") from error
+
+
+def _sentence(error: Exception) -> str:
+    """The first line of an error, for some packages write a page."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,169 @@
+"""Evaluation: measures against scikit-learn and by hand, on test data and on the clients' own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, f1_score
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, one_hot
+
+import smofi
+from reference import convnet, federation
+from smofi.data.clients import as_samples
+from smofi.engine.evaluate import Evaluator, macro_f1, top1
+from smofi.errors import InputError
+
+
+def samples(inputs: Tensor, targets: Tensor) -> Any:
+    return as_samples((inputs, targets), "samples", torch.float64, torch.device("cpu"))
+
+
+class Echo(nn.Module):
+    """Gives back its input, so that the data decides what is predicted; the zero is something to have a device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.zero = nn.Parameter(torch.zeros((), dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.zero
+
+
+def predicting(predicted: list[int], targets: list[int], classes: int = 3) -> Any:
+    """Samples for which `Echo` predicts these classes."""
+    return samples(one_hot(torch.tensor(predicted, dtype=torch.int64), classes).double(), torch.tensor(targets))
+
+
+def evaluator(metrics: Any, test: Any = None, clients: Any = (), **more: Any) -> Evaluator:
+    return Evaluator(Echo(), cross_entropy, metrics, test, clients, **more)
+
+
+# Measures
+
+
+@given(pairs=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30))
+def test_top1_and_macro_f1_are_scikit_learns(pairs: list[tuple[int, int]]) -> None:
+    predicted, targets = map(list, zip(*pairs, strict=True))
+    outputs = one_hot(torch.tensor(predicted), 5).double()
+    assert top1(outputs, torch.tensor(targets)) == pytest.approx(accuracy_score(targets, predicted), abs=1e-12)
+    expected = f1_score(targets, predicted, average="macro", zero_division=0)
+    assert macro_f1(outputs, torch.tensor(targets)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_macro_f1_by_hand() -> None:
+    """Class 0: 1 right of 2 predicted and 1 there, F1 2/3; class 1: 1 of 1 and 2, 2/3; class 2 does not occur."""
+    outputs = one_hot(torch.tensor([0, 0, 1]), 3).double()
+    assert macro_f1(outputs, torch.tensor([0, 1, 1])) == pytest.approx(2 / 3)
+
+
+def test_every_measure_has_its_place() -> None:
+    test = predicting([0, 1, 2, 2], [0, 1, 1, 2])
+    clients = [predicting([0, 0], [0, 1]), predicting([], []), predicting([1, 2, 2, 2], [1, 2, 2, 0])]
+    judge = evaluator(("top1", "macro_f1", "per_client", "worst_client"), test, clients)
+    loss, metrics = judge.evaluate()
+    # one-hot outputs: log(e + 2) - 1 for the three right ones, log(e + 2) for the wrong one
+    assert loss == pytest.approx(np.log(np.e + 2) - 3 / 4)
+    assert list(metrics) == ["top1", "macro_f1", "per_client", "worst_client"]
+    assert metrics["top1"] == 0.75
+    assert metrics["macro_f1"] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
+    assert metrics["per_client"] == [0.5, 0.75]
+    assert metrics["worst_client"] == 0.5
+
+
+def test_a_function_is_a_measure_by_its_own_name() -> None:
+    def largest(outputs: Tensor, targets: Tensor) -> float:
+        return float(outputs.max() + targets.max())
+
+    loss, metrics = evaluator([largest], predicting([0, 2], [0, 2])).evaluate()
+    assert metrics == {"largest": 3.0}
+    assert loss is not None
+
+
+def test_without_test_data_there_is_no_loss_and_only_the_clients_count() -> None:
+    clients = [predicting([0, 1], [0, 0])]
+    assert evaluator(("top1", "worst_client"), None, clients).evaluate() == (None, {"worst_client": 0.5})
+    assert evaluator((), None, clients).evaluate() == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("metric", "hint"), [("topp1", " (did you mean 'top1'?)"), ("worst", ""), (5, ""), (None, ""), ("", "")]
+)
+def test_an_unknown_measure_is_refused(metric: Any, hint: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        evaluator(["top1", metric])
+    assert str(refusal.value).startswith(
+        f"metrics={metric!r} is not accepted: expected one of top1, macro_f1, per_client, worst_client"
+    )
+    assert str(refusal.value).endswith(hint)
+
+
+# How it looks at the model
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 500])
+def test_the_batch_size_of_the_evaluation_does_not_matter(batch_size: int) -> None:
+    ((x, y),) = federation([1, 4, 4], sizes=(20,))
+    model = convnet()
+    judge = Evaluator(model, cross_entropy, ("top1",), samples(x, y), (), batch_size=batch_size)
+    outputs, targets = judge.predict(samples(x, y))
+    with torch.no_grad():
+        expected = model.eval()(x)
+    assert (outputs - expected).abs().max() < 1e-12
+    assert torch.equal(targets, y)
+    loss, metrics = judge.evaluate()
+    assert loss == pytest.approx(cross_entropy(expected, y).item(), abs=1e-12)
+    assert metrics["top1"] == (expected.argmax(1) == y).double().mean().item()
+
+
+def test_it_evaluates_in_evaluation_mode_and_changes_nothing() -> None:
+    ((x, y),) = federation([1, 4, 4], sizes=(20,))
+    model = convnet().train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    judge = Evaluator(model, cross_entropy, ("top1",), samples(x, y), ())
+    assert judge.evaluate() == judge.evaluate()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+# In a run
+
+
+def test_measures_of_a_run_are_those_of_its_final_model() -> None:
+    clients = federation([1, 4, 4], sizes=(12, 9, 2))
+    x, y = federation([1, 4, 4], sizes=(25,), seed=9)[0]
+
+    def outputs_mean(outputs: Tensor, targets: Tensor) -> float:
+        return outputs.mean().item()
+
+    result = smofi.train(
+        *(convnet(), clients, (x, y)),
+        method="smofi",
+        **dict(rounds=3, participation=1.0, local_epochs=1, batch_size=4, seed=2),
+        metrics=("top1", "macro_f1", "per_client", "worst_client", outputs_mean),
+    )
+    model, last = result.model.eval(), result.history[-1]
+    with torch.no_grad():
+        outputs = model(x)
+        own = [accuracy_score(y_j, model(x_j).argmax(1)) for x_j, y_j in clients]
+    predicted = outputs.argmax(1)
+    assert last.accuracy == last.metrics["top1"] == pytest.approx(accuracy_score(y, predicted))
+    assert last.metrics["macro_f1"] == pytest.approx(f1_score(y, predicted, average="macro", zero_division=0))
+    assert last.metrics["per_client"] == pytest.approx(own)
+    assert last.metrics["worst_client"] == pytest.approx(min(own))
+    assert last.metrics["outputs_mean"] == pytest.approx(outputs.mean().item(), abs=1e-12)
+    assert last.loss == pytest.approx(cross_entropy(outputs, y).item(), abs=1e-12)
+
+
+def test_without_top1_there_is_no_accuracy() -> None:
+    clients = federation([1, 4, 4], sizes=(12,))
+    settings: dict[str, Any] = dict(rounds=1, participation=1.0, local_epochs=1, batch_size=4)
+    result = smofi.train(convnet(), clients, clients[0], metrics=("macro_f1",), **settings)
+    assert result.history[0].accuracy is None
+    assert list(result.history[0].metrics) == ["macro_f1"]
+    without = smofi.train(convnet(), clients, **settings)
+    assert (without.history[0].accuracy, without.history[0].loss, without.history[0].metrics) == (None, None, {})

@@ -1,0 +1,26 @@
+"""The page on exporting is run, block by block, where the run it speaks of is."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from export.run_folder import finished
+
+PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+def test_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(BLOCKS) == 5
+    (tmp_path / "runs").mkdir()
+    finished(tmp_path / "runs" / "first")
+    monkeypatch.chdir(tmp_path)
+    for code in BLOCKS:
+        exec(code, {})
+
+
+def test_loading_takes_ten_lines_of_plain_torch() -> None:
+    for code in BLOCKS[1:]:
+        assert len([line for line in code.splitlines() if line.strip()]) <= 10
+        assert "smofi" not in code

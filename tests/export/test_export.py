@@ -1,0 +1,262 @@
+"""An exported model computes what the trained one does, whole and in parts, in every format."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from export.run_folder import SETTINGS, finished, images, initial, unfinished
+from smofi.errors import InputError
+from smofi.export import export_run
+
+Compute = Callable[[Tensor], Tensor]
+CUTS = ["0", "1", "3", "0,1", "1,2"]
+
+
+def by_torch(path: Path) -> Compute:
+    return torch.export.load(path).module()
+
+
+def by_onnx(path: Path) -> Compute:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return lambda x: torch.from_numpy(session.run(["output"], {"input": x.numpy()})[0])
+
+
+LOADERS = {"torch": ("pt2", by_torch), "onnx": ("onnx", by_onnx)}
+
+
+def same(ours: Tensor, theirs: Tensor) -> None:
+    torch.testing.assert_close(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("model", "norm"), [("resnet8", "batch"), ("resnet8", "group"), ("cnn", None)])
+def test_whole_model_in_every_format(
+    model: str, norm: str | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trained = finished(tmp_path / "run", model=model, norm=norm)
+    done = export_run(tmp_path / "run", tmp_path / "out")
+    assert capfd.readouterr() == ("", "")
+    assert done.files == ("model.safetensors", "model.pt2", "model.onnx", "README.md")
+    assert done.notes == ()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(done.files)
+    assert not (tmp_path / ".out.part").exists()
+
+    again = initial(SETTINGS | {"model": model, "norm": norm, "seed": 99})
+    again.load_state_dict(load_file(tmp_path / "out" / "model.safetensors"))
+    for count in (1, 2, 7):
+        x = images(count)
+        torch.testing.assert_close(again.eval()(x), trained(x), rtol=0, atol=0)
+        for ending, load in LOADERS.values():
+            same(load(tmp_path / "out" / f"model.{ending}")(x), trained(x))
+
+
+def test_trained_statistics_are_exported(tmp_path: Path) -> None:
+    """Otherwise the tests of BatchNorm here would prove nothing."""
+    trained = finished(tmp_path / "run")
+    export_run(tmp_path / "run", tmp_path / "out", ["torch"])
+    trained.train()
+    assert not torch.allclose(by_torch(tmp_path / "out" / "model.pt2")(images(5)), trained(images(5)), atol=1e-3)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_client_then_server_is_the_whole_model(cut: str, tmp_path: Path) -> None:
+    trained, u_shaped = finished(tmp_path / "run"), "," in cut
+    client, server = tmp_path / "client", tmp_path / "server"
+    for part in (client, server):
+        export_run(tmp_path / "run", part, ["safetensors", "torch"], part=part.name, cut=cut)
+
+    x = images(5)
+    front = by_torch(client / ("front.pt2" if u_shaped else "model.pt2"))(x)
+    middle = by_torch(server / "model.pt2")(front)
+    outputs = by_torch(client / "back.pt2")(middle) if u_shaped else middle
+    same(outputs, trained(x))
+
+    ours, theirs = load_file(client / "model.safetensors"), load_file(server / "model.safetensors")
+    assert not ours.keys() & theirs.keys()
+    whole = trained.state_dict()
+    assert (ours | theirs).keys() == whole.keys()
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in (ours | theirs).items())
+    blocks = list(dict(trained.named_children()))
+    core, _, head = cut.partition(",")
+    kept = set(blocks[: int(core) + 1] + (blocks[-int(head) :] if head else []))
+    assert {name.partition(".")[0] for name in ours} == kept
+
+
+def test_parts_in_onnx(tmp_path: Path) -> None:
+    trained = finished(tmp_path / "run", cut="1,1")
+    for part in ("client", "server"):
+        export_run(tmp_path / "run", tmp_path / part, ["onnx"], part=part)
+    client, server = tmp_path / "client", tmp_path / "server"
+    x = images(3)
+    same(by_onnx(client / "back.onnx")(by_onnx(server / "model.onnx")(by_onnx(client / "front.onnx")(x))), trained(x))
+
+
+@pytest.mark.parametrize("cut", ["0-2", [0, 1, 1, 2], "[0,1,1,2]"])
+def test_several_cuts_need_a_choice(cut: Any, tmp_path: Path) -> None:
+    finished(tmp_path / "run", cut=cut)
+    with pytest.raises(InputError, match='cut= is one of "0", "1", "2"'):
+        export_run(tmp_path / "run", tmp_path / "out", ["safetensors"], part="client")
+    assert not (tmp_path / "out").exists()
+    export_run(tmp_path / "run", tmp_path / "out", ["safetensors"], part="client", cut=2)
+    names = load_file(tmp_path / "out" / "model.safetensors")
+    assert {name.partition(".")[0] for name in names} == {"input", "core1", "core2"}
+    export_run(tmp_path / "run", tmp_path / "whole", ["safetensors"])
+
+
+def test_unfinished_run_gives_its_newest_whole_checkpoint(tmp_path: Path) -> None:
+    model = unfinished(tmp_path / "run", rounds=[1, 2])
+    done = export_run(tmp_path / "run", tmp_path / "out", ["torch"])
+    assert done.notes == ("the run has not finished: exported its checkpoint after round 1",)
+    same(by_torch(tmp_path / "out" / "model.pt2")(images(4)), model(images(4)))
+    assert "had not finished" in (tmp_path / "out" / "README.md").read_text()
+
+    newest = tmp_path / "run" / "checkpoints" / "round-000002.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1] + b"\xff")
+    export_run(tmp_path / "run", tmp_path / "earlier", ["safetensors"])
+    assert load_file(tmp_path / "earlier" / "model.safetensors")["output.linear.weight"].abs().sum() == 0
+    (tmp_path / "run" / "checkpoints" / "round-000001.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"no trained model: .*its checkpoints are damaged .*--resume"):
+        export_run(tmp_path / "run", tmp_path / "none")
+
+
+def test_metadata_and_card(tmp_path: Path) -> None:
+    trained = finished(tmp_path / "run")
+    export_run(tmp_path / "run", tmp_path / "out", ["safetensors", "torch"], part="server")
+    with safe_open(tmp_path / "out" / "model.safetensors", framework="pt") as file:
+        about = json.loads(file.metadata()["smofi"])
+    record = json.loads((tmp_path / "run" / "metrics.jsonl").read_text())
+    assert (about["part"], about["cut"], about["round"]) == ("server", "1", 1)
+    assert about["accuracy"] == record["accuracy"]
+    assert about["config"] == SETTINGS
+
+    card = (tmp_path / "out" / "README.md").read_text()
+    inside = sum(p.numel() for name, p in trained.named_parameters() if not name.startswith(("input.", "core1.")))
+    total = sum(p.numel() for p in trained.parameters())
+    for expected in (
+        "license:  # yours to choose",
+        f"{inside:,} of the whole model's {total:,}",
+        f"{record['accuracy']:.2%} on the test data of digits",
+        "`fedprox(mu=0.01)+smofi`",
+        "Li et al., Federated Optimization in Heterogeneous Networks",
+        "yang2026smofi",
+        "not differentially private",
+        "float32 ['batch', 8, 8, 8]",
+    ):
+        assert expected in card
+
+
+def test_how_the_card_says_to_load_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(tmp_path / "run", cut="1,1")
+    monkeypatch.chdir(tmp_path)
+    for formats in (["torch"], ["safetensors"]):
+        folder = tmp_path / formats[0]
+        export_run(tmp_path / "run", folder, formats, part="client")
+        monkeypatch.chdir(folder)
+        code = Path("README.md").read_text().split("```python\n")[1].split("```")[0]
+        exec(code, {})
+
+
+def without(key: str) -> Callable[[Path], None]:
+    def change(run: Path) -> None:
+        lines = (run / "config.yaml").read_text().splitlines(keepends=True)
+        (run / "config.yaml").write_text("".join(line for line in lines if not line.startswith(f"{key}:")))
+
+    return change
+
+
+def narrower(run: Path) -> None:
+    (run / "config.yaml").write_text((run / "config.yaml").read_text().replace("width: 8", "width: 4"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (without("model"), "config.yaml lacks model: expected a run's resolved configuration"),
+        (narrower, "does not fit the model that config.yaml describes"),
+        (lambda run: (run / "config.yaml").write_text("a: [1"), "config.yaml cannot be read"),
+        (lambda run: (run / "config.yaml").write_text("just words"), "expected keys and values"),
+        (lambda run: (run / "config.yaml").unlink(), "is not a run folder"),
+        (lambda run: (run / "model.safetensors").write_bytes(b"nothing"), "model.safetensors cannot be read"),
+        (
+            lambda run: (run / "model.safetensors").unlink(),
+            "no model.safetensors and no checkpoint. Let the run finish",
+        ),
+        (lambda run: (run / "metrics.jsonl").write_text('{"round": 1'), "its last line is damaged"),
+    ],
+)
+def test_what_cannot_be_read_is_a_sentence(damage: Callable[[Path], None], sentence: str, tmp_path: Path) -> None:
+    finished(tmp_path / "run")
+    damage(tmp_path / "run")
+    with pytest.raises(InputError) as caught:
+        export_run(tmp_path / "run", tmp_path / "out")
+    assert sentence in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_comparison_names_its_runs(tmp_path: Path) -> None:
+    (tmp_path / "all").mkdir()
+    for method in ("fedavg", "smofi"):
+        finished(tmp_path / "all" / method, method=[method])
+    config = (tmp_path / "all" / "smofi" / "config.yaml").read_text()
+    (tmp_path / "all" / "config.yaml").write_text(config.replace("- smofi", "- fedavg\n- smofi"))
+    with pytest.raises(InputError, match=r"compares 2 methods; export one of its runs: .*all/fedavg, .*all/smofi$"):
+        export_run(tmp_path / "all", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"formats": ["onxn"]}, "formats='onxn' is not accepted: .*did you mean 'onnx'"),
+        ({"formats": "torch"}, "formats='torch' is not accepted: expected one or more of"),
+        ({"formats": []}, r"formats=\[\] is not accepted"),
+        ({"part": "servr"}, "part='servr' is not accepted: .*did you mean 'server'"),
+        ({"cut": "1"}, "cut='1' is not accepted: expected none for the whole model"),
+        ({"part": "client", "cut": "0-2"}, "cut='0-2' is not accepted: expected a single cut"),
+        ({"part": "client", "cut": 4}, "cut=4 is not accepted: expected 0 <= L <= 3"),
+    ],
+)
+def test_refused_arguments(arguments: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    finished(tmp_path / "run")
+    with pytest.raises(InputError, match=sentence):
+        export_run(tmp_path / "run", tmp_path / "out", **arguments)
+
+
+def test_destination_must_be_new_or_empty(tmp_path: Path) -> None:
+    finished(tmp_path / "run")
+    out = tmp_path / "out"
+    out.mkdir()
+    export_run(tmp_path / "run", out, ["safetensors"])
+    before = sorted(out.iterdir())
+    with pytest.raises(InputError, match="expected a folder that is new or empty"):
+        export_run(tmp_path / "run", out, ["safetensors"])
+    assert sorted(out.iterdir()) == before
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="expected a folder that is new or empty"):
+        export_run(tmp_path / "run", tmp_path / "file", ["safetensors"])
+    with pytest.raises(InputError, match=r"destination=.* is not accepted: Not a directory"):
+        export_run(tmp_path / "run", tmp_path / "file" / "below", ["safetensors"])
+
+
+def test_without_onnx_it_is_left_out_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InputError, match=r'^onnxscript is not installed; .*pip install "smofi\[onnx\]"$'):
+        export_run(tmp_path / "run", tmp_path / "out", ["onnx"])
+    done = export_run(tmp_path / "run", tmp_path / "out")
+    assert done.files == ("model.safetensors", "model.pt2", "README.md")
+    assert "onnx is left out" in done.notes[0]
+
+
+def test_the_exported_module_shares_the_blocks_names(tmp_path: Path) -> None:
+    trained: nn.Module = finished(tmp_path / "run")
+    export_run(tmp_path / "run", tmp_path / "out", ["torch"])
+    assert torch.export.load(tmp_path / "out" / "model.pt2").state_dict.keys() == trained.state_dict().keys()

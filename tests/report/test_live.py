@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import math
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
+from smofi.errors import InputError
+from smofi.report.live import Live
+from smofi.report.progress import Progress
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+
+
+def record(round: int, accuracy: float | None, seconds: float = 1.0, train_loss: float = 0.5) -> Record:
+    return Record(round, accuracy, 1.0, train_loss, seconds, [0, 1], [4, 2], 0.05, "1")
+
+
+def events(method: str, accuracies: list[float], *, rounds: int | None = None, first: int = 1) -> list[Event]:
+    """A run with two clients of 4 and 2 steps; it has `first - 1` rounds behind it."""
+    found: list[Event] = [RunStarted(method, rounds or len(accuracies), 50, 48, 10, 1234, done=first - 1)]
+    for number, accuracy in enumerate(accuracies, start=first):
+        found.append(RoundStarted(number, [0, 1], [4, 2]))
+        found += [TickDone(number, tick) for tick in range(4)]
+        found.append(RoundDone(record(number, accuracy)))
+    return [*found, RunEnded(first - 1 + len(accuracies), None)]
+
+
+class Clock:
+    """Time that passes only when told to, and a fixed amount at every look."""
+
+    def __init__(self, step: float = 0.0) -> None:
+        self.time, self.step, self.looks = 0.0, step, 0
+
+    def __call__(self) -> float:
+        self.time += self.step
+        self.looks += 1
+        return self.time
+
+
+def watched(mode: str, runs: list[list[Event]], *, width: int = 100, terminal: bool = False, step: float = 0.0) -> str:
+    """All that is written about these runs."""
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=width, height=30, legacy_windows=False)
+    names = [event.method for run in runs for event in run if isinstance(event, RunStarted)]
+    with Live(console, names, 3, mode, now=Clock(step)) as live:
+        for run in runs:
+            for event in run:
+                live(event)
+    return file.getvalue()
+
+
+def last_frame(text: str) -> list[str]:
+    """What is left on the terminal: an emulator of the few codes that rich's Live uses."""
+    lines, row = [""], 0
+    for piece in re.split(r"(\x1b\[[0-9;?]*[A-Za-z]|\r|\n)", text):
+        if piece == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif piece == "\x1b[2K":
+            lines[row] = ""
+        elif piece.startswith("\x1b") and piece.endswith("A"):
+            row -= int(piece[2:-1] or 1)
+        elif not piece.startswith("\x1b") and piece != "\r":
+            lines[row] += piece
+    return lines
+
+
+def test_plain_lines_are_aligned_and_free_of_control_codes() -> None:
+    runs = [events("fedavg", [0.5, 0.7, 0.65]), events("fedprox(mu=0.01)+smofi", [0.6, 0.7, 1.0])]
+    out = watched("plain", runs, terminal=True, width=40, step=10)
+    assert not CONTROL.search(out)
+    head, *lines = out.splitlines()
+    assert head == "50 clients, 10 a round, 1,234 parameters; 2 clients hold less than a batch and never take part"
+    assert len(lines) == 6
+    assert [re.search(r"round (\d/\d)  accuracy +([\d.]+%)  best +([\d.]+%)", line).groups() for line in lines] == [  # type: ignore[union-attr]
+        ("1/3", "50.0%", "50.0%"),
+        ("2/3", "70.0%", "70.0%"),
+        ("3/3", "65.0%", "70.0%"),
+        ("1/3", "60.0%", "60.0%"),
+        ("2/3", "70.0%", "70.0%"),
+        ("3/3", "100.0%", "100.0%"),
+    ]
+    assert len({line.index(" left") for line in lines}) == 1
+    assert "0:02 left" in lines[0]
+    assert "0:00 left" in lines[2]
+
+
+def test_plain_says_first_and_last_when_rounds_are_faster_than_two_seconds() -> None:
+    out = watched("plain", [events("smofi", [0.1, 0.2, 0.3, 0.4])])
+    assert re.findall(r"round (\d)/4", out) == ["1", "4"]
+
+
+def test_plain_says_the_last_round_of_a_run_that_ends_early() -> None:
+    out = watched("plain", [events("smofi", [0.1, 0.2, 0.3], rounds=9)])
+    assert re.findall(r"round (\d)/9", out) == ["1", "3"]
+
+
+def test_plain_waits_two_seconds_between_lines() -> None:
+    file, clock = io.StringIO(), Clock()
+    live = Live(Console(file=file), ["smofi"], 6, "plain", now=clock)
+    started, *rest = events("smofi", [0.1] * 6)
+    live(started)
+    for event in rest:
+        live(event)
+        if isinstance(event, RoundDone):
+            clock.time += 0.9  # seen at 0, 0.9, 1.8, 2.7, 3.6, 4.5
+    assert re.findall(r"round (\d)/6", file.getvalue()) == ["1", "4", "6"]
+
+
+def test_quiet_says_warnings_only() -> None:
+    start, *rest = events("smofi", [0.1, 0.2])
+    out = watched("quiet", [[start, Warned("the loss [climbs]"), *rest]])
+    assert out == "warning: smofi: the loss [climbs]\n"
+
+
+def test_a_warning_before_the_first_run_names_no_run() -> None:
+    file = io.StringIO()
+    Live(Console(file=file), ["smofi"], 3, "quiet")(Warned("checkpoint 5 is damaged"))
+    assert file.getvalue() == "warning: checkpoint 5 is damaged\n"
+
+
+def test_say_is_for_people() -> None:
+    for mode, expected in (("live", "hello\n"), ("plain", "hello\n"), ("quiet", ""), ("jsonl", "")):
+        file = io.StringIO()
+        Live(Console(file=file), ["smofi"], 3, mode).say("hello")
+        assert file.getvalue() == expected
+
+
+def test_json_lines_are_the_events() -> None:
+    start, *rest = events("smofi", [0.5, math.nan])
+    out = watched("jsonl", [[start, Warned("careful"), *rest], events("fedavg", [0.25])], width=20)
+    lines = [json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()]
+    assert [(line["event"], line["method"]) for line in lines] == [
+        ("RunStarted", "smofi"),
+        ("Warned", "smofi"),
+        *[("RoundStarted", "smofi"), ("RoundDone", "smofi")] * 2,
+        ("RunEnded", "smofi"),
+        ("RunStarted", "fedavg"),
+        ("RoundStarted", "fedavg"),
+        ("RoundDone", "fedavg"),
+        ("RunEnded", "fedavg"),
+    ]
+    done = [line for line in lines if line["event"] == "RoundDone"]
+    assert [(line["round"], line["accuracy"], line["selected"]) for line in done] == [
+        (1, 0.5, [0, 1]),
+        (2, None, [0, 1]),
+        (1, 0.25, [0, 1]),
+    ]
+    assert lines[0]["parameters"] == 1234
+    assert lines[1]["message"] == "careful"
+
+
+def test_json_lines_are_flushed_one_by_one() -> None:
+    class Buffered(io.StringIO):
+        flushed = ""
+
+        def flush(self) -> None:
+            self.flushed = self.getvalue()
+
+    file = Buffered()
+    live = Live(Console(file=file), ["smofi"], 3, "jsonl")
+    for number, event in enumerate(event for event in events("smofi", [0.5]) if not isinstance(event, TickDone)):
+        live(event)
+        assert file.flushed.count("\n") == number + 1
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_last_frame_stays_and_fits(width: int) -> None:
+    names = ["fedavg", "fedprox(mu=0.01)+smofi(alpha=-0.5, global_momentum=0.3)"]
+    runs = [events(names[0], [0.5, 0.7, 0.65]), events(names[1], [0.6, 0.7, 0.9])]
+    frame = last_frame(watched("live", runs, terminal=True, width=width))
+    assert max(map(len, frame)) < width or not frame[0].startswith("method")
+    rows = [line for line in frame if " done" in line]
+    assert [line.split()[0][:7] for line in rows] == ["fedavg", "fedprox"]
+    assert "3/3   65.0%   70.0%" in rows[0]
+    assert "3/3   90.0%   90.0%" in rows[1]
+    assert sum("accuracy" in line for line in frame) == 1
+    assert any("⠤" in line or "⠒" in line or "⣀" in line for line in frame)
+    assert any("peak memory" in line for line in frame)
+    assert all(len(line) < width for line in frame[1:])
+
+
+def test_frames_come_four_times_a_second_at_most() -> None:
+    """In a time that stands still there are only the frames that begin and end a run, and the last one."""
+    still = watched("live", [events("smofi", [0.1] * 50)], terminal=True)
+    moving = watched("live", [events("smofi", [0.1] * 50)], terminal=True, step=0.3)
+    assert still.count("peak memory") <= 4
+    assert moving.count("peak memory") > 50
+
+
+def test_live_in_ascii_and_in_a_low_terminal() -> None:
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    console = Console(file=file, force_terminal=True, width=60, height=8, legacy_windows=False)
+    with Live(console, ["smofi"], 3, "live") as live:
+        for event in events("smofi", [0.1, 0.2, 0.3]):
+            live(event)
+    file.flush()
+    assert isinstance(file.buffer, io.BytesIO)
+    frame = last_frame(file.buffer.getvalue().decode("ascii"))
+    assert any("3/3   30.0%" in line for line in frame)
+    assert not any("accuracy" in line for line in frame)  # no room for curves
+
+
+def test_what_is_said_while_drawing_waits() -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=80, height=30, legacy_windows=False)
+    live = Live(console, ["smofi"], 3, "live")
+
+    class Interrupting(Clock):
+        def __call__(self) -> float:
+            live.say("a signal came")  # as its handler would, in the middle of a frame
+            return super().__call__()
+
+    with live:
+        live.view.now = Interrupting()  # type: ignore[attr-defined]
+        live(events("smofi", [])[0])
+        live.view.now = Clock()  # type: ignore[attr-defined]
+    frame = last_frame(file.getvalue())
+    assert any("a signal came" in line for line in frame)
+    assert frame.index(next(line for line in frame if line.startswith("method"))) > max(
+        number for number, line in enumerate(frame) if "a signal came" in line
+    )
+
+
+def test_a_resumed_run_goes_on_where_it_was() -> None:
+    out = watched("plain", [events("smofi", [0.5, 0.6], rounds=4, first=3)], step=10)
+    assert re.findall(r"round (\d/\d) .*? best +([\d.]+%)", out) == [("3/4", "50.0%"), ("4/4", "60.0%")]
+    file = io.StringIO()
+    live = Live(Console(file=file), ["smofi"], 4, "plain", now=Clock(10))
+    live.recall(0, [0.3, 0.9])
+    for event in events("smofi", [0.5, 0.6], rounds=4, first=3):
+        live(event)
+    assert re.findall(r"round (\d/\d) .*? best +([\d.]+%)", file.getvalue()) == [("3/4", "90.0%"), ("4/4", "90.0%")]
+
+
+def test_time_left_counts_the_part_of_a_round() -> None:
+    run = Progress("smofi", 10, accuracies=[0.1] * 4, seconds=[100, 2, 2, 2, 4, 2], inside=0.5)
+    assert run.left == pytest.approx(2 * 5.5)  # the median of the last five is 2
+    assert Progress("smofi", 10).left is None
+
+
+def test_auto_is_live_on_a_terminal_and_plain_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mode(terminal: bool) -> str:
+        return Live(Console(file=io.StringIO(), force_terminal=terminal), ["smofi"], 3, "auto").mode
+
+    monkeypatch.setenv("TERM", "xterm")
+    assert (mode(True), mode(False)) == ("live", "plain")
+    monkeypatch.setenv("TERM", "dumb")
+    assert mode(True) == "plain"
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(InputError, match=r"display='jsnl' is not accepted.*did you mean 'jsonl'"):
+        Live(Console(file=io.StringIO()), ["smofi"], 3, "jsnl")
+
+
+SMALL = ["--method", "smofi", "--rounds", "2", "--local-epochs", "1", "--output", "out"]
+
+
+def test_a_real_run_on_a_terminal(tmp_path: Path) -> None:
+    """What a person sees, through a pseudo-terminal of 72 x 40."""
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 72, 0, 0))
+    environment = os.environ | {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "COLUMNS": "72", "LINES": "40"}
+    command = [sys.executable, "-m", "smofi", "run", *SMALL]
+    process = subprocess.Popen(command, stdout=child, stderr=child, stdin=child, cwd=tmp_path, env=environment)
+    os.close(child)
+    pieces = []
+    while select.select([parent], [], [], 120)[0]:
+        try:
+            pieces.append(os.read(parent, 65536))
+        except OSError:  # the other end is closed
+            break
+    os.close(parent)
+    text = b"".join(pieces).decode()
+    assert process.wait(timeout=60) == 0, text
+    frame = last_frame(text.replace("\r\n", "\n"))
+    assert sum(line.startswith("method") for line in frame) == 1, "a frame was left behind"
+    assert any(re.match(r"smofi .*2/2 .* done$", line) for line in frame)
+    assert all(len(line) <= 72 for line in frame if not line.startswith(("digits by", "Picture")))
+
+
+def test_a_real_run_in_a_pipe(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "smofi", "run", *SMALL, "--display", "jsonl"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["event"] for line in done.stdout.splitlines()] == [
+        "RunStarted",
+        *["RoundStarted", "RoundDone"] * 2,
+        "RunEnded",
+    ]

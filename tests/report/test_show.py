@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from smofi.cli import main
+from smofi.errors import InputError
+from smofi.report.show import show_run
+
+CONFIG = """data: digits
+clients: 50
+partition: dirichlet(0.2)
+model: resnet8
+width: 8
+method: [{method}]
+optimizer: sgd(lr=0.05, momentum=0.9)
+cut: "1"
+rounds: {rounds}
+participation: 0.2
+local_epochs: 5
+batch_size: 8
+seed: 7
+device: cpu
+"""
+
+
+def folder(
+    path: Path,
+    accuracies: list[float],
+    *,
+    method: str = "smofi",
+    rounds: int = 4,
+    result: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Path:
+    """A run folder by hand."""
+    (path / "checkpoints").mkdir(parents=True)
+    (path / "config.yaml").write_text(CONFIG.format(method=method, rounds=rounds))
+    lines = [
+        json.dumps({"round": number, "accuracy": accuracy, "seconds": 2.0, **fields}) + "\n"
+        for number, accuracy in enumerate(accuracies, start=1)
+    ]
+    (path / "metrics.jsonl").write_text("".join(lines))
+    (path / ".lock").write_text(str(os.getpid()))
+    if result is not None:
+        ended = {"rounds": len(accuracies), "stopped": None, "diverged": False, "best_accuracy": max(accuracies)}
+        (path / "result.json").write_text(json.dumps(ended | result))
+    return path
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """The folder has a writer."""
+    with open(path / ".lock", "a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def shown(path: Path, width: int = 90) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width).print(show_run(path))
+    return file.getvalue()
+
+
+def test_a_finished_run(tmp_path: Path) -> None:
+    out = shown(folder(tmp_path / "run", [0.5, 0.8, 0.7, 0.75], result={}))
+    assert out.startswith("smofi  finished, round 4 of 4\n")
+    assert "75.0% now, 80.0% at best (round 2)" in out
+    assert "digits by dirichlet(0.2), 50 clients" in out
+    assert "2 s a round, 0:08 in all" in out
+    assert "100%" in out
+    assert "left" not in out
+    assert "--resume" not in out
+
+
+def test_a_run_that_stopped_early_is_finished(tmp_path: Path) -> None:
+    out = shown(folder(tmp_path / "run", [0.5, 0.8], result={"stopped": "target_accuracy=0.8 is reached"}))
+    assert out.startswith("smofi  finished, round 2 of 4\n")
+    assert "target_accuracy=0.8 is reached" in out
+
+
+def test_a_run_that_is_still_going(tmp_path: Path) -> None:
+    path = folder(tmp_path / "run", [0.5], rounds=4)
+    with written(path):
+        out = shown(path)
+    assert out.startswith(f"smofi  still going, round 1 of 4, process {os.getpid()}\n")
+    assert "about 0:06 left; last round 0:0" in out
+    assert "25%" in out
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
+    path = folder(tmp_path / "run", [0.5, 0.6])
+    (path / "checkpoints" / "round-000002.safetensors").touch()
+    (path / "checkpoints" / "best.safetensors").touch()
+    out = shown(path, width=200)
+    assert out.startswith("smofi  interrupted, round 2 of 4\n")
+    assert f"smofi run --resume {path}" in out
+    assert "round 2, best" in out
+
+
+def test_a_diverged_run_says_why(tmp_path: Path) -> None:
+    path = folder(tmp_path / "run", [0.5, 0.1], result={"diverged": True, "stopped": "the loss became nan in round 3"})
+    out = shown(path)
+    assert out.startswith("smofi  diverged, round 2 of 4\n")
+    assert "the loss became nan in round 3" in out
+
+
+def test_an_old_result_does_not_count_after_a_resume(tmp_path: Path) -> None:
+    path = folder(tmp_path / "run", [0.5, 0.6, 0.7], rounds=9, result={"rounds": 2})
+    assert "interrupted" in shown(path)
+    with written(path):
+        assert "still going" in shown(path)
+    extended = folder(tmp_path / "extended", [0.5, 0.6, 0.7], rounds=9, result={})
+    assert "interrupted, round 3 of 9" in shown(extended)
+
+
+def test_a_line_that_is_being_written_does_not_count(tmp_path: Path) -> None:
+    path = folder(tmp_path / "run", [0.5, 0.6])
+    with open(path / "metrics.jsonl", "a") as file:
+        file.write('{"round": 3, "accuracy": 0.')
+    assert "round 2 of 4" in shown(path)
+    with open(path / "metrics.jsonl", "a") as file:
+        file.write('9}\n{"round": 4}')  # a whole object, and still without its end
+    assert "round 3 of 4" in shown(path)
+
+
+def test_a_folder_before_its_first_round(tmp_path: Path) -> None:
+    path = folder(tmp_path / "run", [])
+    (path / "metrics.jsonl").unlink()
+    with written(path):
+        out = shown(path)
+    assert out.startswith("smofi  still going, round 0 of 4")
+    assert "none yet" in out
+
+
+def test_diagnostics_and_validation(tmp_path: Path) -> None:
+    path = folder(tmp_path / "run", [0.5, 0.6], validation=0.55, diagnostics={"stale_share": 0.25})
+    with open(path / "metrics.jsonl", "a") as file:
+        file.write('{"round": 3, "accuracy": null, "seconds": 1.0, "diagnostics": {"stale_share": 0.4}}\n')
+    out = shown(path)
+    assert "55.0% now, 55.0% at best" in out
+    (line,) = [line.split() for line in out.splitlines() if line.startswith("stale share")]
+    assert line == ["stale", "share", "0.25", "0.4", "0.3"]
+
+
+def test_a_comparison(tmp_path: Path) -> None:
+    folder(tmp_path / "a", [0.6, 0.8], method="smofi", rounds=2, result={}, diagnostics={"stale_share": 0.5})
+    fedavg = folder(tmp_path / "b", [0.4, 0.6], method="fedavg", rounds=2)
+    last = folder(tmp_path / "c", [], method="fedavgm(momentum=0.3)", rounds=2)
+    (tmp_path / "config.yaml").write_text(CONFIG.format(method='fedavg, smofi, "fedavgm(momentum=0.3)"', rounds=2))
+    with written(fedavg), written(last):
+        out = shown(tmp_path)
+    states = [line.split()[:3] for line in out.splitlines() if " last " in line]
+    assert states == [
+        ["fedavg", "still", "going"],
+        ["smofi", "finished", "2/2"],
+        ["fedavgm(momentum=0.3)", "waiting", "0/2"],
+    ]
+    # the target is 0.9 * 0.6 = 54%: FedAvg reaches it in round 2, SMoFi in round 1
+    assert "2.00x" in next(line for line in out.splitlines() if line.startswith("│ smofi"))
+    assert out.splitlines()[-2].split() == ["smofi", "0.5"]
+    assert "--resume" not in out
+    assert f"smofi run --resume {tmp_path}" in shown(tmp_path, width=200)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_it_fits(tmp_path: Path, width: int) -> None:
+    folder(tmp_path / "smofi", [0.6, 0.8], diagnostics={"update_divergence": 1.5, "gradient_norm_max": 123.4})
+    folder(tmp_path / "long", [0.4, 0.6], method='"fedprox(mu=0.01)+smofi(alpha=-0.5)"')
+    for out in (shown(tmp_path, width), shown(tmp_path / "smofi", width)):
+        assert max(map(len, out.splitlines())) <= width
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    path = folder(tmp_path / "run", [0.5, 0.6])
+    before = {one: (one.stat().st_mtime_ns, one.stat().st_size) for one in path.rglob("*")}
+    shown(path)
+    assert {one: (one.stat().st_mtime_ns, one.stat().st_size) for one in path.rglob("*")} == before
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is none"):
+        show_run(tmp_path / "absent")
+    with pytest.raises(InputError, match=r"neither a config\.yaml nor a metrics\.jsonl"):
+        show_run(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="expected the folder of a run"):
+        show_run(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.yaml", "rounds: [1"),
+        ("config.yaml", "just words"),
+        ("result.json", "{"),
+        ("metrics.jsonl", '{"round": 1}\nnonsense\n{"round": 3}\n'),
+        ("metrics.jsonl", "3\n"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path: Path, name: str, content: str) -> None:
+    path = folder(tmp_path / "run", [0.5, 0.6], result={})
+    (path / name).write_text(content)
+    with pytest.raises(InputError, match=f"{name} cannot be read"):
+        show_run(path)
+
+
+def test_a_real_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folders that `smofi run` writes are the folders that `smofi show` reads."""
+    small = ["--rounds", "2", "--local-epochs", "1", "--method", "fedavg", "--method", "smofi", "--diagnose"]
+    assert main(["run", *small, "--display", "quiet", "--output", str(tmp_path / "both")]) == 0
+    capsys.readouterr()
+    out = shown(tmp_path / "both")
+    states = [line.split()[:3] for line in out.splitlines() if " last " in line]
+    assert states == [["fedavg", "finished", "2/2"], ["smofi", "finished", "2/2"]]
+    alone = shown(tmp_path / "both" / "smofi")
+    assert alone.startswith("smofi  finished, round 2 of 2")
+    assert "momentum alignment" in alone
+    assert "model.safetensors" in alone

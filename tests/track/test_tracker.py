@@ -1,0 +1,254 @@
+"""What all trackers share, against the real packages: every number arrives, and a failing tracker ends no run."""
+
+import resource
+import shutil
+import sqlite3
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import smofi
+from smofi.engine.events import Event, Record, RoundDone, RunEnded, RunStarted, Warned
+from smofi.errors import InputError, TrainingWarning
+from smofi.track import MLflow, TensorBoard, Tracker, WandB, combine, tracker
+
+NAMES = ["tensorboard", "wandb", "mlflow"]
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing leaves the machine, and nothing is written outside the test's folder."""
+    values = {
+        "WANDB_MODE": "offline",
+        "WANDB_ERROR_REPORTING": "false",
+        "WANDB_CONFIG_DIR": str(tmp_path / "wandb-config"),
+        "WANDB_CACHE_DIR": str(tmp_path / "wandb-cache"),
+        "WANDB_DATA_DIR": str(tmp_path / "wandb-data"),
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "DO_NOT_TRACK": "true",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def record(round: int, **changes: Any) -> Record:
+    values: dict[str, Any] = dict(
+        round=round,
+        accuracy=0.5 + round / 8,
+        loss=1.0 / round,
+        train_loss=2.0 / round,
+        seconds=0.25,
+        selected=[0, 1],
+        steps=[3, 4],
+        learning_rate=0.125,
+        cut="1",
+        metrics={"top1": 0.5 + round / 8, "worst_client": 0.25, "per_client": [0.25, 0.75]},
+        validation=0.375,
+        diagnostics={"update_divergence": 1.5},
+    )
+    return Record(**(values | changes))
+
+
+def numbers(round: int) -> dict[str, float]:
+    """What a tracker is expected to hold of `record(round)`; all are exact in single precision but those by thirds."""
+    return {
+        "accuracy": 0.5 + round / 8,
+        "loss": 1.0 / round,
+        "train_loss": 2.0 / round,
+        "validation": 0.375,
+        "learning_rate": 0.125,
+        "seconds": 0.25,
+        "metrics/worst_client": 0.25,
+        "diagnostics/update_divergence": 1.5,
+    }
+
+
+def start(done: int = 0) -> RunStarted:
+    return RunStarted("smofi", rounds=4, clients=5, eligible=5, per_round=2, parameters=123, done=done)
+
+
+def emit(callback: Callable[[Event], None], *events: Event) -> None:
+    for event in events:
+        callback(event)
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty MLflow database, made once: MLflow takes seconds to create its tables."""
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        MLflow(tracking_uri=f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture(params=NAMES)
+def open_tracker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Tracker]]:
+    opened: list[Tracker] = []
+    if request.param == "mlflow":
+        (tmp_path / "runs").mkdir()
+        shutil.copy(request.getfixturevalue("database"), tmp_path / "runs")
+
+    def open_it() -> Tracker:
+        opened.append(tracker(request.param, tmp_path / "runs" / "one", {"seed": 7, "cut": "1,1"}, "one"))
+        return opened[-1]
+
+    yield open_it
+    for one in opened:
+        one.close()
+
+
+def read(one: Tracker) -> dict[str, Any]:
+    """What the package itself finds: {"numbers": {name: {round: value}}, "config": ..., "texts": ...}."""
+    from track.read_back import read_mlflow, read_tensorboard, read_wandb
+
+    if isinstance(one, TensorBoard):
+        return read_tensorboard(Path(one.where))
+    if isinstance(one, MLflow):
+        return read_mlflow(one.where, one.id)
+    return read_wandb(Path(one.where))
+
+
+def test_every_number_arrives(open_tracker: Callable[[], Tracker]) -> None:
+    one = open_tracker()
+    bare = record(4, accuracy=None, loss=None, validation=None, metrics={}, diagnostics={})
+    rounds = [RoundDone(record(1)), RoundDone(record(2)), RoundDone(bare)]
+    emit(one, start(), rounds[0], Warned("careful"), *rounds[1:], RunEnded(4, "the target is reached"))
+    found = read(one)
+    for name, value in numbers(1).items():
+        expected = {1: value, 2: numbers(2)[name]}
+        if name in ("train_loss", "learning_rate", "seconds"):
+            expected[4] = numbers(4)[name]
+        assert found["numbers"][name] == expected
+    assert set(found["numbers"]) == set(numbers(1))
+    # each package keeps numbers in its own type
+    config = {name: str(value) for name, value in found["config"].items()}
+    assert float(config["seed"]) == 7
+    assert config["cut"] == "1,1"
+    assert config["method"] == "smofi"
+    assert float(config["parameters"]) == 123
+    assert "careful" in found["texts"]["warnings"]
+    assert "the target is reached" in found["texts"]["stopped"]
+    assert one.closed
+    assert one.failed is None
+
+
+def test_a_real_run_is_recorded(open_tracker: Callable[[], Tracker]) -> None:
+    x, y = torch.randn(32, 4, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 2
+    model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 8)), nn.Linear(8, 2))
+    with open_tracker() as one:
+        history = smofi.train(
+            model, [(x[:16], y[:16]), (x[16:], y[16:])], (x, y), rounds=2, participation=1.0, batch_size=8, callback=one
+        ).history
+    found = read(one)["numbers"]
+    for name in ("accuracy", "loss", "train_loss", "seconds"):
+        assert found[name] == pytest.approx({r.round: getattr(r, name) for r in history}, rel=1e-6)
+
+
+def test_a_resumed_run_goes_on_in_the_same_record(open_tracker: Callable[[], Tracker]) -> None:
+    first = open_tracker()
+    emit(first, start(), RoundDone(record(1)))
+    first.close(completed=False)
+    if isinstance(first, WandB):
+        time.sleep(1.1)  # it names folders by the second and the id
+    second = open_tracker()
+    emit(second, start(done=1), RoundDone(record(2)), RunEnded(2, None))
+    assert first.failed is None
+    assert second.failed is None
+    if isinstance(first, WandB) and isinstance(second, WandB):
+        assert first.id == second.id  # offline, `wandb sync` joins the two folders by it
+        assert read(second)["numbers"]["accuracy"] == {2: 0.75}
+    else:
+        assert read(second)["numbers"]["accuracy"] == {1: 0.625, 2: 0.75}
+
+
+def break_it(one: Tracker) -> None:
+    """Make the next write fail in the package itself."""
+    if isinstance(one, WandB):
+        one.run.finish()
+    elif isinstance(one, MLflow):
+        with sqlite3.connect(one.where.removeprefix("sqlite:///")) as database:
+            database.execute("DROP TABLE metrics")
+        database.close()
+    else:
+        # the operating system refuses to let any file grow, as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+@pytest.fixture
+def limits() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_tracker_that_fails_warns_once_and_goes_quiet(open_tracker: Callable[[], Tracker]) -> None:
+    one, seen = open_tracker(), []
+    both = combine(one, seen.append)
+    emit(both, start(), RoundDone(record(1)))
+    break_it(one)
+    with pytest.warns(TrainingWarning, match=f"{one.name} failed .* which goes on: .") as caught:
+        emit(both, RoundDone(record(2)), RoundDone(record(3)), Warned("careful"), RunEnded(3, None))
+    assert len(caught) == 1
+    assert one.failed == str(caught[0].message)
+    assert len(seen) == 6
+
+
+def test_closing_twice_does_nothing_and_a_second_run_is_not_lost_silently(
+    open_tracker: Callable[[], Tracker],
+) -> None:
+    one = open_tracker()
+    emit(one, start(), RunEnded(0, None))
+    one.close()
+    with pytest.warns(TrainingWarning, match="is closed and does not record this run"):
+        one(start())
+
+
+def test_an_error_in_the_run_marks_it_failed(tmp_path: Path) -> None:
+    one = tracker("mlflow", tmp_path / "one", {}, "one")
+    assert isinstance(one, MLflow)
+
+    def interrupted_run() -> None:
+        with one:
+            one(start())
+            raise KeyError("something else")
+
+    with pytest.raises(KeyError):
+        interrupted_run()
+    assert one.client.get_run(one.id).info.status == "FAILED"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_package_is_a_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InputError, match=rf'^{name} is not installed; .*pip install "smofi\[{name}\]"$'):
+        tracker(name, tmp_path, {}, "one")
+
+
+def test_a_tracker_that_cannot_start_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="TensorBoard cannot be started: "):
+        TensorBoard(tmp_path / "file" / "below")
+    with pytest.raises(InputError, match="MLflow cannot be started: "):
+        MLflow(tracking_uri=f"sqlite:///{tmp_path / 'file' / 'mlflow.db'}")
+    monkeypatch.setenv("HOME", str(tmp_path))  # where no key is
+    with pytest.raises(InputError, match=r"Weights & Biases cannot be started: .*wandb login"):
+        WandB(mode="online", dir=str(tmp_path))
+
+
+def test_trackers_print_nothing(open_tracker: Callable[[], Tracker], capfd: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        emit(open_tracker(), start(), RoundDone(record(1)), RunEnded(1, None))
+    assert capfd.readouterr() == ("", "")
