@@ -17,7 +17,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ import smofi
 from smofi import models
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.events import RoundDone, RunStarted
+from smofi.engine.simulated import SimulatedCohort
 from smofi.report.live import Live
 from smofi.training import Session
 
@@ -62,8 +62,7 @@ def unwatched(session: Session, round: int) -> None:
 
 def watched(session: Session, round: int) -> None:
     """A round as a run does it: the diagnostics go into the record, and the record to the display."""
-    record = session.run.one_round(session.run.planner.plan(round))
-    session.run.emit(RoundDone(replace(record, diagnostics=session.run.cohort.diagnostics.summary())))
+    session.run.emit(RoundDone(session.run.one_round(session.run.planner.plan(round))))
 
 
 def measure(
@@ -101,6 +100,7 @@ def compare(
     diagnostics = Diagnostics()
     for hook in ("begin", "gradient", "momentum", "end_tick", "end_round", "summary"):
         setattr(diagnostics, hook, counted(getattr(diagnostics, hook)))
+    assert isinstance(seen.run.cohort, SimulatedCohort)
     seen.run.cohort.diagnostics = diagnostics
     live(RunStarted(method, repetitions, len(clients), len(clients), len(clients), len(seen.run.state.weights)))
     ratios, inside = [], []

@@ -35,7 +35,8 @@ from smofi.report.live import Live
 from smofi.report.plan import plan_table
 from smofi.report.show import show_run
 from smofi.spec import describe
-from smofi.track import TRACKERS, combine, tracker
+from smofi.track import TRACKERS, combine
+from smofi.track import tracker as start_tracker
 
 app = cyclopts.App(
     name="smofi",
@@ -68,7 +69,7 @@ def run(
     Without arguments: FedAvg, FedAvgM and SMoFi side by side, on handwritten digits divided unevenly among 50 clients.
     Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
     """
-    torch.set_num_threads(check_count("threads", threads))
+    torch.set_num_threads(check_count("threads", threads, high=1024))
     for name in track:
         check_choice("track", name, TRACKERS)
     given = _given(flags)
@@ -82,6 +83,8 @@ def run(
     live = Live(console, list(config.method), config.rounds, display)
     if resume is not None:
         runs = experiment.resume(folder, given, live)
+        for number, one in enumerate(runs):
+            live.recall(number, [record.accuracy for record in one.session.run.history])
     else:
         runs = experiment.start(config, folder, live, command=shlex.join(["smofi", *sys.argv[1:]]))
     live.say(
@@ -94,7 +97,7 @@ def run(
 @app.command
 def plan(source: Source = None, /, *, flags: Flags = Settings(), threads: Threads = 1) -> int:  # noqa: B008
     """Check a configuration and say what it will take: clients, steps, memory, time. Nothing is trained or written."""
-    torch.set_num_threads(check_count("threads", threads))
+    torch.set_num_threads(check_count("threads", threads, high=1024))
     config = _resolve(source, _given(flags))
     console.print(plan_table([plan_run(config, method) for method in config.method]))
     return 0
@@ -168,11 +171,13 @@ def _train(config: Config, runs: list[FolderRun], live: Live, folder: Path, trac
         while runs and not caught:
             one = runs.pop(0)  # and with it go its rows, once it is done
             settings = config.model_dump() | {"method": one.name}
-            trackers = [tracker(name, one.folder.path, settings, one.name) for name in track]
+            trackers = [start_tracker(name, one.folder.path, settings, one.name) for name in track]
             with combine(live, *trackers) as one.session.run.emit:
                 results[one.name] = one.train()
+            for failed in (tracker.failed for tracker in trackers if tracker.failed):
+                live.say(failed)
     if live.mode != "jsonl":
-        _report(config, results, folder, time.perf_counter() - started, quiet=live.mode == "quiet")
+        _report(config, results, folder, time.perf_counter() - started, live.mode)
     if caught:
         print(f"smofi: interrupted; continue with: smofi run --resume {folder}", file=sys.stderr)
         return 128 + caught[0]
@@ -201,7 +206,7 @@ def _finishing_the_round(runs: list[FolderRun], live: Live) -> Iterator[list[int
             signal.signal(number, handler)
 
 
-def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seconds: float, quiet: bool) -> None:
+def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seconds: float, mode: str) -> None:
     curves = {name: [record.accuracy for record in result.history] for name, result in results.items()}
     runs = [
         Run(name, curves[name], sum(record.seconds for record in result.history))
@@ -209,17 +214,19 @@ def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seco
         if any(accuracy is not None for accuracy in curves[name])
     ]
     for name, result in results.items():
-        if result.stopped and not quiet:
+        if result.stopped and mode != "quiet" and not result.diverged:
             console.print(f"{name}: {result.stopped}", markup=False, highlight=False)
     if not runs:
         return
-    rows = measure(runs, baseline="fedavg" if "fedavg" in results else runs[0].name)
+    baseline = "fedavg" if any(run.name == "fedavg" for run in runs) else runs[0].name
+    rows = measure(runs, baseline)
     shown = {name: curve for name, curve in curves.items() if curve}
     title = f"{config.data}, {config.clients} clients, {config.partition}, {config.model}"
     picture = save(shown, folder / "curves.png", target=rows[0].target, title=title)
-    if not quiet:
+    if mode != "quiet":
         console.print(table(rows))
-        console.print(draw(shown, target=rows[0].target, width=min(console.width, 100), encoding=console.encoding))
+        if mode != "live":  # whose last picture stays
+            console.print(draw(shown, target=rows[0].target, width=min(console.width, 100), encoding=console.encoding))
         console.print(f"{seconds:.0f} s. Picture: {picture}", highlight=False, soft_wrap=True)
 
 

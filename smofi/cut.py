@@ -115,13 +115,13 @@ def parse_cut(spec: CutSpec, layout: Layout, clients: int) -> Cuts:
 def read_cut(text: str) -> int | tuple[int, int] | range | list[int]:
     """The string forms "2", "2,1", "0-3" and "[1,2,1]"."""
     text = text.replace(" ", "")
-    if re.fullmatch(r"\d+", text):
+    if re.fullmatch(r"\d{1,6}", text):
         return int(text)
-    if found := re.fullmatch(r"\(?(\d+),(\d+)\)?", text):
+    if found := re.fullmatch(r"\(?(\d{1,6}),(\d{1,6})\)?", text):
         return int(found[1]), int(found[2])
-    if (found := re.fullmatch(r"(\d+)-(\d+)", text)) and int(found[1]) <= int(found[2]):
+    if (found := re.fullmatch(r"(\d{1,6})-(\d{1,6})", text)) and int(found[1]) <= int(found[2]):
         return range(int(found[1]), int(found[2]) + 1)
-    if re.fullmatch(r"\[\d+(,\d+)*\]", text):
+    if re.fullmatch(r"\[\d{1,6}(,\d{1,6})*\]", text):
         return [int(one) for one in text[1:-1].split(",")]
     refuse("cut", text, _FORMS)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from smofi.errors import InputError
 
@@ -180,6 +181,9 @@ def _problems(model: nn.Module) -> Iterator[str]:
         return
     if len(model) < 2:
         yield f"expected at least two blocks, an input and an output block, and it has {len(model)}"
+    if any(is_lazy(parameter) for parameter in model.parameters()):
+        yield "it has lazy modules that have not seen data yet; run it once on a sample"
+        return
     trained = _trained_parameters(model)
     dtypes = {tensor.dtype for block in trained for _, tensor in block}
     if not dtypes:

@@ -77,7 +77,8 @@ def _parts(tree: ast.expr) -> list[ast.expr]:
 
 def _read(part: ast.expr) -> Call:
     call = part if isinstance(part, ast.Call) else ast.Call(part, [], [])
-    if not isinstance(call.func, ast.Name) or any(keyword.arg is None for keyword in call.keywords):
+    names = [keyword.arg for keyword in call.keywords]
+    if not isinstance(call.func, ast.Name) or None in names or len(set(names)) < len(names):
         raise ValueError
     kwargs = tuple((str(keyword.arg), ast.literal_eval(keyword.value)) for keyword in call.keywords)
     return Call(call.func.id, tuple(ast.literal_eval(arg) for arg in call.args), kwargs)

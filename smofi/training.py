@@ -128,8 +128,8 @@ def prepare(
         refuse("optimizer", optimizer, "a string or a value such as smofi.sgd(lr=0.05, momentum=0.9)")
     if method.nesterov:
         optimizer = optimizer.with_nesterov()
-    if not len(clients):
-        refuse("clients", clients, "at least one client")
+    if not isinstance(clients, Sequence) or not clients:
+        refuse("clients", clients, "a list of at least one client")
     layout = Layout.of(model)
     samples = [as_samples(data, f"clients[{i}]", layout.dtype, home) for i, data in enumerate(clients)]
     tested, validated = (_held_out(*named, layout, home) for named in (("test", test), ("validation", validation)))

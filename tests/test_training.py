@@ -151,7 +151,7 @@ def test_speeds_may_be_an_array() -> None:
 
 
 def test_there_has_to_be_a_client() -> None:
-    assert refusal(clients=[]) == "clients=[] is not accepted: expected at least one client"
+    assert refusal(clients=[]) == "clients=[] is not accepted: expected a list of at least one client"
 
 
 @pytest.mark.parametrize("value", [5, None])

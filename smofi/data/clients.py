@@ -30,7 +30,7 @@ class TensorSamples:
     def __init__(self, inputs: Tensor, targets: Tensor, dtype: torch.dtype, device: torch.device) -> None:
         self.shape = tuple(inputs.shape[1:])
         self.image = inputs.dim() == 4
-        self.pixels = float(inputs.shape[2] * inputs.shape[3]) if self.image else math.inf
+        self.pixels = _pixels_of(inputs[0]) if len(inputs) else math.inf
         stored = inputs.permute(0, 2, 3, 1) if self.image else inputs
         self.inputs = stored.to(device, dtype if inputs.is_floating_point() else None).contiguous()
         self.targets = targets.to(device, dtype if targets.is_floating_point() else None)
@@ -48,7 +48,7 @@ class DatasetSamples:
 
     def __init__(self, dataset: Dataset[Any], dtype: torch.dtype, device: torch.device) -> None:
         self.dataset, self.dtype, self.device = dataset, dtype, device
-        self.pixels = math.inf
+        self.pixels = _pixels_of(dataset[0][0]) if len(self) else math.inf
 
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]  # map-style datasets have a length, their base class does not
@@ -76,8 +76,17 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
             raise InputError(f"{name} is not accepted: expected as many inputs as targets, and it has {shapes}")
         return TensorSamples(inputs, targets, dtype, device)
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, dict, Tensor)):
-        return DatasetSamples(data, dtype, device)
+        try:
+            return DatasetSamples(data, dtype, device)
+        except (TypeError, LookupError) as error:
+            raise InputError(f"{name} is not accepted: expected (input, target) pairs: {error}") from error
     raise InputError(
         f"{name} is not accepted: expected a pair of tensors (inputs, targets) or a map-style Dataset, "
         f"not {type(data).__name__}"
     )
+
+
+def _pixels_of(sample: Any) -> float:
+    """The size of an image `[channels, height, width]`, infinite for anything else."""
+    shape = getattr(sample, "shape", ())
+    return float(shape[1] * shape[2]) if len(shape) == 3 else math.inf

@@ -60,7 +60,8 @@ def round_memory(plan: RoundPlan, layout: Layout, method: Method, moments: int, 
         found.append(item("momentum", f"{moments} x {in_rows}", moments * rows))
     if diagnose and moments and not where.one_server:
         directions = sum(dict(zip(plan.cuts, servers, strict=True)).values())
-        found.append(item("diagnostics", f"({fused:,} + {directions:,})", fused + directions))
+        total = 0 if method.fuse else fused
+        found.append(item("diagnostics", f"({total:,} + {directions:,})", total + directions))
     return found
 
 

@@ -329,16 +329,16 @@ def test_a_loss_that_diverges_is_warned_of_once() -> None:
 
 
 def test_the_warning_comes_in_the_round_that_deserves_it() -> None:
-    """With lr = 2.1 the loss grows by 1.21 a step; the warning is due when a round's mean passes 1.5."""
+    """With lr = 2.02 client 1 multiplies w by -1.02; the warning is due when a round's mean loss passes 2 / 4 + 1."""
     w, means = 1.0, []
     for _ in range(30):
-        means.append(sum((w * 1.1**step) ** 2 / 2 for step in range(4)) / 8)
-        w *= (1 + 1.1**4) / 2
+        means.append(sum((w * 1.02**step) ** 2 / 2 for step in range(4)) / 8)
+        w *= (1 + 1.02**4) / 2
     due = next(n for n, mean in enumerate(means) if mean > 1.5)
     assert 0 < due < 29
     events: list[Event] = []
     with pytest.warns(TrainingWarning) as caught:
-        explode(2.1, rounds=30, events=events)
+        explode(2.02, rounds=30, events=events)
     assert len(caught) == 1
     position = next(i for i, event in enumerate(events) if isinstance(event, Warned))
     before = events[position - 1]
