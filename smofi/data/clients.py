@@ -88,5 +88,5 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
 
 def _pixels_of(sample: Any) -> float:
     """The size of an image `[channels, height, width]`, infinite for anything else."""
-    shape = getattr(sample, "shape", ())
+    shape: tuple[int, ...] = tuple(getattr(sample, "shape", ()))
     return float(shape[1] * shape[2]) if len(shape) == 3 else math.inf
