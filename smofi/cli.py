@@ -27,7 +27,7 @@ from smofi.config import Config, Settings, config_yaml, read_config, sentence_of
 from smofi.errors import SmofiError, TrainingWarning, check_choice, check_count, refuse
 from smofi.experiment import FolderRun
 from smofi.export import export_run
-from smofi.methods import METHODS
+from smofi.methods import METHODS, load_plugins
 from smofi.models import MODELS
 from smofi.planning import plan_run
 from smofi.report import Run, draw, measure, save, table
@@ -142,6 +142,7 @@ def config(source: Source = None, /, *, flags: Flags = Settings()) -> int:  # no
 @app.command
 def methods() -> int:
     """List the methods, how they are written and what they do. Join several with +."""
+    load_plugins()
     _list("method", ((describe(builder), builder.__doc__ or "") for builder in METHODS.values()))
     return 0
 

@@ -138,11 +138,11 @@ def _one(spec: CutSpec, value: Any, layout: Layout) -> Cut:
     blocks = len(layout.blocks)
     if core < 0 or head < 0 or core + 1 >= blocks - head:
         numbered = ", ".join(f"{i}={name}" for i, name in enumerate(layout.blocks))
+        most = blocks - 2 - max(head, 0)
+        accepted = f"0 <= L <= {most} core blocks on the client" if most >= 0 else f"0 <= H <= {blocks - 2}"
+        if head and most >= 0:
+            accepted += f" with H={head} blocks back on it"
         refuse(
-            "cut",
-            spec,
-            f"0 <= L <= {blocks - 2 - max(head, 0)} core blocks on the client"
-            + (f" with H={head} blocks back on it" if head else "")
-            + f", so that the server keeps at least one block; the model's blocks are {numbered}",
+            "cut", spec, f"{accepted}, so that the server keeps at least one block; the model's blocks are {numbered}"
         )
     return Cut(int(core) + 1, blocks - int(head), blocks)

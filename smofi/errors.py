@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
+LONGEST = 300
+"""How much of a refused value is shown."""
+
 
 class SmofiError(ValueError):
     """Anything a user can mend. The CLI prints its sentence and exits with code 2."""
@@ -36,7 +39,8 @@ def refuse(field: str, value: Any, accepted: str) -> NoReturn:
     Traceback (most recent call last):
     smofi.errors.InputError: mu=-1 is not accepted: expected a number >= 0
     """
-    raise InputError(f"{field}={value!r} is not accepted: expected {accepted}")
+    shown = repr(value) if len(repr(value)) <= LONGEST else f"{repr(value)[:LONGEST]}..."
+    raise InputError(f"{field}={shown} is not accepted: expected {accepted}")
 
 
 def check_number(
@@ -50,7 +54,7 @@ def check_number(
     infinite: bool = False,
 ) -> float:
     """A real number in [low, high], strictly over `above`, strictly under `below`; finite unless `infinite`."""
-    limits = [(">=", low), ("<=", high), (">", above), ("<", below)]
+    limits = [(">=", low), (">", above), ("<=", high), ("<", below)]
     bounds = [f"{sign} {limit:g}" for sign, limit in limits if limit is not None and not math.isinf(limit)]
     accepted = "a number " + " and ".join(bounds) if bounds else "a finite number"
     if isinstance(value, bool) or not isinstance(value, Real):

@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from torch import Tensor
 
-from smofi.errors import CompositionError
+from smofi.errors import CompositionError, check_count
 
 Pull = Callable[[Tensor, Tensor, Tensor], None]
 """pull(gradient, weights, start): changes the gradient in place, element by element, so it works on any columns."""
@@ -132,6 +132,10 @@ class Method:
         """The placement, a server row per client unless the method says otherwise."""
         return self.placement or PER_CLIENT
 
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            check_count("steps", self.steps)
+
     def __str__(self) -> str:
         return self.name
 
@@ -157,6 +161,11 @@ def compose(*methods: Method) -> Method:
     >>> compose(fedprox(0.01), smofi()).name
     'fedprox(mu=0.01)+smofi'
     """
+    for method in methods:
+        if not isinstance(method, Method):
+            raise CompositionError(f"{method!r} is not a method: expected values such as smofi.methods.smofi()")
+    if not methods:
+        raise CompositionError("nothing to compose: expected at least one method")
     owner: dict[str, Method] = {}
     merged = Method(name="+".join(method.name for method in methods))
     for method in methods:

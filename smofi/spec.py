@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -80,5 +81,10 @@ def _read(part: ast.expr) -> Call:
     names = [keyword.arg for keyword in call.keywords]
     if not isinstance(call.func, ast.Name) or None in names or len(set(names)) < len(names):
         raise ValueError
-    kwargs = tuple((str(keyword.arg), ast.literal_eval(keyword.value)) for keyword in call.keywords)
-    return Call(call.func.id, tuple(ast.literal_eval(arg) for arg in call.args), kwargs)
+    kwargs = tuple((str(keyword.arg), _value(keyword.value)) for keyword in call.keywords)
+    return Call(call.func.id, tuple(map(_value, call.args)), kwargs)
+
+
+def _value(node: ast.expr) -> Any:
+    """A plain value; infinity by the name it is printed with."""
+    return math.inf if isinstance(node, ast.Name) and node.id == "inf" else ast.literal_eval(node)

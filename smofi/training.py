@@ -126,6 +126,8 @@ def prepare(
     optimizer = parse_optimizer(optimizer) if isinstance(optimizer, str) else optimizer
     if not isinstance(optimizer, Optimizer):
         refuse("optimizer", optimizer, "a string or a value such as smofi.sgd(lr=0.05, momentum=0.9)")
+    if callback is not None and not callable(callback):
+        refuse("callback", callback, "a function of one event, or None")
     if method.nesterov:
         optimizer = optimizer.with_nesterov()
     if not isinstance(clients, Sequence) or not clients:
@@ -154,6 +156,9 @@ def prepare(
     first = planner.eligible[0]
     outputs = try_evaluation(evaluator, samples[first], f"clients[{first}]")
     check_samples(samples, {"test": tested, "validation": validated}, loss, outputs)
+    for name, held_out in (("test", tested), ("validation", validated)):
+        if held_out is not None:
+            try_evaluation(evaluator, held_out, name)
     try_step(template, layout, state, planner, samples, loss)
     diagnostics = Diagnostics() if diagnose else None
     cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire, diagnostics)

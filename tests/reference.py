@@ -483,7 +483,7 @@ def train_merged_batch(now: Round, active: list[Client], server: Replica) -> Non
 
 
 def perceptron() -> nn.Sequential:
-    """Four blocks without statistics, 115 parameters: the cut L is 0, 1 or 2."""
+    """Four blocks without statistics, 129 parameters: the cut L is 0, 1 or 2."""
     torch.manual_seed(1)
     hidden = [nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(2)]
     return nn.Sequential(nn.Sequential(nn.Linear(3, 6), nn.Tanh()), *hidden, nn.Linear(6, 3)).double()

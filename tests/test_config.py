@@ -107,13 +107,13 @@ def test_what_is_kept(given: dict[str, Any], kept: Any) -> None:
         ({"rounds": True}, "rounds=True is not accepted: expected a whole number >= 1"),
         ({"rounds": "0"}, "rounds='0' is not accepted: expected a whole number >= 1"),
         ({"rounds": "5.0"}, "rounds='5.0' is not accepted: expected a whole number >= 1"),
-        ({"participation": "nan"}, "participation='nan' is not accepted: expected a number <= 1 and > 0"),
+        ({"participation": "nan"}, "participation='nan' is not accepted: expected a number > 0 and <= 1"),
         ({"diagnose": "maybe"}, "diagnose='maybe' is not accepted: expected True or False"),
         ({"clients": 2.5}, "clients=2.5 is not accepted: expected a whole number >= 1"),
         ({"seed": -1}, "seed=-1 is not accepted: expected a whole number >= 0"),
-        ({"participation": 0}, "participation=0 is not accepted: expected a number <= 1 and > 0"),
+        ({"participation": 0}, "participation=0 is not accepted: expected a number > 0 and <= 1"),
         ({"validation": 1}, "validation=1 is not accepted: expected a number >= 0 and < 1"),
-        ({"target_accuracy": 90}, "target_accuracy=90 is not accepted: expected a number <= 1 and > 0"),
+        ({"target_accuracy": 90}, "target_accuracy=90 is not accepted: expected a number > 0 and <= 1"),
         ({"diagnose": 1}, "diagnose=1 is not accepted: expected True or False"),
         ({"checkpoint_every": 0}, "checkpoint_every=0 is not accepted: expected a whole number >= 1"),
         ({"data": "digit"}, "data='digit' is not accepted: expected one of digits (did you mean 'digits'?)"),
@@ -184,7 +184,7 @@ def test_a_long_value_is_shortened_and_the_advice_kept() -> None:
     sentence = sentence_of(caught.value)
     assert len(sentence) < 700
     assert sentence.startswith("data='xxx")
-    assert sentence.endswith("xxx' is not accepted: expected one of digits")
+    assert sentence.endswith("xxx... is not accepted: expected one of digits")
 
 
 def test_flags_alone_need_not_go_together() -> None:

@@ -146,7 +146,7 @@ def test_many_methods_are_refused_rather_than_too_deep() -> None:
 
 
 def test_a_number_too_large_for_a_float_is_refused() -> None:
-    with pytest.raises(InputError, match=r"mu=10+ is not accepted: expected a number >= 0"):
+    with pytest.raises(InputError, match=r"mu=10+\.\.\. is not accepted: expected a number >= 0"):
         parse_method(f"fedprox(mu=1{'0' * 400})")
 
 

@@ -63,7 +63,7 @@ def test_a_seed_is_a_whole_number_from_zero(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [0, -0.1, 1.01, 2, math.nan, math.inf, "half", None, True], ids=repr)
 def test_participation_is_a_share(value: Any) -> None:
-    assert refusal(participation=value) == f"participation={value!r} is not accepted: expected a number <= 1 and > 0"
+    assert refusal(participation=value) == f"participation={value!r} is not accepted: expected a number > 0 and <= 1"
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
@@ -238,7 +238,7 @@ def test_test_data_is_not_empty(empty: Any) -> None:
 def test_a_model_that_fails_on_the_data_is_refused() -> None:
     wide = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3)).double()
     message = refusal(model=wide, cut=0)
-    assert message.startswith("model is not accepted: ")
+    assert message.startswith("model is not accepted with this loss and metrics: ")
     assert "clients[0]" in message
     assert "mat1 and mat2 shapes cannot be multiplied" in message
 

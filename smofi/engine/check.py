@@ -19,6 +19,9 @@ from smofi.engine.state import GlobalState
 from smofi.errors import InputError, check_number, refuse
 from smofi.flat import Layout, shell
 
+IGNORED = -100
+"""The target that torch's cross-entropy leaves out."""
+
 
 def check_device(device: str | torch.device) -> torch.device:
     """A device that torch can use here.
@@ -68,7 +71,8 @@ def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | N
         if not bool(samples.inputs.isfinite().all()):
             raise InputError(f"{name} is not accepted: its inputs hold values that are not finite numbers")
         if classifies and not samples.targets.is_floating_point():
-            low, high = int(samples.targets.min()), int(samples.targets.max())
+            counted = samples.targets[samples.targets != IGNORED]
+            low, high = (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
             if low < 0 or high >= classes:
                 raise InputError(
                     f"{name} is not accepted: its targets reach from {low} to {high}, the model's outputs from 0 to "
@@ -109,7 +113,7 @@ def try_evaluation(evaluator: Evaluator, samples: Samples, name: str) -> int:
         if evaluator.test is not None:
             evaluator.measure(outputs, targets)
     except Exception as error:
-        raise InputError(f"model is not accepted: evaluating samples of {name} fails: {error}") from error
+        raise InputError(f"model is not accepted with this loss and metrics: evaluating {name} fails: {error}") from error
     return int(outputs.shape[min(1, outputs.dim() - 1)])
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from itertools import count
 from typing import Any
 
 import torch
@@ -10,9 +11,10 @@ from torch import Tensor, nn
 
 from smofi.data.clients import Samples
 from smofi.engine.split import Loss
-from smofi.errors import check_choice
+from smofi.errors import check_choice, refuse
 
 Metric = Callable[[Tensor, Tensor], float]
+ClientMetric = Callable[[list[float | None]], Any]
 
 
 def top1(outputs: Tensor, targets: Tensor) -> float:
@@ -38,18 +40,21 @@ def macro_f1(outputs: Tensor, targets: Tensor) -> float:
     return float((2 * right[occurs].double() / counted[occurs]).mean())
 
 
-def per_client(accuracies: list[float]) -> Any:
-    """The global model's accuracy on each client's own samples."""
+def per_client(accuracies: list[float | None]) -> Any:
+    """The global model's accuracy on each client's own samples, None for a client without any."""
     return accuracies
 
 
-def worst_client(accuracies: list[float]) -> Any:
+def worst_client(accuracies: list[float | None]) -> Any:
     """The lowest of the clients' accuracies."""
-    return min(accuracies)
+    return min(accuracy for accuracy in accuracies if accuracy is not None)
 
 
 TEST_METRICS: dict[str, Metric] = {"top1": top1, "macro_f1": macro_f1}
-CLIENT_METRICS: dict[str, Callable[[list[float]], Any]] = {"per_client": per_client, "worst_client": worst_client}
+CLIENT_METRICS: dict[str, ClientMetric] = {
+    "per_client": per_client,
+    "worst_client": worst_client,
+}
 
 
 class Evaluator:
@@ -69,10 +74,12 @@ class Evaluator:
         self.validation = validation
         self.batch_size = batch_size
         self.on_test: dict[str, Metric] = {}
-        self.on_clients: dict[str, Callable[[list[float]], Any]] = {}
+        self.on_clients: dict[str, ClientMetric] = {}
+        if isinstance(metrics, str) or not isinstance(metrics, Sequence):
+            refuse("metrics", metrics, 'a list of names or functions, as ("top1", "macro_f1")')
         for metric in metrics:
             if callable(metric):
-                self.on_test[getattr(metric, "__name__", "metric")] = metric
+                self.on_test[_fresh(getattr(metric, "__name__", "metric"), self.on_test)] = metric
             elif check_choice("metrics", metric, (*TEST_METRICS, *CLIENT_METRICS)) in TEST_METRICS:
                 self.on_test[metric] = TEST_METRICS[metric]
             else:
@@ -89,7 +96,7 @@ class Evaluator:
         if self.test is not None:
             loss, metrics = self.measure(*self.predict(self.test))
         if self.on_clients:
-            accuracies = [top1(*self.predict(client)) for client in self.clients if len(client)]
+            accuracies = [top1(*self.predict(client)) if len(client) else None for client in self.clients]
             metrics |= {name: summarise(accuracies) for name, summarise in self.on_clients.items()}
         return loss, metrics
 
@@ -107,3 +114,8 @@ class Evaluator:
             inputs, targets = samples.batch(indices.to(next(self.model.parameters()).device))
             parts.append((self.model(inputs), targets))
         return torch.cat([outputs for outputs, _ in parts]), torch.cat([targets for _, targets in parts])
+
+
+def _fresh(name: str, taken: Container[str]) -> str:
+    """The name, numbered if another metric has it."""
+    return next(one for number in count(1) if (one := name if number == 1 else f"{name}_{number}") not in taken)

@@ -11,10 +11,13 @@ from torch import Tensor
 from smofi.engine.plan import RoundPlan
 from smofi.engine.state import GlobalState
 from smofi.method import Method
+from smofi.optim import Optimizer
 
 
 class Cohort(Protocol):
     """Where a round's rows live and its gradients are computed."""
+
+    optimizer: Optimizer
 
     def begin(self, plan: RoundPlan) -> None: ...
     def step(self, groups: Sequence[Sequence[int]]) -> None: ...

@@ -66,6 +66,8 @@ class Run:
         planner = self.planner
         counts = (len(planner.sizes), len(planner.eligible), planner.per_round, len(self.state.weights))
         self.emit(RunStarted(planner.method.name, self.rounds, *counts, done=len(self.history)))
+        if planner.method.fuse and not self.cohort.optimizer.moments:
+            self.emit(Warned(f"{planner.method} has nothing to fuse: the optimizer keeps no momentum"))
         self.stopped = self.stopping.reason(self.history)
         while not self.over:
             try:

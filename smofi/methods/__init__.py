@@ -7,7 +7,7 @@ from smofi.methods.fednag import fednag
 from smofi.methods.fednar import fednar
 from smofi.methods.fedprox import fedprox
 from smofi.methods.mergesfl import mergesfl
-from smofi.methods.registry import METHODS, parse_method, register
+from smofi.methods.registry import METHODS, load_plugins, parse_method, register
 from smofi.methods.sflv1 import sflv1
 from smofi.methods.sflv2 import sflv2
 from smofi.methods.slowmo import slowmo
@@ -21,6 +21,7 @@ __all__ = [
     "fednag",
     "fednar",
     "fedprox",
+    "load_plugins",
     "mergesfl",
     "parse_method",
     "register",

@@ -1,6 +1,5 @@
 """Yang et al., Federated Learning with Nesterov Accelerated Gradient, IEEE TPDS 2022."""
 
-from smofi.errors import check_count
 from smofi.method import Method
 from smofi.methods.registry import register
 
@@ -8,7 +7,5 @@ from smofi.methods.registry import register
 @register
 def fednag(steps: int | None = None) -> Method:
     """Local Nesterov momentum, averaged like the weights and carried into the next round."""
-    if steps is not None:
-        check_count("steps", steps)
     # W = sum_j p_j W_j ;  m = sum_j p_j m_j ;  the next round's clients start from both
     return Method(carry=True, nesterov=True, steps=steps)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from smofi.errors import check_count
 from smofi.method import Method, Placement, Tick, active_rows
 from smofi.methods.registry import register
 
@@ -12,8 +11,6 @@ from smofi.methods.registry import register
 @register
 def mergesfl(steps: int | None = None) -> Method:
     """One server model, trained on the merged batch of all clients; batch sizes follow the clients' speeds."""
-    if steps is not None:
-        check_count("steps", steps)
     placement = Placement(merged, one_server=True, merges=True)
     return Method(placement=placement, batch_sizes=by_speed, steps=steps)
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import ParamSpec
 
 from smofi.errors import InputError, check_choice
@@ -29,6 +29,11 @@ def register(builder: Callable[Parameters, Method]) -> Callable[Parameters, Meth
     'plain'
     >>> del METHODS["plain"]
     """
+    taken = METHODS.get(builder.__name__)
+    if taken is not None and taken.__module__ != builder.__module__:
+        raise InputError(
+            f"a method called {builder.__name__} exists already, in {taken.__module__}; choose another name"
+        )
     signature = inspect.signature(builder)
 
     @functools.wraps(builder)
@@ -53,9 +58,24 @@ def parse_method(text: str) -> Method:
     return compose(*(build(_find(call.name), call) for call in read_calls("method", text, "fedprox(mu=0.01)+smofi")))
 
 
+def load_plugins() -> None:
+    """Register the methods that installed packages offer under the entry point group `smofi.methods`."""
+    for plugin in entry_points(group="smofi.methods"):
+        if plugin.name not in METHODS:
+            _load(plugin)
+
+
 def _find(name: str) -> Callable[..., Method]:
     """The builder of that name: ours, one registered at run time, or one that an installed package offers."""
     if name not in METHODS:
         for plugin in entry_points(group="smofi.methods", name=name):
-            register(plugin.load())
+            _load(plugin)
     return METHODS[check_choice("method", name, METHODS)]
+
+
+def _load(plugin: EntryPoint) -> None:
+    try:
+        builder = plugin.load()
+    except Exception as error:
+        raise InputError(f"the method {plugin.name} of {plugin.value} cannot be loaded: {error}") from error
+    METHODS[plugin.name] = register(builder)

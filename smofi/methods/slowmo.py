@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from smofi.errors import check_count, check_number
+from smofi.errors import check_number
 from smofi.method import Method, Outer
 from smofi.methods.registry import register
 
@@ -12,8 +12,6 @@ def slowmo(lr: float, momentum: float, steps: int | None = None) -> Method:
     """Slow momentum in units of the local learning rate; steps fixes the same number of local steps for all."""
     check_number("lr", lr, above=0)
     check_number("momentum", momentum, low=0, below=1)
-    if steps is not None:
-        check_count("steps", steps)
 
     def update(weights: Tensor, average: Tensor, memory: Tensor, local_lr: float) -> None:
         # u = beta u + (W - W̄) / eta

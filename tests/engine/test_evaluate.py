@@ -72,7 +72,7 @@ def test_every_measure_has_its_place() -> None:
     assert list(metrics) == ["top1", "macro_f1", "per_client", "worst_client"]
     assert metrics["top1"] == 0.75
     assert metrics["macro_f1"] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
-    assert metrics["per_client"] == [0.5, 0.75]
+    assert metrics["per_client"] == [0.5, None, 0.75]
     assert metrics["worst_client"] == 0.5
 
 
