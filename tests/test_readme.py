@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "docs/surviving.md"]
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+    return [
+        code for page in PAGES for code in re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    ]
 
 
 @pytest.mark.parametrize("code", blocks("python"))

@@ -1,0 +1,55 @@
+"""The first run over several seeds: the README's table, and its picture of the mean learning curves.
+
+python benchmarks/first_run.py --seeds 5 --picture docs/digits.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from statistics import fmean
+
+import torch
+from rich.console import Console
+
+import smofi
+from smofi.config import Config
+from smofi.report import Run, measure, save, table
+
+METHODS = ("fedavg", "fedavgm(momentum=0.3)", "smofi", "smofi(alpha=-1)")
+
+
+def run(method: str, seed: int) -> Run:
+    """One run of the first run's settings."""
+    history = smofi.train(**Config(seed=seed).arguments(), method=method).history
+    return Run(method, [record.accuracy for record in history], sum(record.seconds for record in history), seed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--picture", type=Path)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    runs = []
+    for method in METHODS:
+        for seed in range(arguments.seeds):
+            runs.append(run(method, seed))
+            print(f"{method} seed {seed}: best {runs[-1].best:.4f}", flush=True)
+    rows = measure(runs)
+    Console().print(table(rows))
+    for method in METHODS:
+        targets = {one.seed: 0.9 * one.best for one in runs if one.name == "fedavg"}
+        reached = [one.rounds_to(targets[one.seed]) for one in runs if one.name == method]
+        print(f"{method}: rounds to the target, seed by seed: {reached}")
+    if arguments.picture:
+        curves = {
+            method: [fmean(point) for point in zip(*(one.measured for one in runs if one.name == method), strict=True)]
+            for method in METHODS
+        }
+        title = f"digits, 50 clients by dirichlet(0.2), mean of {arguments.seeds} seeds"
+        save(curves, arguments.picture, target=rows[0].target, title=title)
+
+
+if __name__ == "__main__":
+    main()
