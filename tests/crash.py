@@ -12,8 +12,8 @@ from smofi.config import Config
 from smofi.experiment import FolderRun, resume, start
 
 TINY = Config(
-    clients=6, participation=0.5, model="cnn", width=4, method=("fedprox(mu=0.01)+smofi",), rounds=8, local_epochs=1,
-    batch_size=16, checkpoint_every=1, validation=0.1,
+    clients=12, participation=0.25, model="cnn", width=4, method=("fedprox(mu=0.01)+smofi",), rounds=8, local_epochs=1,
+    batch_size=32, checkpoint_every=1, validation=0.1,
 )  # fmt: skip
 
 spawning = multiprocessing.get_context("forkserver")

@@ -40,7 +40,7 @@ def test_killed_at_a_random_moment(trial: int, unbroken: Path, tmp_path: Path) -
     moments = random.Random(trial)
     begun = time.monotonic()
     victim = child(tmp_path / "run")
-    victim.join(timeout=moments.uniform(0.2, 2.5))
+    victim.join(timeout=moments.uniform(0.1, 1.5))
     victim.kill()
     victim.join()
     assert victim.exitcode in (-signal.SIGKILL, 0)

@@ -113,7 +113,9 @@ def try_evaluation(evaluator: Evaluator, samples: Samples, name: str) -> int:
         if evaluator.test is not None:
             evaluator.measure(outputs, targets)
     except Exception as error:
-        raise InputError(f"model is not accepted with this loss and metrics: evaluating {name} fails: {error}") from error
+        raise InputError(
+            f"model is not accepted with this loss and metrics: evaluating {name} fails: {error}"
+        ) from error
     return int(outputs.shape[min(1, outputs.dim() - 1)])
 
 

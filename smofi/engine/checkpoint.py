@@ -1,4 +1,4 @@
-"""A run's state in one file: safetensors with the history as JSON in its header, complete or not there at all.
+"""A run's state in one file: safetensors, with small values as JSON in its header, complete or not there at all.
 
 A file is written under a temporary name, flushed to the disk, and only then renamed; a checksum tells a damaged one.
 """
@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -21,6 +22,8 @@ from smofi.engine.events import Record
 from smofi.errors import SmofiError
 
 FORMAT = "smofi-checkpoint-1"
+HISTORY = "history"
+"""The history is a tensor too, of compressed JSON: in the header it could outgrow what a header may hold."""
 
 
 class DamagedCheckpoint(SmofiError):
@@ -39,10 +42,10 @@ class Checkpoint:
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write so that the file is either whole or absent, whatever happens meanwhile."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
+    tensors[HISTORY] = _pack(checkpoint.history)
     about = {
         "format": FORMAT,
         "checksums": {name: _checksum(tensor) for name, tensor in tensors.items()},
-        "history": [asdict(record) for record in checkpoint.history],
         "notes": checkpoint.notes,
     }
     write_atomically(path, save(tensors, metadata={"smofi": json.dumps(about)}))
@@ -59,8 +62,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         for name, checksum in about["checksums"].items():
             if _checksum(tensors[name]) != checksum:
                 raise DamagedCheckpoint(f"{path} is damaged: {name} is not what was written")
-        return Checkpoint(tensors, [Record(**record) for record in about["history"]], about["notes"])
-    except (OSError, SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+        history = _unpack(tensors.pop(HISTORY))
+        return Checkpoint(tensors, history, about["notes"])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, zlib.error) as error:
+        if isinstance(error, DamagedCheckpoint):
+            raise
         raise DamagedCheckpoint(f"{path} cannot be read as a checkpoint: {error}") from error
 
 
@@ -74,13 +80,23 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        if not temporary.is_dir():
+            temporary.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _pack(history: list[Record]) -> Tensor:
+    text = json.dumps([asdict(record) for record in history])
+    return torch.from_numpy(np.frombuffer(zlib.compress(text.encode()), dtype=np.uint8).copy())
+
+
+def _unpack(packed: Tensor) -> list[Record]:
+    return [Record(**record) for record in json.loads(zlib.decompress(packed.numpy().tobytes()))]
 
 
 def _checksum(tensor: Tensor) -> int:
