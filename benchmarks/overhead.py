@@ -9,40 +9,21 @@ repetitions is reported.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import resource
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
+from settings import Setting, repetitions_asked_for, seconds, settings
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import smofi
-from smofi import data, models
 from smofi.data import batch_order
 from smofi.engine.kernels import convolutions, suits_onednn
 from smofi.engine.plan import RoundPlan
-
-
-def images(clients: int, samples: int) -> list[tuple[Tensor, Tensor]]:
-    """Random 32x32 colour images, `samples` for each client."""
-    draw = torch.Generator().manual_seed(0)
-    return [
-        (torch.randn(samples, 3, 32, 32, generator=draw), torch.randint(10, (samples,), generator=draw))
-        for _ in range(clients)
-    ]
-
-
-def digits() -> list[tuple[Tensor, Tensor]]:
-    """The data of `smofi run`."""
-    inputs, targets = data.load("digits").train
-    parts = data.partition(targets.numpy(), 50, "dirichlet(0.2)", min_size=8, seed=0)
-    return [(inputs[part], targets[part]) for part in parts]
 
 
 def bare_pass(model: nn.Module, clients: list[tuple[Tensor, Tensor]], plan: RoundPlan) -> Callable[[], None]:
@@ -68,18 +49,10 @@ def bare_pass(model: nn.Module, clients: list[tuple[Tensor, Tensor]], plan: Roun
     return run
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The time of one call."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-def measure(
-    name: str, clients: list[tuple[Tensor, Tensor]], model: nn.Sequential, repetitions: int, **settings: Any
-) -> None:
+def measure(setting: Setting, repetitions: int) -> None:
     """Print the ratio of a SMoFi and a FedAvg round to the bare pass, and the memory the rows take."""
-    sessions = {method: smofi.prepare(model, clients, method=method, **settings) for method in ("smofi", "fedavg")}
+    model, clients = setting.model, setting.clients
+    sessions = {name: smofi.prepare(model, clients, method=name, **setting.arguments) for name in ("smofi", "fedavg")}
     plan = sessions["smofi"].run.planner.plan(0)
     work = bare_pass(model, clients, plan)
     ratios: dict[str, list[float]] = {method: [] for method in sessions}
@@ -92,7 +65,7 @@ def measure(
             if repetition >= 0:  # the first one warms up
                 ratios[method].append(taken / statistics.mean(bares[-2:]))
     rows, size = len(plan.clients), len(sessions["smofi"].run.state.weights)
-    print(f"\n{name}: {rows} clients, {sum(plan.steps)} steps, {size:,} parameters")
+    print(f"\n{setting.name}: {rows} clients, {sum(plan.steps)} steps, {size:,} parameters")
     print(f"  bare forward and backward  {statistics.median(bares[1:]):7.3f} s a round")
     for method, values in ratios.items():
         spread = f"{min(values):.3f} to {max(values):.3f}"
@@ -102,33 +75,9 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=7)
-    repetitions = parser.parse_args().repetitions
-    torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, one thread")
-    wide = models.build("resnet8", seed=0, input_shape=(3, 32, 32), classes=10, width=16)
-    measure(
-        "resnet8 width 16, 32x32, batch 32",
-        images(clients=10, samples=64),
-        wide,
-        repetitions,
-        participation=1.0,
-        local_epochs=1,
-        batch_size=32,
-        cut=1,
-    )
-    slim = models.build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, width=8)
-    measure(
-        "digits, resnet8 width 8, 8x8, batch 8",
-        digits(),
-        slim,
-        repetitions,
-        participation=0.2,
-        local_epochs=5,
-        batch_size=8,
-        cut=1,
-    )
+    repetitions = repetitions_asked_for(__doc__)
+    for setting in settings():
+        measure(setting, repetitions)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,7 @@ Both are medians over the repetitions.
 
 from __future__ import annotations
 
-import argparse
 import io
-import os
 import statistics
 import tempfile
 import time
@@ -21,13 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from overhead import digits, images
 from rich.console import Console
-from torch import Tensor, nn
+from settings import Setting, repetitions_asked_for, seconds, settings
 
 import smofi
-from smofi import models
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.events import RoundDone, RunStarted
 from smofi.engine.simulated import SimulatedCohort
@@ -49,13 +44,6 @@ def counted(work: Callable[..., Any]) -> Callable[..., Any]:
     return timed
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The time of one call."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def unwatched(session: Session, round: int) -> None:
     session.run.one_round(session.run.planner.plan(round))
 
@@ -65,11 +53,9 @@ def watched(session: Session, round: int) -> None:
     session.run.emit(RoundDone(session.run.one_round(session.run.planner.plan(round))))
 
 
-def measure(
-    name: str, clients: list[tuple[Tensor, Tensor]], model: nn.Sequential, repetitions: int, **settings: Any
-) -> None:
+def measure(setting: Setting, repetitions: int) -> None:
     """Print the ratios for a method that fuses momentum and for one that does not."""
-    print(f"\n{name}")
+    print(f"\n{setting.name}")
     for method in ("smofi", "fedavg"):
         for mode in ("jsonl", "live"):
             with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "events.jsonl", "w") as file:
@@ -77,7 +63,7 @@ def measure(
                     file=io.StringIO() if mode == "live" else file, force_terminal=mode == "live", width=100
                 )
                 with Live(shown, [method], repetitions, mode) as live:
-                    ratios, inside = compare(method, live, clients, model, repetitions, settings)
+                    ratios, inside = compare(method, live, setting, repetitions)
             spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
             print(
                 f"  {method:<7} diagnostics and {mode:<6} {statistics.median(ratios):.3f}x the unwatched ({spread}), "
@@ -86,17 +72,11 @@ def measure(
             )
 
 
-def compare(
-    method: str,
-    live: Live,
-    clients: list[tuple[Tensor, Tensor]],
-    model: nn.Sequential,
-    repetitions: int,
-    settings: dict[str, Any],
-) -> tuple[list[float], list[float]]:
+def compare(method: str, live: Live, setting: Setting, repetitions: int) -> tuple[list[float], list[float]]:
     """Watched over unwatched, and the share inside. Both train on the same rounds, so they do the same steps."""
-    bare = smofi.prepare(model, clients, method=method, **settings)
-    seen = smofi.prepare(model, clients, method=method, callback=counted(live), **settings)
+    model, clients = setting.model, setting.clients
+    bare = smofi.prepare(model, clients, method=method, **setting.arguments)
+    seen = smofi.prepare(model, clients, method=method, callback=counted(live), **setting.arguments)
     diagnostics = Diagnostics()
     for hook in ("begin", "gradient", "momentum", "end_tick", "end_round", "summary"):
         setattr(diagnostics, hook, counted(getattr(diagnostics, hook)))
@@ -117,33 +97,9 @@ def compare(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=7)
-    repetitions = parser.parse_args().repetitions
-    torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, one thread of {os.cpu_count()}")
-    wide = models.build("resnet8", seed=0, input_shape=(3, 32, 32), classes=10, width=16)
-    measure(
-        "resnet8 width 16, 32x32, batch 32",
-        images(clients=10, samples=64),
-        wide,
-        repetitions,
-        participation=1.0,
-        local_epochs=1,
-        batch_size=32,
-        cut=1,
-    )
-    slim = models.build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, width=8)
-    measure(
-        "digits, resnet8 width 8, 8x8, batch 8",
-        digits(),
-        slim,
-        repetitions,
-        participation=0.2,
-        local_epochs=5,
-        batch_size=8,
-        cut=1,
-    )
+    repetitions = repetitions_asked_for(__doc__)
+    for setting in settings():
+        measure(setting, repetitions)
 
 
 if __name__ == "__main__":

@@ -192,20 +192,16 @@ def _contradictions(method: Method, owner: dict[str, Method]) -> Iterator[str]:
             f"{owner['fuse']} and {place} cannot be combined: {owner['fuse']} fuses the momentum of one server model "
             f"per client, and {place} keeps a single server model for all clients"
         )
-    if method.fuse and placement.resets:
-        yield (
-            f"{owner['fuse']} and {place} cannot be combined: {place} resets the server's momentum within the round, "
-            f"so there is none to fuse"
-        )
+    for slot in ("fuse", "carry"):
+        if getattr(method, slot) and placement.resets:
+            yield (
+                f"{owner[slot]} and {place} cannot be combined: {place} resets the server's momentum within the round, "
+                f"so there is none to {slot}"
+            )
     if method.carry and method.fuse:
         yield (
             f"{owner['carry']} and {owner['fuse']} cannot be combined: {owner['carry']} carries each client's momentum "
             f"into the next round, and {owner['fuse']} starts every round from zero"
-        )
-    if method.carry and placement.resets:
-        yield (
-            f"{owner['carry']} and {place} cannot be combined: {place} resets the server's momentum within the round, "
-            f"so there is none to carry"
         )
     for slot, limit in (("decay", method.decay and method.decay.limit), ("limit", method.limit)):
         if limit and limit.scope == "model" and placement.merges:
