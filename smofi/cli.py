@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 import signal
 import sys
@@ -24,6 +25,7 @@ from rich.table import Table
 import smofi
 from smofi import experiment
 from smofi.config import Config, Settings, config_yaml, read_config, sentence_of
+from smofi.engine.events import Event
 from smofi.errors import SmofiError, TrainingWarning, check_choice, check_count, refuse
 from smofi.experiment import FolderRun
 from smofi.export import export_run
@@ -43,6 +45,7 @@ app = cyclopts.App(
     help="Split federated learning that works on heterogeneous data. Start with: smofi run",
     version=smofi.__version__,
     result_action="return_value",
+    suppress_keyboard_interrupt=False,
 )
 console = Console()
 
@@ -61,7 +64,7 @@ def run(
     output: Annotated[Path | None, Parameter(help="the run's folder; if not given, a new one below runs/")] = None,
     resume: Annotated[Path | None, Parameter(help="continue the run in this folder")] = None,
     display: Annotated[Display, Parameter(help="live on a terminal, plain elsewhere, quiet, or jsonl")] = "auto",
-    track: Annotated[list[str], Parameter(help="also follow it in tensorboard, wandb or mlflow", negative=())] = [],  # noqa: B006
+    track: Annotated[list[str] | None, Parameter(help="also in tensorboard, wandb or mlflow", negative=())] = None,
     threads: Threads = 1,
 ) -> int:
     """Train, compare methods, and draw their learning curves here and into a picture.
@@ -70,28 +73,28 @@ def run(
     Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
     """
     torch.set_num_threads(check_count("threads", threads, high=1024))
-    for name in track:
+    for name in track or ():
         check_choice("track", name, TRACKERS)
     given = _given(flags)
     if resume is not None:
         if source is not None or output is not None:
             refuse("resume", str(resume), "no file and no --output beside it: the run's folder has its settings")
-        config, folder = read_config(resume / "config.yaml", given), resume
+        config, folder = experiment.stored_config(resume, given), resume
     else:
         config = _resolve(source, given)
         folder = output or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{config.data}"
-    live = Live(console, list(config.method), config.rounds, display)
+    live, command = Live(console, list(config.method), config.rounds, display), shlex.join(["smofi", *sys.argv[1:]])
     if resume is not None:
-        runs = experiment.resume(folder, given, live)
+        runs = experiment.resume(folder, given, live, command)
         for number, one in enumerate(runs):
             live.recall(number, [record.accuracy for record in one.session.run.history])
     else:
-        runs = experiment.start(config, folder, live, command=shlex.join(["smofi", *sys.argv[1:]]))
+        runs = experiment.start(config, folder, live, command)
     live.say(
         f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
         f"seed {config.seed}, in {folder}"
     )
-    return _train(config, runs, live, folder, track)
+    return _train(config, runs, live, folder, track or [])
 
 
 @app.command
@@ -167,39 +170,51 @@ def _train(config: Config, runs: list[FolderRun], live: Live, folder: Path, trac
     """Train what is left to train, then report. Exit code 1 for a run that diverged, 128 + n after signal n."""
     started = time.perf_counter()
     results: dict[str, smofi.Result] = {}
-    with _finishing_the_round(runs, live) as caught, live, warnings.catch_warnings():
+    training: list[FolderRun] = []
+    with _finishing_the_round(training) as caught, live, warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)  # Live shows the event that comes with it
         while runs and not caught:
-            one = runs.pop(0)  # and with it go its rows, once it is done
-            settings = config.model_dump() | {"method": one.name}
-            trackers = [start_tracker(name, one.folder.path, settings, one.name) for name in track]
-            with combine(live, *trackers) as one.session.run.emit:
-                results[one.name] = one.train()
-            for failed in (tracker.failed for tracker in trackers if tracker.failed):
-                live.say(failed)
+            training[:] = [one] = [runs.pop(0)]  # no other name holds it, so its rows go when the next one comes
+            results[one.name] = _follow(one, config, live, track, caught)
     if live.mode != "jsonl":
         _report(config, results, folder, time.perf_counter() - started, live.mode)
-    if caught:
+    if caught and (runs or any(result.interrupted for result in results.values())):
         print(f"smofi: interrupted; continue with: smofi run --resume {folder}", file=sys.stderr)
         return 128 + caught[0]
     return 1 if any(result.diverged for result in results.values()) else 0
 
 
+def _follow(one: FolderRun, config: Config, live: Live, track: list[str], caught: list[int]) -> smofi.Result:
+    """Train one run, seen by the display and the trackers."""
+    told: list[bool] = []
+
+    def tell(event: Event) -> None:
+        if caught and not told:
+            told.append(True)
+            live.say("finishing the round, then saving; once more to quit at once")
+
+    settings = config.model_dump() | {"method": one.name}
+    trackers = [start_tracker(name, one.folder.path, settings, one.name) for name in track]
+    with combine(live, tell, *trackers) as one.session.run.emit:
+        result = one.train()
+    for failed in (tracker.failed for tracker in trackers if tracker.failed):
+        live.say(failed)
+    return result
+
+
 @contextmanager
-def _finishing_the_round(runs: list[FolderRun], live: Live) -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM end the run after the current round; a second one ends it at once."""
+def _finishing_the_round(training: list[FolderRun]) -> Iterator[list[int]]:
+    """Ctrl-C, SIGTERM and a closed terminal end a run after the current round; a second one ends it at once."""
     caught: list[int] = []
-    everyone = [one.session.run for one in runs]
 
     def stop(number: int, frame: FrameType | None) -> None:
         if caught:
             raise KeyboardInterrupt
         caught.append(number)
-        for one in everyone:
-            one.interrupt()
-        live.say("finishing the round, then saving; once more to quit at once")
+        for one in training:
+            one.session.run.interrupt()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield caught
     finally:
@@ -223,12 +238,15 @@ def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seco
     rows = measure(runs, baseline)
     shown = {name: curve for name, curve in curves.items() if curve}
     title = f"{config.data}, {config.clients} clients, {config.partition}, {config.model}"
-    picture = save(shown, folder / "curves.png", target=rows[0].target, title=title)
+    try:
+        picture = f"Picture: {save(shown, folder / 'curves.png', target=rows[0].target, title=title)}"
+    except OSError as error:
+        picture = f"The picture could not be saved in {folder}: {error.strerror}"
     if mode != "quiet":
         console.print(table(rows))
         if mode != "live":  # whose last picture stays
             console.print(draw(shown, target=rows[0].target, width=min(console.width, 100), encoding=console.encoding))
-        console.print(f"{seconds:.0f} s. Picture: {picture}", highlight=False, soft_wrap=True)
+        console.print(f"{seconds:.0f} s. {picture}", highlight=False, soft_wrap=True)
 
 
 def _list(heading: str, entries: Iterable[tuple[str, str]]) -> None:
@@ -246,6 +264,8 @@ def _sentence(error: cyclopts.CycloptsError) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The `smofi` command. Exit code 2 for anything the user can mend."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
     try:
         return int(app(arguments, exit_on_error=False, print_error=False) or 0)
     except cyclopts.CycloptsError as error:
@@ -259,5 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
+    except OSError as error:
+        message = str(error)
     print(f"smofi: {message}", file=sys.stderr)
     return 2

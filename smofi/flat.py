@@ -126,8 +126,8 @@ class Layout:
 
 
 def shell(model: nn.Sequential) -> nn.Sequential:
-    """A copy of the model's structure, to be bound to a row: no parameter or buffer is copied."""
-    tensors: dict[int, Tensor] = {id(b): b for b in model.buffers()}
+    """A copy of the model's structure, to be bound to a row: of its tensors only counters are copied."""
+    tensors: dict[int, Tensor] = {id(b): b if b.is_floating_point() else b.clone() for b in model.buffers()}
     for p in model.parameters():
         tensors[id(p)] = nn.Parameter(p.detach()) if p.requires_grad else p
     return copy.deepcopy(model, tensors)

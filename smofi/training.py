@@ -61,7 +61,7 @@ class Session:
         """What there is by now."""
         run, trained = self.run, copy.deepcopy(self.model)
         self.layout.unpack(trained, run.state.weights, run.state.statistics)
-        return Result(trained, list(run.history), run.stopped, run.diverged, run.interrupted)
+        return Result(trained, list(run.history), run.stopped, run.diverged, run.cut_short)
 
 
 def prepare(

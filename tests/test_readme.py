@@ -25,13 +25,14 @@ def test_python_example_runs(code: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("line", [line for block in blocks("sh") for line in block.splitlines()])
-def test_command_runs(line: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", *shlex.split(line)]
+@pytest.mark.parametrize("commands", blocks("sh"))
+def test_commands_run_one_after_the_other(commands: str, tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+    for line in commands.splitlines():
+        command = [sys.executable, "-m", *shlex.split(line)]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        assert done.stdout
 
 
 def test_own_method_takes_under_15_lines() -> None:

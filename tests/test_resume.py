@@ -117,6 +117,58 @@ def test_more_rounds_continue_where_the_run_ended(unbroken: Path, tmp_path: Path
     same_end(folder, straight)
 
 
+def test_a_model_with_batchnorm_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    """Its counters of batches are no statistics: they stay as the model came."""
+    config = TINY.model_copy(update={"model": "resnet8", "rounds": 3})
+    train(tmp_path / "straight", config)
+    train(tmp_path / "run", config.model_copy(update={"rounds": 1}))
+    (run,) = resume(tmp_path / "run", {"rounds": 3})
+    run.train()
+    same_end(tmp_path / "run", tmp_path / "straight")
+
+
+def test_damaged_checkpoints_do_not_push_out_good_ones(unbroken: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken, folder)
+    for path in (folder / "checkpoints").glob("round-*"):
+        path.write_bytes(b"")
+    with pytest.warns(TrainingWarning, match="falling back"):
+        (run,) = resume(folder, {})
+    run.session.run.emit = lambda event: run.session.run.interrupt() if type(event).__name__ == "RoundDone" else None
+    run.train()
+    (again,) = resume(folder, {})
+    assert len(again.session.run.history) == 1
+    again.folder.close()
+
+
+def test_the_old_model_is_gone_while_a_resumed_run_has_work_left(unbroken: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken, folder)
+    (run,) = resume(folder, {"rounds": 9})
+    assert not (folder / "model.safetensors").exists()
+    assert not (folder / "result.json").exists()
+    run.train()
+    assert json.loads((folder / "result.json").read_text())["rounds"] == 9
+
+
+def test_fewer_rounds_than_are_done_are_refused(unbroken: Path) -> None:
+    with pytest.raises(InputError, match="rounds=5 is not accepted: expected at least 8"):
+        resume(unbroken, {"rounds": 5})
+    same_end(unbroken, unbroken)
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 5, 7, 8, 9])
+def test_a_comparison_killed_while_it_starts_is_resumed(number: int, tmp_path: Path) -> None:
+    both = TINY.model_copy(update={"method": ("fedavg", "smofi"), "rounds": 1})
+    victim = child(tmp_path / "run", both, die_at=("replace", number))
+    victim.join()
+    assert victim.exitcode == -signal.SIGKILL
+    train(tmp_path / "run", both)
+    train(tmp_path / "straight", both)
+    for method in ("fedavg", "smofi"):
+        same_end(tmp_path / "run" / method, tmp_path / "straight" / method)
+
+
 def test_other_settings_are_refused_field_by_field(unbroken: Path) -> None:
     with pytest.raises(InputError, match="cannot be resumed with other settings") as refused:
         resume(unbroken, {"seed": 3, "batch_size": 8, "rounds": 20})

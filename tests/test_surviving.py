@@ -38,6 +38,7 @@ def test_a_full_disk_is_told_and_tried_again(tmp_path: Path) -> None:
     with pytest.warns(TrainingWarning, match=r"round 1 could not be saved .*No space left on device; there is no ch"):
         result = run.train()
     assert result.history[-1].accuracy == expected.history[-1].accuracy
+    assert len((tmp_path / "run/metrics.jsonl").read_text().splitlines()) == 8
     for name in ("model.safetensors", "checkpoints/round-000008.safetensors"):
         assert (tmp_path / "run" / name).exists()
     final = (tmp_path / "straight/model.safetensors").read_bytes()

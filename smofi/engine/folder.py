@@ -22,7 +22,7 @@ from smofi.engine.checkpoint import Checkpoint, DamagedCheckpoint, read_checkpoi
 from smofi.engine.events import Record
 from smofi.engine.run import Run
 from smofi.engine.stopping import best_round
-from smofi.errors import InputError, SmofiError
+from smofi.errors import InputError, SmofiError, refuse
 
 KEPT = 2
 
@@ -67,13 +67,20 @@ class RunFolder:
                 break
             except DamagedCheckpoint as error:
                 run.warn(f"{error}; falling back to the one before")
-        lines = "".join(to_json(asdict(record)) + "\n" for record in run.history)
-        write_atomically(self.path / "metrics.jsonl", lines.encode())
+                path.rename(path.with_suffix(".damaged"))
+        if len(run.history) > run.rounds:
+            refuse("rounds", run.rounds, f"at least {len(run.history)}, the rounds that {self.path} has behind it")
+        if not run.over and run.stopping.reason(run.history) is None:
+            for name in ("result.json", "model.safetensors"):  # they are of the rounds so far, and soon outdated
+                (self.path / name).unlink(missing_ok=True)
+        self._write_metrics(run.history)
 
     def after_round(self, run: Run) -> None:
         """Append the metrics; save a checkpoint when one is due. A disk that refuses is retried after every round."""
         try:
-            if not run.diverged:
+            if self.unsaved:
+                self._write_metrics(run.history)
+            elif not run.diverged:
                 self._append(run.history[-1])
             if self.unsaved or run.over or len(run.history) % self.every == 0:
                 self.unsaved = True
@@ -106,8 +113,9 @@ class RunFolder:
         }
         try:
             if self.unsaved:
+                self._write_metrics(run.history)
                 self._save(run.checkpoint())
-            if run.interrupted and run.stopped:
+            if run.cut_short:
                 return
             tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
             write_atomically(self.path / "model.safetensors", save(tensors, metadata={"smofi": to_json(result)}))
@@ -118,6 +126,10 @@ class RunFolder:
                 f"the result could not be written to {self.path}: {error.strerror}; rounds with a checkpoint: "
                 f"{', '.join(map(str, kept)) or 'none'}. Make room and continue with: smofi run --resume {self.path}"
             ) from error
+
+    def _write_metrics(self, history: list[Record]) -> None:
+        lines = "".join(to_json(asdict(record)) + "\n" for record in history)
+        write_atomically(self.path / "metrics.jsonl", lines.encode())
 
     def _append(self, record: Record) -> None:
         with open(self.path / "metrics.jsonl", "a") as file:

@@ -31,8 +31,8 @@ class Keeper(Protocol):
 class Run:
     """Training from a state, round after round. Everything random is a function of the seed and the round's number.
 
-    `stopped` is the sentence that says why it ended early; `diverged` and `interrupted` tell two such reasons apart
-    from having reached what was asked for.
+    `stopped` is the sentence that says why it ended early; `diverged` and `cut_short` (by an interruption) tell two
+    such reasons apart from having reached what was asked for.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Run:
         self.history: list[Record] = []
         self.stopped: str | None = None
         self.diverged = False
-        self.interrupted = False
+        self.interrupted = self.cut_short = False
         self.began: float | None = None
         self.warned = False
 
@@ -83,6 +83,7 @@ class Run:
                 self._warn_if_diverging()
                 self.stopped = self.stopping.reason(self.history)
                 if self.interrupted and not self.over:
+                    self.cut_short = True
                     self.stopped = f"interrupted after round {len(self.history)} of {self.rounds}"
             if self.keeper:
                 self.keeper.after_round(self)

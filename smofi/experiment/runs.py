@@ -44,35 +44,40 @@ class FolderRun:
 
 def start(config: Config, path: Path, callback: Callback | None = None, command: str = "") -> list[FolderRun]:
     """Runs ready to train, one per method, in folders that hold no run yet."""
+    _refuse_taken(path)
     with _opened(config, path, callback) as runs:
-        if any((place / "config.yaml").exists() for place in (path, *(one.folder.path for one in runs))):
-            raise InputError(
-                f"output={str(path)!r} is not accepted: it holds a run already; expected a new folder, or: "
-                f"smofi run --resume {path}"
-            )
-        about, owners = provenance(command) | {"seed": config.seed}, config.owners()
-        for one, part in zip(runs, _per_method(config), strict=True):
-            one.folder.describe(config_yaml(part), about, owners)
-        write_atomically(path / "config.yaml", config_yaml(config).encode())
+        for place in (path, *(one.folder.path for one in runs)):
+            _refuse_taken(place)
+        if len(runs) > 1:
+            write_atomically(path / "config.yaml", config_yaml(config).encode())
+        _describe(runs, config, command)
         return runs
 
 
-def resume(path: Path, overrides: Mapping[str, Any], callback: Callback | None = None) -> list[FolderRun]:
+def resume(
+    path: Path, overrides: Mapping[str, Any], callback: Callback | None = None, command: str = ""
+) -> list[FolderRun]:
     """Runs ready to go on from where they were; refuses, field by field, to go on as something else."""
-    if not (path / "config.yaml").exists():
-        raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, and it has no config.yaml")
-    before = read_config(path / "config.yaml", {})
-    config = read_config(path / "config.yaml", overrides)
+    before, config = stored_config(path), stored_config(path, overrides)
     if changed := changed_fields(before, config):
         raise InputError(f"{path} cannot be resumed with other settings: " + "; ".join(changed))
     with _opened(config, path, callback) as runs:
-        owners = config.owners()
-        for one, part in zip(runs, _per_method(config), strict=True):
-            one.folder.check_partition(owners)
+        begun = [one for one in runs if (one.folder.path / "config.yaml").exists()]
+        for one in begun:
+            one.folder.check_partition(config.owners())
             one.folder.restore(one.session.run)
-            write_atomically(one.folder.path / "config.yaml", config_yaml(part).encode())
-        write_atomically(path / "config.yaml", config_yaml(config).encode())
+            write_atomically(one.folder.path / "config.yaml", config_yaml(_alone(config, one)).encode())
+        _describe([one for one in runs if one not in begun], config, command)
+        if len(runs) > 1:
+            write_atomically(path / "config.yaml", config_yaml(config).encode())
         return runs
+
+
+def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Config:
+    """The configuration of the run in this folder, with what is to change."""
+    if not (path / "config.yaml").exists():
+        raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, and it has no config.yaml")
+    return read_config(path / "config.yaml", overrides or {})
 
 
 def folder_name(method: str) -> str:
@@ -84,8 +89,22 @@ def folder_name(method: str) -> str:
     return re.sub(r"[^\w.=]+", "-", method).strip("-")
 
 
-def _per_method(config: Config) -> list[Config]:
-    return [config.model_copy(update={"method": (method,)}) for method in config.method]
+def _alone(config: Config, one: FolderRun) -> Config:
+    return config.model_copy(update={"method": (one.name,)})
+
+
+def _describe(runs: list[FolderRun], config: Config, command: str) -> None:
+    about, owners = provenance(command) | {"seed": config.seed}, config.owners()
+    for one in runs:
+        one.folder.describe(config_yaml(_alone(config, one)), about, owners)
+
+
+def _refuse_taken(path: Path) -> None:
+    if (path / "config.yaml").exists():
+        raise InputError(
+            f"output={str(path)!r} is not accepted: it holds a run already; expected a new folder, or: "
+            f"smofi run --resume {path}"
+        )
 
 
 @contextmanager

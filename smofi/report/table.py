@@ -132,9 +132,9 @@ def table(rows: Sequence[Row], *, title: str | None = None) -> Table:
     several = any(row.seeds > 1 for row in rows)
     target = f"{100 * rows[0].target:.1f}%" if len({row.target for row in rows}) == 1 else "target"
     drawn = Table(title=title, title_justify="left")
-    drawn.add_column("method")
+    drawn.add_column("method", overflow="fold")
     for heading in ("best", "mean of rounds", f"rounds to {target}", "speed-up", "seconds"):
-        drawn.add_column(heading, justify="right")
+        drawn.add_column(heading, justify="right", overflow="fold")
     if several:
         drawn.add_column("seeds", justify="right")
     highest_best = max((row.best for row in rows), default=0.0)

@@ -26,6 +26,12 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
+@pytest.fixture(autouse=True)
+def able_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever terminal the tests themselves run in."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
 def record(round: int, accuracy: float | None, seconds: float = 1.0, train_loss: float = 0.5) -> Record:
     return Record(round, accuracy, 1.0, train_loss, seconds, [0, 1], [4, 2], 0.05, "1")
 
