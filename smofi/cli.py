@@ -124,11 +124,13 @@ def export(
     ] = None,
     part: Annotated[str | None, Parameter(help="client or server, for split inference; the whole model")] = None,
     cut: Annotated[str | None, Parameter(help="where to part the model, if not where the run did")] = None,
+    best: Annotated[
+        bool, Parameter(help="the round with the best validation accuracy, not the last", negative=())
+    ] = False,
 ) -> int:
     """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""
-    exported = export_run(
-        folder, destination or folder / "-".join(["export", *([part] if part else [])]), format, part, cut
-    )
+    target = destination or folder / ("export" if part is None else f"export-{part}")
+    exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:
         print(f"smofi: {note}", file=sys.stderr)
     print("\n".join(str(exported.folder / name) for name in exported.files))

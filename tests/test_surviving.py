@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from crash import TINY
 from smofi.engine.checkpoint import read_checkpoint
@@ -177,3 +179,20 @@ def test_another_process_cannot_write_the_folder_meanwhile(tmp_path: Path) -> No
     )
     assert done.stderr.strip() == message
     run.folder.close()
+
+
+def test_the_best_round_can_be_exported(tmp_path: Path) -> None:
+    (run,) = start(TINY, tmp_path / "run")
+    result = run.train()
+    accuracies = [one.validation or 0.0 for one in result.history]
+    done = finished("export", tmp_path / "run", tmp_path / "best", "--best", "--format", "safetensors")
+    assert done.returncode == 0, done.stderr
+    best = read_checkpoint(tmp_path / "run/checkpoints/best.safetensors")
+    assert len(best.history) == accuracies.index(max(accuracies)) + 1
+    bias = load_file(tmp_path / "best/model.safetensors")["output.linear.bias"]
+    assert torch.equal(bias, best.tensors["weights"][-len(bias) :])
+    (plain,) = start(TINY.model_copy(update={"validation": 0.0}), tmp_path / "plain")
+    plain.train()
+    refused = finished("export", tmp_path / "plain", tmp_path / "none", "--best")
+    assert refused.returncode == 2
+    assert "keeps no best round: expected a run with a validation split" in refused.stderr

@@ -46,8 +46,8 @@ class TrainedRun:
         return method if isinstance(method, str) else str(method[0])
 
 
-def read_run(folder: Path) -> TrainedRun:
-    """Read a run folder; refuses one that is incomplete, damaged, or holds several runs."""
+def read_run(folder: Path, best: bool = False) -> TrainedRun:
+    """Read a run folder, as of its last or its best round; refuses one that is incomplete, damaged, or a comparison."""
     config = _read_config(folder)
     source = data.load(config["data"])
     model = models.build(
@@ -60,7 +60,10 @@ def read_run(folder: Path) -> TrainedRun:
     )
     layout = Layout.of(model)
     finished = (folder / "model.safetensors").exists()
-    latest = _load_model(model, folder) if finished else _load_checkpoint(model, layout, folder)
+    if best:
+        latest = _load_best(model, layout, folder)
+    else:
+        latest = _load_model(model, folder) if finished else _load_checkpoint(model, layout, folder)
     return TrainedRun(config, source, model.eval(), layout, latest, unfinished=not finished)
 
 
@@ -104,24 +107,35 @@ def _last_metrics(path: Path) -> dict[str, Any]:
     return latest
 
 
+def _load_best(model: nn.Module, layout: Layout, folder: Path) -> dict[str, Any]:
+    path = folder / "checkpoints" / "best.safetensors"
+    if not path.exists():
+        raise InputError(f"{folder} keeps no best round: expected a run with a validation split, as --validation 0.1")
+    return _unpack(model, layout, path)
+
+
 def _load_checkpoint(model: nn.Module, layout: Layout, folder: Path) -> dict[str, Any]:
     """The newest checkpoint that is whole."""
     damaged = ""
     for path in sorted((folder / "checkpoints").glob("round-*.safetensors"), reverse=True):
         try:
-            checkpoint = read_checkpoint(path)
-            weights, statistics = checkpoint.tensors["weights"], checkpoint.tensors["statistics"]
+            return _unpack(model, layout, path)
         except (DamagedCheckpoint, KeyError) as error:
             damaged = f", and its checkpoints are damaged ({error})"
-            continue
-        if (len(weights), len(statistics)) != (layout.size, layout.statistics_size):
-            raise InputError(
-                f"{path} does not fit the model that config.yaml describes: it holds {len(weights)} parameters and "
-                f"{len(statistics)} statistics, expected {layout.size} and {layout.statistics_size}"
-            )
-        layout.unpack(model, weights, statistics)
-        return asdict(checkpoint.history[-1]) if checkpoint.history else {}
     raise InputError(
         f"{folder} holds no trained model: there is no model.safetensors and no checkpoint{damaged}. "
         f"Let the run finish: smofi run --resume {folder}"
     )
+
+
+def _unpack(model: nn.Module, layout: Layout, path: Path) -> dict[str, Any]:
+    """Load a checkpoint's weights into the model; returns its last round's record."""
+    checkpoint = read_checkpoint(path)
+    weights, statistics = checkpoint.tensors["weights"], checkpoint.tensors["statistics"]
+    if (len(weights), len(statistics)) != (layout.size, layout.statistics_size):
+        raise InputError(
+            f"{path} does not fit the model that config.yaml describes: it holds {len(weights)} parameters and "
+            f"{len(statistics)} statistics, expected {layout.size} and {layout.statistics_size}"
+        )
+    layout.unpack(model, weights, statistics)
+    return asdict(checkpoint.history[-1]) if checkpoint.history else {}

@@ -33,12 +33,14 @@ def export_run(
     formats: Sequence[str] | None = None,
     part: str | None = None,
     cut: CutSpec | None = None,
+    best: bool = False,
 ) -> Exported:
     """Write the trained model of a run folder into `destination`, a new or an empty folder, with a model card.
 
     formats   of "safetensors", "torch" (`torch.export`) and "onnx"; if not given, all for which packages are there
     part      "client" or "server" for one side of the cut; the client of a U-shaped cut has two modules, front and back
     cut       where to part the model, if not where the run did; needed if the run was cut at several places
+    best      the model of the round with the best validation accuracy, rather than the last one
 
     >>> export_run("no/such/run", "exported")
     Traceback (most recent call last):
@@ -46,10 +48,10 @@ def export_run(
     """
     chosen, notes = _check_formats(formats)
     target = _check_destination(Path(destination))
-    run = read_run(Path(folder))
+    run = read_run(Path(folder), best)
     where = chosen_cut(run, part, cut)
     parts = pieces(run, part, where)
-    if run.unfinished:
+    if run.unfinished and not best:
         notes.append(f"the run has not finished: exported its checkpoint after round {run.latest.get('round', 0)}")
     unfinished = target.with_name(f".{target.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
