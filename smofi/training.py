@@ -120,16 +120,9 @@ def prepare(
     check_number("participation", participation, above=0, high=1)
     stopping = _stopping(patience, target_accuracy, validation is not None)
     home = check_device(device)
-    method = parse_method(method) if isinstance(method, str) else method
-    if not isinstance(method, Method):
-        refuse("method", method, 'a string such as "smofi" or a value such as smofi.methods.smofi()')
-    optimizer = parse_optimizer(optimizer) if isinstance(optimizer, str) else optimizer
-    if not isinstance(optimizer, Optimizer):
-        refuse("optimizer", optimizer, "a string or a value such as smofi.sgd(lr=0.05, momentum=0.9)")
+    method, optimizer = _resolve(method, optimizer)
     if callback is not None and not callable(callback):
         refuse("callback", callback, "a function of one event, or None")
-    if method.nesterov:
-        optimizer = optimizer.with_nesterov()
     if not isinstance(clients, Sequence) or not clients:
         refuse("clients", clients, "a list of at least one client")
     layout = Layout.of(model)
@@ -163,6 +156,17 @@ def prepare(
     diagnostics = Diagnostics() if diagnose else None
     cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire, diagnostics)
     return Session(template, layout, Run(cohort, planner, state, evaluator, stopping, rounds, callback))
+
+
+def _resolve(method: str | Method, optimizer: str | Optimizer) -> tuple[Method, Optimizer]:
+    """Method and optimizer as values, the optimizer as the method wants it."""
+    method = parse_method(method) if isinstance(method, str) else method
+    if not isinstance(method, Method):
+        refuse("method", method, 'a string such as "smofi" or a value such as smofi.methods.smofi()')
+    optimizer = parse_optimizer(optimizer) if isinstance(optimizer, str) else optimizer
+    if not isinstance(optimizer, Optimizer):
+        refuse("optimizer", optimizer, "a string or a value such as smofi.sgd(lr=0.05, momentum=0.9)")
+    return method, optimizer.with_nesterov() if method.nesterov else optimizer
 
 
 def _held_out(name: str, data: Any, layout: Layout, device: torch.device) -> Samples | None:
