@@ -59,7 +59,7 @@ def measure(setting: Setting, repetitions: int) -> None:
     bares: list[float] = []
     for repetition in range(-1, repetitions):
         bares.append(seconds(work))
-        for method, session in sessions.items():
+        for method, session in list(sessions.items())[:: 1 if repetition % 2 else -1]:  # in turn the first to come
             taken = seconds(partial(session.run.one_round, plan))
             bares.append(seconds(work))
             if repetition >= 0:  # the first one warms up
