@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from smofi.config import Config, changed_fields, config_yaml, read_config
 from smofi.engine.checkpoint import write_atomically
 from smofi.engine.events import Callback
@@ -50,7 +53,7 @@ def start(config: Config, path: Path, callback: Callback | None = None, command:
             _refuse_taken(place)
         if len(runs) > 1:
             write_atomically(path / "config.yaml", config_yaml(config).encode())
-        _describe(runs, config, command)
+        _describe(runs, config, config.owners(), command)
         return runs
 
 
@@ -62,12 +65,13 @@ def resume(
     if changed := changed_fields(before, config):
         raise InputError(f"{path} cannot be resumed with other settings: " + "; ".join(changed))
     with _opened(config, path, callback) as runs:
+        owners = config.owners()
         begun = [one for one in runs if (one.folder.path / "config.yaml").exists()]
         for one in begun:
-            one.folder.check_partition(config.owners())
+            one.folder.check_partition(owners)
             one.folder.restore(one.session.run)
             write_atomically(one.folder.path / "config.yaml", config_yaml(_alone(config, one)).encode())
-        _describe([one for one in runs if one not in begun], config, command)
+        _describe([one for one in runs if one not in begun], config, owners, command)
         if len(runs) > 1:
             write_atomically(path / "config.yaml", config_yaml(config).encode())
         return runs
@@ -93,8 +97,8 @@ def _alone(config: Config, one: FolderRun) -> Config:
     return config.model_copy(update={"method": (one.name,)})
 
 
-def _describe(runs: list[FolderRun], config: Config, command: str) -> None:
-    about, owners = provenance(command) | {"seed": config.seed}, config.owners()
+def _describe(runs: list[FolderRun], config: Config, owners: npt.NDArray[np.int32], command: str) -> None:
+    about = provenance(command) | {"seed": config.seed}
     for one in runs:
         one.folder.describe(config_yaml(_alone(config, one)), about, owners)
 
