@@ -48,7 +48,7 @@ def images(clients: int, samples: int) -> list[tuple[Tensor, Tensor]]:
 
 def digits() -> list[tuple[Tensor, Tensor]]:
     """The data of `smofi run`."""
-    inputs, targets = data.load("digits").train
+    inputs, targets = data.load("digits").train.tensors()
     parts = data.partition(targets.numpy(), 50, "dirichlet(0.2)", min_size=8, seed=0)
     return [(inputs[part], targets[part]) for part in parts]
 

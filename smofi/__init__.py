@@ -9,6 +9,7 @@ from smofi import methods
 from smofi.engine.events import Record
 from smofi.errors import CompositionError, InputError, SmofiError, TrainingWarning
 from smofi.method import Decay, Limit, Method, Outer, Placement, Tick, compose
+from smofi.models.blocks import blocks
 from smofi.optim import adam, adamw, sgd
 from smofi.training import Result, Session, prepare, train
 
@@ -30,6 +31,7 @@ __all__ = [
     "TrainingWarning",
     "adam",
     "adamw",
+    "blocks",
     "compose",
     "methods",
     "prepare",

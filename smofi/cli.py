@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
 import signal
 import sys
@@ -20,11 +21,17 @@ import torch
 from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress as Bar
 from rich.table import Table
 
 import smofi
 from smofi import experiment
 from smofi.config import Config, Settings, config_yaml, read_config, sentence_of
+from smofi.config import presets as list_presets
+from smofi.config.federation import gather
+from smofi.data import fetch as fetch_data
+from smofi.data.decoded import Progress
+from smofi.data.mix import class_counts
 from smofi.engine.events import Event
 from smofi.errors import SmofiError, TrainingWarning, check_choice, check_count, refuse
 from smofi.experiment import FolderRun
@@ -33,7 +40,10 @@ from smofi.methods import METHODS, load_plugins
 from smofi.models import MODELS
 from smofi.planning import plan_run
 from smofi.report import Run, draw, measure, save, table
+from smofi.report.catalogue import data_table, preset_table
+from smofi.report.heterogeneity import Heterogeneity, check_picture, heterogeneity_table, save_heterogeneity
 from smofi.report.live import Live
+from smofi.report.models import cuts_table, models_table, outline
 from smofi.report.plan import plan_table
 from smofi.report.show import show_run
 from smofi.spec import describe
@@ -52,6 +62,7 @@ console = Console()
 Source = Annotated[str | None, Parameter(help="a YAML file or the name of a preset; flags win over it")]
 Flags = Annotated[Settings, Parameter(name="*", negative=(), group="Settings")]
 Threads = Annotated[int, Parameter(help="threads inside each operation")]
+Scale = Annotated[str | None, Parameter(help="of a preset: full, or small for a version that suits a CPU")]
 Display = Literal["auto", "live", "plain", "quiet", "jsonl"]
 
 
@@ -61,6 +72,7 @@ def run(
     /,
     *,
     flags: Flags = Settings(),  # noqa: B008  # frozen
+    scale: Scale = None,
     output: Annotated[Path | None, Parameter(help="the run's folder; if not given, a new one below runs/")] = None,
     resume: Annotated[Path | None, Parameter(help="continue the run in this folder")] = None,
     display: Annotated[Display, Parameter(help="live on a terminal, plain elsewhere, quiet, or jsonl")] = "auto",
@@ -77,19 +89,21 @@ def run(
         check_choice("track", name, TRACKERS)
     given = _given(flags)
     if resume is not None:
-        if source is not None or output is not None:
-            refuse("resume", str(resume), "no file and no --output beside it: the run's folder has its settings")
+        if source is not None or output is not None or scale is not None:
+            refuse("resume", str(resume), "no file, --scale or --output beside it: the run's folder has its settings")
         config, folder = experiment.stored_config(resume, given), resume
     else:
-        config = _resolve(source, given)
-        folder = output or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{config.data}"
+        config = _resolve(source, given, scale)
+        folder = output or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{_plain_name(config.data)}"
     live, command = Live(console, list(config.method), config.rounds, display), shlex.join(["smofi", *sys.argv[1:]])
     if resume is not None:
-        runs = experiment.resume(folder, given, live, command)
+        with _reading(config.data) as progress:
+            runs = experiment.resume(folder, given, live, command, progress)
         for number, one in enumerate(runs):
             live.recall(number, [record.accuracy for record in one.session.run.history])
     else:
-        runs = experiment.start(config, folder, live, command)
+        with _reading(config.data) as progress:
+            runs = experiment.start(config, folder, live, command, progress)
     live.say(
         f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
         f"seed {config.seed}, in {folder}"
@@ -98,11 +112,20 @@ def run(
 
 
 @app.command
-def plan(source: Source = None, /, *, flags: Flags = Settings(), threads: Threads = 1) -> int:  # noqa: B008
+def plan(
+    source: Source = None,
+    /,
+    *,
+    flags: Flags = Settings(),  # noqa: B008  # frozen
+    scale: Scale = None,
+    threads: Threads = 1,
+) -> int:
     """Check a configuration and say what it will take: clients, steps, memory, time. Nothing is trained or written."""
     torch.set_num_threads(check_count("threads", threads, high=1024))
-    config = _resolve(source, _given(flags))
-    console.print(plan_table([plan_run(config, method) for method in config.method]))
+    config = _resolve(source, _given(flags), scale)
+    with _reading(config.data) as progress:
+        federation = gather(config, progress)
+    console.print(plan_table([plan_run(config, method, federation) for method in config.method]))
     return 0
 
 
@@ -138,9 +161,66 @@ def export(
 
 
 @app.command
-def config(source: Source = None, /, *, flags: Flags = Settings()) -> int:  # noqa: B008  # frozen
+def config(source: Source = None, /, *, flags: Flags = Settings(), scale: Scale = None) -> int:  # noqa: B008  # frozen
     """Print a configuration in full, as YAML with a comment on every field."""
-    print(config_yaml(_resolve(source, _given(flags))), end="")
+    print(config_yaml(_resolve(source, _given(flags), scale)), end="")
+    return 0
+
+
+@app.command
+def presets() -> int:
+    """List the presets: the paper's settings for each of its tasks, and versions of them for a CPU."""
+    console.print(preset_table())
+    console.print("Start one with: smofi run NAME --scale small. See all its settings with: smofi config NAME")
+    return 0
+
+
+@app.command
+def data(
+    name: Annotated[str | None, Parameter(help="a data set, or your own as folder:PATH; without one, a list")] = None,
+    /,
+    *,
+    clients: Annotated[int | None, Parameter(help="number of clients the data is divided among")] = None,
+    partition: Annotated[str | None, Parameter(help="dirichlet(gamma), iid, shards(k), natural or file:RUN")] = None,
+    batch_size: Annotated[int | None, Parameter(help="samples that every client gets at least")] = None,
+    seed: Annotated[int | None, Parameter(help="seed of the partition")] = None,
+    data_folder: Annotated[str | None, Parameter(help="folder with the official files")] = None,
+    max_train: Annotated[int | None, Parameter(help="only the first so many samples")] = None,
+    scale: Scale = None,
+    output: Annotated[Path | None, Parameter(help="also draw it into this file: .png, .svg or .pdf")] = None,
+    fetch: Annotated[bool, Parameter(help="bring it from the Hugging Face hub first", negative=())] = False,
+) -> int:
+    """Show how a data set would be divided among clients: sizes, class mix, divergence from balance.
+
+    What is not given is as in the preset of that name, if there is one: `smofi data cifar10` is the paper's partition.
+    """
+    if name is None:
+        console.print(data_table())
+        return 0
+    if output is not None:
+        check_picture(output)
+    if fetch:
+        with _reading(name) as progress:
+            fetch_data(name, progress)
+    given = {
+        "clients": clients,
+        "partition": partition,
+        "batch_size": batch_size,
+        "seed": seed,
+        "data_folder": data_folder,
+        "max_train": max_train,
+    }
+    given = {key: value for key, value in given.items() if value is not None}
+    known = name in {preset.name for preset in list_presets()}
+    config = read_config(name, given, scale=scale) if known else Config(data=name, **given)
+    with _reading(name) as progress:
+        federation = gather(config, progress)
+    counts = class_counts(federation.source.train.labels, federation.parts, federation.source.classes)
+    title = f"{config.data} by {config.partition} among {config.clients} clients, seed {config.seed}"
+    shown = Heterogeneity(title, counts, federation.source.class_names, config.batch_size)
+    console.print(heterogeneity_table(shown))
+    if output is not None:
+        console.print(f"Picture: {save_heterogeneity(output, shown)}", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -153,9 +233,27 @@ def methods() -> int:
 
 
 @app.command
-def models() -> int:
-    """List the models."""
-    _list("model", ((name, entry.description) for name, entry in MODELS.items()))
+def models(
+    name: Annotated[str | None, Parameter(help="one of them, or python:module:function, to see its every cut")] = None,
+    /,
+    *,
+    input_shape: Annotated[str | None, Parameter(help="of a sample, as 3,64,64")] = None,
+    classes: Annotated[int | None, Parameter(help="number of classes, or of characters")] = None,
+    width: Annotated[int | None, Parameter(help="width of the model's first block")] = None,
+    norm: Annotated[str | None, Parameter(help="batch or group")] = None,
+    cuts: Annotated[bool, Parameter(help="every cut of every model", negative=())] = False,
+) -> int:
+    """List the models, what they cost, and what a cut leaves with the client: `smofi models resnet18`."""
+    options: dict[str, Any] = {"input_shape": input_shape, "classes": classes, "width": width, "norm": norm}
+    given = {key: value for key, value in options.items() if value is not None}
+    if name is None and given:
+        refuse(*next(iter(given.items())), "the name of a model along with it, as smofi models resnet18")
+    outlines = [outline(one, **given) for one in ([name] if name else MODELS)]
+    if not name and not cuts:
+        _list("model", ((one.name, one.description) for one in outlines))
+        console.print()
+    for drawn in map(cuts_table, outlines) if name or cuts else [models_table(outlines)]:
+        console.print(drawn)
     return 0
 
 
@@ -164,8 +262,28 @@ def _given(flags: Settings) -> dict[str, Any]:
     return {name: getattr(flags, name) for name in flags.model_fields_set}
 
 
-def _resolve(source: str | None, given: Mapping[str, Any]) -> Config:
-    return Config(**given) if source is None else read_config(source, given)
+def _resolve(source: str | None, given: Mapping[str, Any], scale: str | None = None) -> Config:
+    if source is None and scale is not None:
+        refuse("scale", scale, "the name of a preset before it, as: smofi run cifar10 --scale small")
+    return Config(**given) if source is None else read_config(source, given, scale=scale)
+
+
+def _plain_name(data: str) -> str:
+    """A data set's name as part of a folder's.
+
+    >>> _plain_name("folder:/data/x rays")
+    'folder-data-x-rays'
+    """
+    return re.sub(r"[^\w.]+", "-", data).strip("-.")
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[Progress]:
+    """Shows how far a data set is read, on a terminal only, and gone when it is done."""
+    terminal = Console(stderr=True)
+    with Bar(console=terminal, transient=True, disable=not terminal.is_terminal) as bar:
+        task = bar.add_task(f"reading {name}", total=None, visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
 
 def _train(config: Config, runs: list[FolderRun], live: Live, folder: Path, track: list[str]) -> int:

@@ -13,7 +13,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from smofi.cut import CutSpec, parse_cut
-from smofi.data.clients import Samples, as_samples
+from smofi.data.augment import Augment, parse_augment
+from smofi.data.samples import Samples, as_samples
 from smofi.engine.check import check_device, check_plan, check_samples, check_speeds, try_evaluation, try_step
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.evaluate import Evaluator, Metric
@@ -28,6 +29,7 @@ from smofi.errors import check_count, check_number, refuse
 from smofi.flat import Layout, shell
 from smofi.method import Method
 from smofi.methods import parse_method
+from smofi.models.dropout import seeded
 from smofi.optim import Optimizer, parse_optimizer, sgd
 
 Settings = ParamSpec("Settings")
@@ -87,6 +89,7 @@ def prepare(
     patience: int | None = None,
     target_accuracy: float | None = None,
     diagnose: bool = False,
+    augment: str | Augment | None = None,
 ) -> Session:
     """Train one model on the data of many clients, split between them and a server.
 
@@ -106,6 +109,7 @@ def prepare(
     speeds          relative speed of each client, by which MergeSFL sizes batches; equal if not given
     validation      data held out to decide when to stop: after `patience` rounds without a better accuracy on it, or at
                     `target_accuracy` (on the test data, if there is no validation data)
+    augment         vary training images, as "crop(4)+flip": shifted by up to 4 pixels, half of them mirrored
     diagnose        also record why a method helps: how far clients diverge, how well their momenta agree, ...
 
     >>> x, y = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 2
@@ -141,7 +145,8 @@ def prepare(
         speeds=check_speeds(speeds, len(samples)),
     )
     check_plan(planner, cut)
-    template = copy.deepcopy(model).to(home)
+    plain = copy.deepcopy(model).to(home)
+    template = seeded(shell(plain))
     state = GlobalState.of(template, layout, method, optimizer, home)
     judged = shell(template)
     layout.bind(judged, state.weights.__getitem__, state.statistics.__getitem__)
@@ -152,10 +157,11 @@ def prepare(
     for name, held_out in (("test", tested), ("validation", validated)):
         if held_out is not None:
             try_evaluation(evaluator, held_out, name)
-    try_step(template, layout, state, planner, samples, loss)
+    varied = parse_augment(augment) if isinstance(augment, str) else augment
+    try_step(template, layout, state, planner, samples, loss, varied)
     diagnostics = Diagnostics() if diagnose else None
-    cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire, diagnostics)
-    return Session(template, layout, Run(cohort, planner, state, evaluator, stopping, rounds, callback))
+    cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire, diagnostics, varied)
+    return Session(plain, layout, Run(cohort, planner, state, evaluator, stopping, rounds, callback))
 
 
 def _resolve(method: str | Method, optimizer: str | Optimizer) -> tuple[Method, Optimizer]:

@@ -1,13 +1,19 @@
-"""One thread per test process, in its children too, and the same examples in every run."""
+"""One thread per test process, in its children too, the same examples in every run, and a cache of its own."""
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import atexit
+import shutil
+import tempfile
+
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+os.environ["SMOFI_DATA"] = tempfile.mkdtemp(prefix="smofi-tests-")
+atexit.register(shutil.rmtree, os.environ["SMOFI_DATA"], ignore_errors=True)
 
 # HYPOTHESIS_PROFILE=default looks for new examples instead.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)

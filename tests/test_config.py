@@ -26,10 +26,13 @@ from smofi.config import (
 )
 from smofi.config.checks import CHECKS
 from smofi.config.plain_yaml import LARGEST, as_yaml, parse_settings
-from smofi.data import load, partition
+from smofi.data import PARTITIONS, load, partition
+from smofi.data.catalogue import descriptions
 from smofi.errors import InputError
+from smofi.models import MODELS
 
 PAGE = (Path(__file__).parent.parent / "docs/configuration.md").read_text()
+DATA = ", ".join([*descriptions(), "folder:PATH, npz:PATH, csv:PATH, python:module:function"])
 CUT_FORMS = (
     'expected L (as 2), L,H for the U shape (as 2,1), a range drawn each round (as "0-3"), or a list with one cut per '
     "client"
@@ -116,15 +119,23 @@ def test_what_is_kept(given: dict[str, Any], kept: Any) -> None:
         ({"target_accuracy": 90}, "target_accuracy=90 is not accepted: expected a number > 0 and <= 1"),
         ({"diagnose": 1}, "diagnose=1 is not accepted: expected True or False"),
         ({"checkpoint_every": 0}, "checkpoint_every=0 is not accepted: expected a whole number >= 1"),
-        ({"data": "digit"}, "data='digit' is not accepted: expected one of digits (did you mean 'digits'?)"),
-        ({"data": 5}, "data=5 is not accepted: expected one of digits"),
-        ({"model": "resnet"}, "model='resnet' is not accepted: expected one of cnn, resnet8 (did you mean 'resnet8'?)"),
+        ({"data": "digit"}, f"data='digit' is not accepted: expected one of {DATA} (did you mean 'digits'?)"),
+        ({"data": 5}, f"data=5 is not accepted: expected one of {DATA}"),
+        ({"data": "folder:"}, f"data='folder:' is not accepted: expected one of {DATA}"),
+        ({"model": "vgg"}, f"model='vgg' is not accepted: expected one of {', '.join(MODELS)} (did you mean 'vgg16'?)"),
+        ({"image_size": 0}, "image_size=0 is not accepted: expected a whole number >= 1"),
+        ({"max_train": 1.5}, "max_train=1.5 is not accepted: expected a whole number >= 1"),
+        ({"augment": "turn"}, "augment='turn' is not accepted: expected crop and flip, each at most once, joined by +"),
+        ({"data_folder": 5}, "data_folder=5 is not accepted: expected the path of a folder"),
         ({"norm": "layer"}, "norm='layer' is not accepted: expected one of batch, group"),
         ({"device": "gpu"}, "device='gpu' is not accepted: expected the name of a torch device, as cpu or cuda:0"),
         ({"device": 0}, "device=0 is not accepted: expected the name of a torch device, as cpu or cuda:0"),
         ({"partition": 0.2}, 'partition=0.2 is not accepted: expected a string, as "dirichlet(0.2)"'),
         ({"partition": "dirichlet(0)"}, "partition='dirichlet(0)': gamma=0 is not accepted: expected a number > 0"),
-        ({"partition": "even"}, "partition='even' is not accepted: expected one of dirichlet, iid"),
+        (
+            {"partition": "even"},
+            f"partition='even' is not accepted: expected one of {', '.join(PARTITIONS)}, file:PATH",
+        ),
         ({"optimizer": "sgd(lr=-1)"}, "optimizer='sgd(lr=-1)': lr=-1 is not accepted: expected a number > 0"),
         ({"method": 5}, "method=5 is not accepted: expected one, as smofi, or a list of them"),
         ({"method": []}, "method=[] is not accepted: expected one, as smofi, or a list of them"),
@@ -184,7 +195,7 @@ def test_a_long_value_is_shortened_and_the_advice_kept() -> None:
     sentence = sentence_of(caught.value)
     assert len(sentence) < 700
     assert sentence.startswith("data='xxx")
-    assert sentence.endswith("xxx... is not accepted: expected one of digits")
+    assert sentence.endswith("xxx... is not accepted: expected one of " + DATA)
 
 
 def test_flags_alone_need_not_go_together() -> None:
@@ -251,10 +262,9 @@ def test_a_file_that_cannot_be_used_is_a_sentence(write: Any, content: str | byt
 
 
 def test_a_file_that_is_none(write: Any) -> None:
-    assert refusal("b.yaml") == "b.yaml does not exist: expected a YAML file, or a preset: digits"
-    assert (
-        refusal("digit") == "digit does not exist: expected a YAML file, or a preset: digits (did you mean 'digits'?)"
-    )
+    names = ", ".join(sorted({preset.name for preset in presets()}))
+    assert refusal("b.yaml") == f"b.yaml does not exist: expected a YAML file, or a preset: {names}"
+    assert refusal("digit").endswith(f"a preset: {names} (did you mean 'digits'?)")
     assert "does not exist" in refusal("a\0b") or "cannot be read" in refusal("a\0b")
     Path("run").mkdir()
     assert refusal("run") == "run is a folder: expected a YAML file"
@@ -327,7 +337,8 @@ def test_a_line_of_text_reads_back(text: str) -> None:
 
 def test_the_preset_is_the_first_run() -> None:
     assert read_config("digits", {}) == Config()
-    assert presets()["digits"].startswith("The first run: FedAvg, FedAvgM and SMoFi side by side")
+    (first,) = (preset for preset in presets() if preset.name == "digits")
+    assert first.description.startswith("The first run: FedAvg, FedAvgM and SMoFi side by side")
 
 
 # -------------------------------------------------------------------------------------------------------- what it means
@@ -335,7 +346,7 @@ def test_the_preset_is_the_first_run() -> None:
 
 def test_owners_are_the_partition_of_what_is_not_held_out() -> None:
     config = Config(clients=7, validation=0.25, seed=5)
-    labels = load("digits").train[1].numpy()
+    labels = load("digits").train.labels.numpy()
     owner = config.owners()
     assert owner.dtype == np.int32
     assert (owner == -1).sum() == round(0.25 * len(labels))
@@ -347,7 +358,7 @@ def test_owners_are_the_partition_of_what_is_not_held_out() -> None:
 
 
 def test_without_validation_owners_are_the_partition_itself() -> None:
-    labels = load("digits").train[1].numpy()
+    labels = load("digits").train.labels.numpy()
     owner = Config(seed=2).owners()
     for client, part in enumerate(partition(labels, 50, "dirichlet(0.2)", min_size=8, seed=2)):
         assert np.flatnonzero(owner == client).tolist() == part.tolist()
@@ -356,10 +367,10 @@ def test_without_validation_owners_are_the_partition_itself() -> None:
 def test_the_arguments_hold_every_training_sample_once() -> None:
     config = Config(clients=6, validation=0.1, patience=4, target_accuracy=0.8, metrics=("top1", "macro_f1"))
     arguments, owner = config.arguments(), config.owners()
-    targets = load("digits").train[1]
+    targets = load("digits").train.labels
     for client, samples in enumerate(arguments["clients"]):
-        assert samples.targets.tolist() == targets[np.flatnonzero(owner == client)].tolist()
-    assert arguments["validation"].targets.tolist() == targets[np.flatnonzero(owner == -1)].tolist()
+        assert samples.labels.tolist() == targets[np.flatnonzero(owner == client)].tolist()
+    assert arguments["validation"].labels.tolist() == targets[np.flatnonzero(owner == -1)].tolist()
     assert sum(map(len, arguments["clients"])) + len(arguments["validation"]) == len(targets)
     names = ("patience", "target_accuracy", "metrics", "diagnose", "rounds", "seed", "cut")
     assert {name: arguments[name] for name in names} == {name: getattr(config, name) for name in names}
@@ -396,8 +407,9 @@ def test_every_field_is_on_the_page_with_its_default(name: str) -> None:
 
 
 def test_the_page_lists_every_preset() -> None:
-    for name, about in presets().items():
-        assert f"| `{name}` | {about} |" in PAGE
+    for preset in presets():
+        name = preset.name if preset.scale == "full" else f"{preset.name} --scale {preset.scale}"
+        assert f"| `{name}` | {preset.description} |" in PAGE
 
 
 @pytest.mark.parametrize("example", re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL))

@@ -13,7 +13,7 @@ import torch
 
 import smofi
 from smofi.config import Config
-from smofi.data.clients import TensorSamples
+from smofi.data.samples import TensorSamples
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.simulated import SimulatedCohort
 from smofi.errors import InputError
@@ -183,13 +183,13 @@ def test_planning_changes_nothing() -> None:
 def test_a_session_timed_keeps_its_state() -> None:
     session, cohort, data = prepared(SMALL, "smofi")
     before = {name: tensor.clone() for name, tensor in session.run.state.tensors().items()}
-    inputs = [samples.inputs.clone() for samples in data if isinstance(samples, TensorSamples)]
+    inputs = [samples.store.inputs.clone() for samples in data if isinstance(samples, TensorSamples)]
     plans = [session.run.planner.plan(0)]
     activation_memory(cohort, plans[0])
     time_rounds(cohort, session.run.evaluator, plans, deadline=1)
     for name, tensor in session.run.state.tensors().items():
         assert torch.equal(tensor, before[name]), name
-    assert all(torch.equal(samples.inputs, kept) for samples, kept in zip(data, inputs, strict=True))
+    assert all(torch.equal(samples.store.inputs, kept) for samples, kept in zip(data, inputs, strict=True))
     assert session.run.history == []
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "docs/surviving.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs/surviving.md", ROOT / "docs/partitions.md"]
 
 
 def blocks(language: str) -> list[str]:

@@ -1,6 +1,16 @@
 """What a run is, as one typed object, whether it comes from YAML, from flags or from Python."""
 
-from smofi.config.presets import presets
+from smofi.config.presets import Preset, presets
 from smofi.config.settings import RESUMABLE, Config, Settings, changed_fields, config_yaml, read_config, sentence_of
 
-__all__ = ["RESUMABLE", "Config", "Settings", "changed_fields", "config_yaml", "presets", "read_config", "sentence_of"]
+__all__ = [
+    "RESUMABLE",
+    "Config",
+    "Preset",
+    "Settings",
+    "changed_fields",
+    "config_yaml",
+    "presets",
+    "read_config",
+    "sentence_of",
+]

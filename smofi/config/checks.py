@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from smofi.cut import read_cut
-from smofi.data import SOURCES
+from smofi.data import check_data_name
+from smofi.data.augment import parse_augment
 from smofi.data.kinds import parse as parse_partition
+from smofi.data.saved import PREFIX as SAVED
 from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
 from smofi.errors import InputError, SmofiError, check_choice, check_count, check_flag, check_number, refuse
 from smofi.methods import parse_method
-from smofi.models import MODELS
+from smofi.models import check_model_name
 from smofi.models.norm import NORMS
 from smofi.optim import parse_optimizer
 
@@ -107,11 +110,30 @@ def _device(field: str, value: Any) -> str:
     refuse(field, value, "the name of a torch device, as cpu or cuda:0")
 
 
+def _partition(field: str, value: Any) -> str:
+    """A partition as it is written; the path in "file:PATH" is left alone."""
+    if isinstance(value, str) and value.startswith(SAVED):
+        return str(parse_partition(value))
+    return str(_written("dirichlet(0.2)", parse_partition)(field, value))
+
+
+def _folder(field: str, value: Any) -> str:
+    """A folder's name; whether it is there is found out when it is read."""
+    if not isinstance(value, (str, Path)) or not str(value):
+        refuse(field, value, "the path of a folder")
+    return str(value)
+
+
 CHECKS: dict[str, Check] = {
-    "data": _choice(SOURCES),
+    "data": check_data_name,
+    "data_folder": _optional(_folder),
+    "image_size": _optional(_count),
+    "max_train": _optional(_count),
+    "max_test": _optional(_count),
+    "augment": _optional(_written("crop(4)+flip", parse_augment)),
     "clients": _count,
-    "partition": _written("dirichlet(0.2)", parse_partition),
-    "model": _choice(MODELS),
+    "partition": _partition,
+    "model": lambda field, value: check_model_name(value),
     "width": _optional(_count),
     "norm": _optional(_choice(NORMS)),
     "method": _several("smofi", _method),

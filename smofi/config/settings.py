@@ -7,26 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from torch import nn
 from typing_extensions import Self
 
-from smofi import data, models
+from smofi import models
 from smofi.config.checks import CHECKS
+from smofi.config.federation import Federation, gather
 from smofi.config.plain_yaml import as_yaml, parse_settings, read_settings
 from smofi.config.presets import preset_names, preset_text
 from smofi.data import Source
-from smofi.data.clients import as_samples
-from smofi.engine.check import check_device
+from smofi.data.saved import PREFIX as SAVED
+from smofi.data.saved import Owners
 from smofi.errors import InputError, SmofiError, refuse
 from smofi.optim import parse_optimizer
-from smofi.seeds import generator
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
-RESUMABLE = frozenset({"rounds", "checkpoint_every", "patience", "target_accuracy"})
+RESUMABLE = frozenset({"rounds", "checkpoint_every", "patience", "target_accuracy", "data_folder"})
 """The settings that may change when a run is resumed."""
 
 LONGEST_SENTENCE = 600
@@ -41,9 +38,16 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: str = Field("digits", description="data set")
+    data: str = Field("digits", description="data set; `smofi data` lists them, and the ways to name your own")
+    data_folder: str | None = Field(None, description="folder with its official files; null to look in SMOFI_DATA")
+    image_size: int | None = Field(None, description="bring images to this height and width; null to leave them")
+    max_train: int | None = Field(None, description="train on the first so many samples only; null for all")
+    max_test: int | None = Field(None, description="test on the first so many samples only; null for all")
+    augment: str | None = Field(None, description='vary training images: "crop(4)+flip"; null for no')
     clients: int = Field(50, description="number of clients the data is divided among")
-    partition: str = Field("dirichlet(0.2)", description="how: dirichlet(gamma) or iid")
+    partition: str = Field(
+        "dirichlet(0.2)", description="how: dirichlet(gamma), iid, shards(k), natural, or file:RUN to take a run's"
+    )
     model: str = Field("resnet8", description="model; `smofi models` lists them")
     width: int | None = Field(8, description="width of the model's first block; null for the model's own")
     norm: str | None = Field(None, description="batch or group; null for the model's own")
@@ -81,15 +85,22 @@ class Config(Settings):
     5
     """
 
+    @model_validator(mode="before")
+    @classmethod
+    def _own_width(cls, given: Any) -> Any:
+        """Whoever names a model and no width gets the model's own, not the first run's."""
+        return {"width": None, **given} if isinstance(given, dict) and "model" in given else given
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         for option in ("width", "norm"):
             value = getattr(self, option)
-            if value is not None and option not in models.MODELS[self.model].options:
+            if value is not None and option not in models.options_of(self.model):
                 refuse(option, value, f"nothing (null in YAML), for model {self.model} has no such option")
-        if self.patience is not None and not self.validation:
+        held_out = self.validation or self.partition.startswith(SAVED)  # which says itself what is held out
+        if self.patience is not None and not held_out:
             refuse("patience", self.patience, "a validation share > 0 with it, as validation=0.1")
-        if self.target_accuracy is not None and not self.validation and "top1" not in self.metrics:
+        if self.target_accuracy is not None and not held_out and "top1" not in self.metrics:
             refuse(
                 "target_accuracy", self.target_accuracy, "top1 among the metrics, or a validation share > 0, with it"
             )
@@ -97,33 +108,27 @@ class Config(Settings):
             refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, and it has {given}")
         return self
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self, federation: Federation | None = None) -> dict[str, Any]:
         """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built."""
-        source = data.load(self.data)
-        inputs, targets = source.train
-        kind = (torch.float32, check_device(self.device))
-        owner = self._owners(source)
-        # Stable, so ascending within each; the validation samples, owned by -1, come first.
-        order, ends = np.argsort(owner, kind="stable"), np.cumsum(np.bincount(owner + 1, minlength=self.clients + 1))
-        held, *parts = np.split(order, ends[:-1])
-        same = ["cut", "rounds", "participation", "local_epochs", "batch_size", "seed", "device"]
+        found = federation or gather(self)
+        same = ["cut", "rounds", "participation", "local_epochs", "batch_size", "seed", "device", "augment"]
         same += ["patience", "target_accuracy", "metrics", "diagnose"]
         return {
-            "model": self.build_model(source),
-            "clients": [as_samples((inputs[part], targets[part]), "clients", *kind) for part in parts],
-            "test": as_samples(source.test, "test", *kind),
-            "validation": as_samples((inputs[held], targets[held]), "validation", *kind) if len(held) else None,
+            "model": self.build_model(found.source),
+            "clients": found.clients,
+            "test": found.test,
+            "validation": found.validation,
             "optimizer": parse_optimizer(self.optimizer),
             **{name: getattr(self, name) for name in same},
         }
 
-    def owners(self) -> npt.NDArray[np.int32]:
-        """The client of each training sample, -1 for those held out for validation.
+    def owners(self) -> Owners:
+        """The client of each training sample, -1 for those held out for validation, -2 for those nobody uses.
 
         >>> sorted(set(Config(clients=4, validation=0.1).owners().tolist()))
         [-1, 0, 1, 2, 3]
         """
-        return self._owners(data.load(self.data))
+        return gather(self).owners
 
     def build_model(self, source: Source) -> nn.Sequential:
         """The initial model, a function of the seed."""
@@ -136,29 +141,20 @@ class Config(Settings):
             norm=self.norm,
         )
 
-    def _owners(self, source: Source) -> npt.NDArray[np.int32]:
-        labels = source.train[1].numpy()
-        held = round(self.validation * len(labels))
-        if self.validation and not held:
-            refuse("validation", self.validation, f"0, or at least one of the {len(labels)} training samples")
-        shuffled = generator(self.seed, "validation").permutation(len(labels))
-        rest = np.sort(shuffled[held:])
-        parts = data.partition(labels[rest], self.clients, self.partition, min_size=self.batch_size, seed=self.seed)
-        owner = np.full(len(labels), -1, dtype=np.int32)
-        for client, part in enumerate(parts):
-            owner[rest[part]] = client
-        return owner
 
-
-def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None) -> Config:
+def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, *, scale: str | None = None) -> Config:
     """The configuration in a YAML file or of a preset; the overrides, as given on the command line, win.
+
+    `scale` is that of a preset: "full", or "small" for a version of it that suits a CPU.
 
     >>> read_config("digits", {"rounds": 5}) == Config(rounds=5)
     True
     """
     overrides = overrides or {}
     if isinstance(source, str) and source in preset_names():
-        name, given = f"preset {source}", parse_settings(preset_text(source), f"preset {source}")
+        name, given = f"preset {source}", parse_settings(preset_text(source, scale), f"preset {source}")
+    elif scale is not None:
+        refuse("scale", scale, f"the name of a preset with it: {', '.join(preset_names())}")
     else:
         _refuse_missing(Path(source))
         name, given = str(source), read_settings(Path(source))
@@ -174,8 +170,7 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None) 
 def config_yaml(config: Config) -> str:
     """The whole configuration as YAML, a comment above each setting; `read_config` reads it back.
 
-    >>> print(config_yaml(Config())[:23])
-    # data set
+    >>> print(config_yaml(Config()).splitlines()[1])
     data: digits
     """
     lines = []

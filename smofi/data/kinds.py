@@ -1,4 +1,4 @@
-"""Ways of handing samples to clients, as small values with a string form: "dirichlet(0.2)", "iid"."""
+"""Ways of handing samples to clients, as small values with a string form: "dirichlet(0.2)", "shards(2)", "natural"."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from smofi.errors import check_number
+from smofi.data.natural import Indices, Natural, natural
+from smofi.data.saved import PREFIX, Saved, saved
+from smofi.errors import InputError, check_count, check_number
 from smofi.spec import build_one
 
-Indices: TypeAlias = npt.NDArray[np.int64]
 
-
-class Kind(Protocol):
-    """A way of handing out samples; `str()` of it is what `partition` reads back."""
+class Spread(Protocol):
+    """A way of spreading samples over clients by their labels; `str()` of it is what `partition` reads back."""
 
     def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
         """The client of each sample, before anyone is filled up."""
         ...
+
+
+Kind: TypeAlias = Spread | Natural | Saved
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,9 @@ class Dirichlet:
 
     def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
         owner = np.empty(len(labels), dtype=np.int64)
-        classes = np.unique(labels)
-        for label, shares in zip(classes, self.proportions(len(classes), clients, rng), strict=True):
-            samples = rng.permutation(np.flatnonzero(labels == label))
+        classes, codes = np.unique(labels, return_inverse=True)
+        for code, shares in enumerate(self.proportions(len(classes), clients, rng)):
+            samples = rng.permutation(np.flatnonzero(codes == code))
             ends = np.rint(np.cumsum(shares) * len(samples))
             ends[-1] = len(samples)
             owner[samples] = np.searchsorted(ends, np.arange(len(samples)), side="right")
@@ -69,6 +72,30 @@ class Iid:
 
     def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
         return rng.permutation(np.arange(len(labels)) % clients)
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Few classes a client: sorted by label, cut into clients * k equal shards, k random ones each (McMahan, 2017)."""
+
+    k: int
+
+    def __str__(self) -> str:
+        return f"shards({self.k})"
+
+    def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
+        samples, shards = len(labels), clients * self.k
+        if shards > samples:
+            raise InputError(
+                f"partition='{self}' with clients={clients} is not accepted: that makes {shards} shards of "
+                f"{samples} samples; use fewer clients or a smaller k"
+            )
+        shuffled = rng.permutation(samples)
+        by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        holder = rng.permutation(np.arange(shards) % clients)
+        owner = np.empty(samples, dtype=np.int64)
+        owner[by_label] = holder[np.arange(samples) * shards // samples]
+        return owner
 
 
 def dirichlet(gamma: float) -> Dirichlet:
@@ -89,13 +116,25 @@ def iid() -> Iid:
     return Iid()
 
 
-PARTITIONS: dict[str, Callable[..., Kind]] = {"dirichlet": dirichlet, "iid": iid}
+def shards(k: int) -> Shards:
+    """Label skew with clients of one size: each sees about `k` classes.
+
+    >>> str(shards(k=2))
+    'shards(2)'
+    """
+    return Shards(check_count("k", k))
+
+
+PARTITIONS: dict[str, Callable[..., Kind]] = {"dirichlet": dirichlet, "iid": iid, "shards": shards, "natural": natural}
 
 
 def parse(text: str) -> Kind:
-    """The value a string such as "dirichlet(0.2)", "dirichlet(gamma=0.2)" or "iid" stands for.
+    """The value that a string stands for: "dirichlet(0.2)", "dirichlet(gamma=0.2)", "natural", "file:runs/a".
 
     >>> parse("dirichlet(0.2)")
     Dirichlet(gamma=0.2)
     """
-    return build_one("partition", text, PARTITIONS, "dirichlet(0.2)")
+    if text.strip().startswith(PREFIX):
+        return saved(text.strip().removeprefix(PREFIX))
+    # No name has a colon, so the last entry is only ever said, and never met.
+    return build_one("partition", text, {**PARTITIONS, f"{PREFIX}PATH": saved}, "dirichlet(0.2)")

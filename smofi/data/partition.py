@@ -1,4 +1,4 @@
-"""Who holds which samples: every sample goes to exactly one client, and no client is left with less than it needs."""
+"""Who holds which samples: no sample goes to two clients, and no client is left with less than it needs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import bisect
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from smofi.data.kinds import Indices, Kind, parse
+from smofi.data.kinds import Kind, Spread, parse
+from smofi.data.natural import Indices, Natural
+from smofi.data.saved import Saved
 from smofi.errors import InputError, check_count, refuse
 from smofi.seeds import generator
 
@@ -44,26 +47,68 @@ def fill(owner: Indices, clients: int, min_size: int, rng: np.random.Generator) 
 
 
 def partition(
-    labels: Any, clients: int, how: str | Kind = "dirichlet(0.2)", *, min_size: int = 32, seed: int = 0
+    labels: Any,
+    clients: int,
+    how: str | Kind = "dirichlet(0.2)",
+    *,
+    min_size: int = 32,
+    seed: int = 0,
+    owners: Any = None,
 ) -> list[Indices]:
     """The sample indices of each client, ascending. `min_size` is best one batch: with less, a client cannot train.
+
+    Every sample is used, except by "natural", for which `owners` says who has each sample, and by "file:PATH", which is
+    taken as it is. A natural client is `owners[part[0]]`.
 
     >>> [len(indices) for indices in partition([0, 1] * 50, clients=4, how="iid", min_size=10)]
     [25, 25, 25, 25]
     """
-    array = np.asarray(labels)
-    if array.ndim != 1:
-        refuse("labels", f"an array of shape {array.shape}", "one label per sample, shape [samples]")
+    array = as_labels(labels)
     check_count("clients", clients)
     check_count("min_size", min_size, low=0)
     check_count("seed", seed, low=0)
-    if clients * min_size > len(array):
+    kind = parse(how) if isinstance(how, str) else how
+    if isinstance(kind, Saved):
+        return parts_of(kind.clients_of(len(array), clients), clients)
+    rng = generator(seed, "partition")
+    if isinstance(kind, Natural):
+        return parts_of(kind.clients_of(as_owners(owners, len(array)), clients, min_size, rng), clients)
+    return parts_of(_spread(kind, array, clients, min_size, rng), clients)
+
+
+def parts_of(owner: npt.NDArray[Any], clients: int) -> list[Indices]:
+    """The samples of each client, ascending, from the client of each sample; negative numbers are nobody.
+
+    >>> [part.tolist() for part in parts_of(np.array([1, 0, -1, 1]), clients=2)]
+    [[1], [0, 3]]
+    """
+    order = np.argsort(owner, kind="stable")
+    return np.split(order, np.searchsorted(owner[order], np.arange(clients + 1)))[1:-1]
+
+
+def as_labels(labels: Any) -> Indices:
+    """Labels as an array, one per sample."""
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        refuse("labels", f"an array of shape {array.shape}", "one label per sample, shape [samples]")
+    return array
+
+
+def as_owners(owners: Any, samples: int) -> Indices | None:
+    """Natural owners as an array, one whole number per sample; None where the data knows none."""
+    if owners is None:
+        return None
+    array = np.asarray(owners)
+    if array.shape != (samples,) or array.dtype.kind not in "iu":
+        shown = f"{array.dtype} of shape {array.shape}"
+        refuse("owners", shown, f"whole numbers, one for each of the {samples} samples")
+    return array
+
+
+def _spread(kind: Spread, labels: Indices, clients: int, min_size: int, rng: np.random.Generator) -> Indices:
+    if clients * min_size > len(labels):
         raise InputError(
             f"clients={clients} with min_size={min_size} (one batch, as a rule) is not accepted: that takes "
-            f"{clients * min_size} samples and there are {len(array)}; use fewer clients or a smaller batch"
+            f"{clients * min_size} samples and there are {len(labels)}; use fewer clients or a smaller batch"
         )
-    kind = parse(how) if isinstance(how, str) else how
-    rng = generator(seed, "partition")
-    owner = fill(kind.owners(array, clients, rng), clients, min_size, rng)
-    ends = np.cumsum(np.bincount(owner, minlength=clients))
-    return np.split(np.argsort(owner, kind="stable"), ends[:-1])
+    return fill(kind.owners(labels, clients, rng), clients, min_size, rng)

@@ -1,27 +1,94 @@
-"""What a data set is to the rest of the library: two pairs of tensors and their shape."""
+"""What a data set is to the rest of the library: samples to train on, samples to test on, and what they are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any
 
-from torch import Tensor
+import torch
 
-Pair: TypeAlias = tuple[Tensor, Tensor]
+from smofi.data.decoded import Array, Decoded, Part
+from smofi.data.samples import Store, TensorSamples
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Samples and labels, ready to train on: `train` and `test` are (x, y).
+    """Samples ready to train on. `owner` and `test_owner` say from whom each comes, where data is divided by nature.
 
-    >>> import torch
-    >>> pair = torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64)
-    >>> Source("blank", pair, pair, classes=10, input_shape=(1, 8, 8)).input_shape
+    >>> blank = TensorSamples.of(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
+    >>> Source("blank", blank, blank, ("cat", "dog")).input_shape
     (1, 8, 8)
     """
 
     name: str
-    train: Pair
-    test: Pair
-    classes: int
-    input_shape: tuple[int, ...]
+    train: TensorSamples
+    test: TensorSamples
+    class_names: tuple[str, ...]
+    kind: str = "image"
+    owner: Array | None = None
+    test_owner: Array | None = None
+    owners: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are; of text, characters."""
+        return len(self.class_names)
+
+    def limited(self, max_train: int | None = None, max_test: int | None = None) -> Source:
+        """The same with fewer samples: the first ones."""
+        return replace(
+            self,
+            train=self.train[:max_train],
+            test=self.test[:max_test],
+            owner=None if self.owner is None else self.owner[:max_train],
+            test_owner=None if self.test_owner is None else self.test_owner[:max_test],
+        )
+
+    def resized(self, side: int) -> Source:
+        """The same with square images of another size."""
+        return replace(self, train=self.train.resized(side), test=self.test.resized(side))
+
+    def task(self) -> dict[str, Any]:
+        """What a model for this data takes and gives, as plain values."""
+        moments = {"mean": self.train.store.mean, "deviation": self.train.store.deviation}
+        known = {name: moment.tolist() for name, moment in moments.items() if moment is not None}
+        return {"kind": self.kind, "input_shape": self.input_shape, "classes": self.class_names, **known}
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        return self.train.shape
+
+
+def as_source(name: str, decoded: Decoded) -> Source:
+    """What was read, ready to be used.
+
+    >>> part = Part(np.zeros((5, 8, 8, 1), np.uint8), np.arange(5))
+    >>> as_source("blank", Decoded("image", part, part, classes=tuple("abcde"))).resized(4).input_shape
+    (1, 4, 4)
+    """
+    return Source(
+        name=name,
+        train=_samples(decoded.train, decoded),
+        test=_samples(decoded.test, decoded),
+        class_names=decoded.classes,
+        kind=decoded.kind,
+        owner=decoded.train.owner,
+        test_owner=decoded.test.owner,
+        owners=decoded.owners,
+    )
+
+
+def _samples(part: Part, decoded: Decoded) -> TensorSamples:
+    inputs, targets = torch.from_numpy(part.inputs), torch.from_numpy(part.targets)
+    if part.rows is None:
+        rows = torch.arange(len(targets))
+    else:
+        # every excerpt of the text, overlapping, in the memory of the text itself; its target is what follows it
+        inputs, targets = inputs.unfold(0, decoded.length, 1)[:-1], inputs[decoded.length :].to(torch.int64)
+        rows = torch.from_numpy(part.rows)
+    mean, deviation = (
+        torch.tensor(decoded.about[name], dtype=torch.float32) if name in decoded.about else None
+        for name in ("mean", "deviation")
+    )
+    return TensorSamples(Store(inputs, targets, image=decoded.kind == "image", mean=mean, deviation=deviation), rows)

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from smofi.cut import CutSpec
-from smofi.data.clients import Samples, TensorSamples
+from smofi.data.augment import Augment
+from smofi.data.samples import Samples, TensorSamples
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.kernels import convolutions, suits_onednn
 from smofi.engine.noise import own_random_state
@@ -62,16 +63,19 @@ def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | N
     classifies = loss is cross_entropy or isinstance(loss, nn.CrossEntropyLoss)
     tensors = {name: samples for name, samples in named.items() if isinstance(samples, TensorSamples)}
     first = next(iter(tensors), "")
+    stores = {id(samples.store): samples.store for samples in tensors.values()}
+    unsound = {key for key, store in stores.items() if not bool(store.inputs.isfinite().all())}
     for name, samples in tensors.items():
         if samples.shape != tensors[first].shape:
             raise InputError(
                 f"{name} is not accepted: its inputs have shape {samples.shape}, and those of {first} have "
                 f"{tensors[first].shape}"
             )
-        if not bool(samples.inputs.isfinite().all()):
+        if id(samples.store) in unsound and not bool(samples.store.inputs[samples.rows].isfinite().all()):
             raise InputError(f"{name} is not accepted: its inputs hold values that are not finite numbers")
-        if classifies and not samples.targets.is_floating_point():
-            counted = samples.targets[samples.targets != IGNORED]
+        labels = samples.labels
+        if classifies and not labels.is_floating_point():
+            counted = labels[labels != IGNORED]
             low, high = (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
             if low < 0 or high >= classes:
                 raise InputError(
@@ -81,11 +85,20 @@ def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | N
 
 
 def try_step(
-    model: nn.Sequential, layout: Layout, state: GlobalState, planner: Planner, clients: Sequence[Samples], loss: Loss
+    model: nn.Sequential,
+    layout: Layout,
+    state: GlobalState,
+    planner: Planner,
+    clients: Sequence[Samples],
+    loss: Loss,
+    augment: Augment | None = None,
 ) -> None:
     """One real step at every cut, on a copy, with the smallest batch a client will get: what fails here is refused."""
     probe = planner.eligible[0]
     size = planner.smallest_batch
+    if augment is not None:
+        inputs, _ = clients[probe].batch(torch.arange(1, device=state.weights.device))
+        augment.apply(inputs, augment.draw(1, 1, seed=0, round=0, client=0)[0])
     with own_random_state(state.weights.device):
         for cut in dict.fromkeys(planner.cuts.options):
             scratch = shell(model).train()

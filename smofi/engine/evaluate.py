@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smofi.data.clients import Samples
+from smofi.data.samples import Samples
 from smofi.engine.split import Loss
 from smofi.errors import check_choice, refuse
 

@@ -1,4 +1,8 @@
-"""The random stream that layers such as dropout draw from, set per client and step."""
+"""What is random inside a step: dropout's masks, by a key per sample, and the stream that any other layer draws from.
+
+Both are set per (seed, round, client, step). A mask is a function of its sample's key and of its layer, so that it is
+the same in the whole model, in one that is split, and in a merged batch; see `smofi.models.dropout`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import torch
+from torch import Tensor, nn
+
+from smofi.models.dropout import Dropout
 
 
 def reseeder(device: torch.device) -> Callable[[int], object]:
@@ -22,6 +29,14 @@ def reseeder(device: torch.device) -> Callable[[int], object]:
         index = torch.cuda.current_device() if device.index is None else device.index
         return torch.cuda.default_generators[index].manual_seed
     return torch.manual_seed
+
+
+def give_keys(module: nn.Module, keys: Tensor | None) -> None:
+    """Set the keys of the batch that a model, or a part of one, is about to see; None if it has no dropout."""
+    if keys is not None:
+        for layer in module.modules():
+            if isinstance(layer, Dropout):
+                layer.keys = keys
 
 
 def own_random_state(device: torch.device) -> AbstractContextManager[None]:

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from smofi.cut import Cut, regions
+from smofi.data.augment import Augment
 from smofi.data.batches import batch_order
-from smofi.data.clients import Samples
+from smofi.data.samples import Samples
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.fusion import Fusion
 from smofi.engine.kernels import convolutions, suits_onednn
 from smofi.engine.local import LocalStep, Segment
-from smofi.engine.noise import reseeder
+from smofi.engine.noise import give_keys, reseeder
 from smofi.engine.plan import RoundPlan
 from smofi.engine.rows import Rows, mean_where_changed
 from smofi.engine.split import Loss, Sides, Wire, Work, direct, split_backward
@@ -25,6 +26,7 @@ from smofi.engine.state import GlobalState
 from smofi.errors import ClientError
 from smofi.flat import Layout, shell
 from smofi.method import Method
+from smofi.models.dropout import dropouts, step_keys
 from smofi.optim import Optimizer
 from smofi.seeds import generator
 
@@ -41,6 +43,9 @@ class Member:
     samples: Samples
     order: Tensor
     noise: list[int]
+    dropout: bool
+    augment: Augment | None = None
+    varied: Tensor | None = None
     losses: list[Tensor] = field(default_factory=list)
 
     @property
@@ -55,7 +60,11 @@ class Member:
     def next_work(self) -> Work:
         """The client's next batch, and the seed of whatever is random in its step."""
         inputs, targets = self.samples.batch(self.order[self.step])
-        return Work(self.client, self.sides, inputs, targets, self.noise[self.step])
+        if self.augment and self.varied is not None:
+            inputs = self.augment.apply(inputs, self.varied[self.step])
+        noise = self.noise[self.step]
+        keys = step_keys(noise, len(inputs), inputs.device) if self.dropout else None
+        return Work(self.client, self.sides, inputs, targets, noise, keys)
 
 
 class SimulatedCohort:
@@ -72,11 +81,14 @@ class SimulatedCohort:
         loss: Loss,
         wire: Wire | None,
         diagnostics: Diagnostics | None = None,
+        augment: Augment | None = None,
     ) -> None:
         self.template, self.layout, self.state = model, layout, state
         self.method, self.optimizer = method, optimizer
         self.clients, self.loss, self.wire = clients, loss, wire
         self.diagnostics = diagnostics
+        self.augment = augment
+        self.dropout = bool(dropouts(model))
         self.local = LocalStep(method, optimizer)
         self.reseed = reseeder(state.weights.device)
         self.models: list[nn.Sequential] = []
@@ -189,6 +201,7 @@ class SimulatedCohort:
         (member,) = members
         work = member.next_work()
         self.reseed(work.noise)
+        give_keys(member.model, work.keys)
         value = self.loss(member.model(work.inputs), work.targets)
         value.backward()
         return [value.detach()]
@@ -226,6 +239,7 @@ class SimulatedCohort:
         keys = {"seed": plan.seed, "round": plan.round, "client": client}
         order = batch_order(len(samples), plan.batch_sizes[row], steps, **keys)
         noise = generator(plan.seed, "noise", plan.round, client).integers(2**63, size=steps)
+        varied = self.augment.draw(steps, plan.batch_sizes[row], **keys) if self.augment else None
         if self.method.where.one_server and self.members:
             server_part = self.members[0].server_part
         else:
@@ -239,6 +253,9 @@ class SimulatedCohort:
             samples=samples,
             order=torch.from_numpy(order).to(self.state.weights.device),
             noise=noise.tolist(),
+            dropout=self.dropout,
+            augment=self.augment,
+            varied=varied,
         )
 
     def _segments(self, row: int, blocks: range, fusion: Fusion | None = None) -> list[Segment]:

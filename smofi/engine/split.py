@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.cut import Cut
+from smofi.engine.noise import give_keys
 from smofi.flat import blocks_of
 
 Wire = Callable[[Tensor, str, int], Tensor]
@@ -44,13 +45,14 @@ class Sides:
 
 @dataclass(frozen=True)
 class Work:
-    """A client's share of one group step."""
+    """A client's share of one group step; `noise` and `keys` are what is random in it."""
 
     client: int
     sides: Sides
     inputs: Tensor
     targets: Tensor
     noise: int
+    keys: Tensor | None = None
 
 
 def split_backward(
@@ -66,9 +68,12 @@ def split_backward(
     activations = []
     for work in group:
         reseed(work.noise)
+        give_keys(work.sides.front, work.keys)
         activations.append(work.sides.front(work.inputs))
     arrived = [wire(a.detach(), "up", work.client) for a, work in zip(activations, group, strict=True)]
     merged = _join(arrived).requires_grad_()
+    keys = [work.keys for work in group if work.keys is not None]
+    give_keys(server, _join(keys) if keys else None)
     outputs = server(merged.clone())  # a copy, as on another machine: a first layer may work in place
     if u_shaped:
         losses = _backward_through_clients(group, outputs, sizes, loss, wire)
@@ -92,6 +97,7 @@ def _backward_through_clients(
     losses, returned = [], []
     for work, output, size in zip(group, outputs.detach().split(sizes), sizes, strict=True):
         assert work.sides.back is not None
+        give_keys(work.sides.back, work.keys)
         received = wire(output, "down", work.client).requires_grad_()
         value = loss(work.sides.back(received.clone()), work.targets)
         value.backward()

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from smofi.config import Config, changed_fields, config_yaml, read_config
+from smofi.config.federation import Federation, gather
+from smofi.data.decoded import Progress, silent
+from smofi.data.saved import FILE as PARTITION
+from smofi.data.saved import PREFIX as SAVED
 from smofi.engine.checkpoint import write_atomically
 from smofi.engine.events import Callback
 from smofi.engine.folder import RunFolder
@@ -45,33 +46,44 @@ class FolderRun:
         return result
 
 
-def start(config: Config, path: Path, callback: Callback | None = None, command: str = "") -> list[FolderRun]:
-    """Runs ready to train, one per method, in folders that hold no run yet."""
+def start(
+    config: Config,
+    path: Path,
+    callback: Callback | None = None,
+    command: str = "",
+    progress: Progress = silent,
+) -> list[FolderRun]:
+    """Runs ready to train, one per method, in folders that hold no run yet; `progress` watches the data being read."""
     _refuse_taken(path)
-    with _opened(config, path, callback) as runs:
+    federation = gather(config, progress)
+    with _opened(config, federation, path, callback) as runs:
         for place in (path, *(one.folder.path for one in runs)):
             _refuse_taken(place)
         if len(runs) > 1:
             write_atomically(path / "config.yaml", config_yaml(config).encode())
-        _describe(runs, config, config.owners(), command)
+        _describe(runs, config, federation, command)
         return runs
 
 
 def resume(
-    path: Path, overrides: Mapping[str, Any], callback: Callback | None = None, command: str = ""
+    path: Path,
+    overrides: Mapping[str, Any],
+    callback: Callback | None = None,
+    command: str = "",
+    progress: Progress = silent,
 ) -> list[FolderRun]:
     """Runs ready to go on from where they were; refuses, field by field, to go on as something else."""
     before, config = stored_config(path), stored_config(path, overrides)
     if changed := changed_fields(before, config):
         raise InputError(f"{path} cannot be resumed with other settings: " + "; ".join(changed))
-    with _opened(config, path, callback) as runs:
-        owners = config.owners()
+    federation = gather(_by_own_file(config, path), progress)
+    with _opened(config, federation, path, callback) as runs:
         begun = [one for one in runs if (one.folder.path / "config.yaml").exists()]
         for one in begun:
-            one.folder.check_partition(owners)
+            one.folder.check_partition(federation.owners)
             one.folder.restore(one.session.run)
             write_atomically(one.folder.path / "config.yaml", config_yaml(_alone(config, one)).encode())
-        _describe([one for one in runs if one not in begun], config, owners, command)
+        _describe([one for one in runs if one not in begun], config, federation, command)
         if len(runs) > 1:
             write_atomically(path / "config.yaml", config_yaml(config).encode())
         return runs
@@ -93,14 +105,22 @@ def folder_name(method: str) -> str:
     return re.sub(r"[^\w.=]+", "-", method).strip("-")
 
 
+def _by_own_file(config: Config, path: Path) -> Config:
+    """A run divided by another run's file has a copy of it, and no longer needs the other run."""
+    copies = sorted([*path.glob(PARTITION), *path.glob(f"*/{PARTITION}")])
+    if not config.partition.startswith(SAVED) or not copies:
+        return config
+    return config.model_copy(update={"partition": f"{SAVED}{copies[0]}"})
+
+
 def _alone(config: Config, one: FolderRun) -> Config:
     return config.model_copy(update={"method": (one.name,)})
 
 
-def _describe(runs: list[FolderRun], config: Config, owners: npt.NDArray[np.int32], command: str) -> None:
-    about = provenance(command) | {"seed": config.seed}
+def _describe(runs: list[FolderRun], config: Config, federation: Federation, command: str) -> None:
+    about = provenance(command) | {"seed": config.seed, "task": federation.source.task()}
     for one in runs:
-        one.folder.describe(config_yaml(_alone(config, one)), about, owners)
+        one.folder.describe(config_yaml(_alone(config, one)), about, federation.owners)
 
 
 def _refuse_taken(path: Path) -> None:
@@ -112,9 +132,9 @@ def _refuse_taken(path: Path) -> None:
 
 
 @contextmanager
-def _opened(config: Config, path: Path, callback: Callback | None) -> Iterator[list[FolderRun]]:
+def _opened(config: Config, federation: Federation, path: Path, callback: Callback | None) -> Iterator[list[FolderRun]]:
     """A session per method, each with its folder locked; all let go if anything fails."""
-    arguments = config.arguments()
+    arguments = config.arguments(federation)
     methods = [parse_method(text) for text in config.method]
     sessions = {method.name: prepare(**arguments, method=method, callback=callback) for method in methods}
     runs: list[FolderRun] = []

@@ -8,11 +8,13 @@ from collections.abc import Iterable
 
 import smofi
 from smofi.cut import Cut
-from smofi.data import SOURCES
+from smofi.data.catalogue import descriptions
 from smofi.export.folder import TrainedRun
 from smofi.export.parts import Piece
 from smofi.methods import METHODS
 from smofi.spec import read_calls
+
+MOST_MOMENTS = 4  # channels; a table with more columns would not fit its cell
 
 CITATION = """\
 ```bibtex
@@ -29,7 +31,7 @@ def model_card(run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[
     """README.md of an export, in the form that model hubs read. The licence is the user's to choose."""
     data = run.config["data"]
     sections = [
-        _front_matter(str(data)),
+        _front_matter(str(data), run.task.kind),
         f"# {run.config['model']} on {data}, {_what(part, cut)}",
         _summary(run, part, cut, pieces),
         "## Loading\n\n" + _loading(pieces, files),
@@ -40,12 +42,13 @@ def model_card(run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[
     return "\n\n".join(sections) + "\n"
 
 
-def _front_matter(data: str) -> str:
+def _front_matter(data: str, kind: str) -> str:
+    pipelines = {"image": "image-classification", "text": "text-generation"}
     return f"""\
 ---
 license:  # yours to choose; the training data may bind you
 library_name: pytorch
-pipeline_tag: image-classification
+pipeline_tag: {pipelines.get(kind, "tabular-classification")}
 datasets: ["{data}"]
 metrics: [accuracy]
 tags: [federated-learning, split-learning, smofi]
@@ -61,20 +64,30 @@ def _summary(run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[Pi
     count = sum(p.numel() for piece in pieces for p in piece.module.parameters())
     size = f"{count:,}" if part is None else f"{count:,} of the whole model's {total:,}"
     blocks = ", ".join(name for piece in pieces for name, _ in piece.module.named_children())
-    data = SOURCES[config["data"]].description if config["data"] in SOURCES else config["data"]
+    known = descriptions().get(config["data"])
+    kinds = {"image": "image classification", "text": "next-character prediction"}
     rows = {
-        "Task": f"image classification, {run.source.classes} classes",
-        "Data": f"{config['data']}: {data}",
+        "Task": f"{kinds.get(run.task.kind, 'classification')}, {len(run.task.classes)} classes",
+        "Data": f"{config['data']}: {known}" if known else str(config["data"]),
         "Clients": f"{config['clients']}, data divided by `{config['partition']}`",
         "Method": f"`{run.method}`, `{config['optimizer']}`, {config['local_epochs']} local epochs, batches of "
         f"{config['batch_size']}, {config['participation']:.0%} of the clients a round, seed {config['seed']}",
         "Cut in training": f"`{config['cut']}`",
         "Parameters": size,
         "Blocks": blocks,
-        "Input": f"float32 {['batch', *pieces[0].example.shape[1:]]}",
+        "Input": _input(run, pieces[0]),
         "Made with": f"smofi {smofi.__version__}",
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in rows.items())])
+
+
+def _input(run: TrainedRun, piece: Piece) -> str:
+    kind = str(piece.example.dtype).removeprefix("torch.")
+    text = f"{kind} {['batch', *piece.example.shape[1:]]}"
+    if run.task.mean and len(run.task.mean) <= MOST_MOMENTS:
+        means, deviations = (", ".join(f"{one:.6g}" for one in some) for some in (run.task.mean, run.task.deviation))
+        text += f"; raw values x become (x - [{means}]) / [{deviations}], per channel"
+    return text
 
 
 def _loading(pieces: list[Piece], files: list[str]) -> str:
@@ -85,7 +98,7 @@ def _loading(pieces: list[Piece], files: list[str]) -> str:
             shape = ", ".join(map(str, (1, *piece.example.shape[1:])))
             lines += [
                 f'{piece.name} = torch.export.load("{piece.name}.pt2").module()',
-                f"{piece.name}(torch.zeros({shape}))",
+                f"{piece.name}(torch.zeros({shape}{_dtype_argument(piece)}))",
             ]
     else:
         lines[1:] = ["from safetensors.torch import load_file", "", 'weights = load_file("model.safetensors")']
@@ -93,6 +106,10 @@ def _loading(pieces: list[Piece], files: list[str]) -> str:
     split = "" if len(pieces) == 1 else f"\n\nThe client computes twice: {names}, with the server between them."
     listed = "\n\nFiles: " + ", ".join(f"`{name}`" for name in files) + "."
     return "\n".join(lines) + split + listed
+
+
+def _dtype_argument(piece: Piece) -> str:
+    return "" if piece.example.is_floating_point() else f", dtype={piece.example.dtype}"
 
 
 def _accuracy(run: TrainedRun) -> str:

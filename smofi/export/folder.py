@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from smofi import data, models
-from smofi.data import Source
 from smofi.engine.checkpoint import DamagedCheckpoint, read_checkpoint
 from smofi.errors import InputError
 from smofi.flat import Layout
@@ -26,6 +26,21 @@ KEYS = (
 
 
 @dataclass(frozen=True)
+class Task:
+    """What the model takes and gives: the kind of input, its shape, the classes, how raw values are scaled."""
+
+    kind: str
+    input_shape: tuple[int, ...]
+    classes: tuple[str, ...]
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+
+    def example(self, samples: int) -> Tensor:
+        """Inputs of the right type and shape, all zero."""
+        return torch.zeros(samples, *self.input_shape, dtype=torch.int64 if self.kind == "text" else torch.float32)
+
+
+@dataclass(frozen=True)
 class TrainedRun:
     """A run folder, read: the model has its trained weights and is ready for inference.
 
@@ -33,7 +48,7 @@ class TrainedRun:
     """
 
     config: Mapping[str, Any]
-    source: Source
+    task: Task
     model: nn.Sequential
     layout: Layout
     latest: Mapping[str, Any]
@@ -49,12 +64,12 @@ class TrainedRun:
 def read_run(folder: Path, best: bool = False) -> TrainedRun:
     """Read a run folder, as of its last or its best round; refuses one that is incomplete, damaged, or a comparison."""
     config = _read_config(folder)
-    source = data.load(config["data"])
+    task = _read_task(folder, config)
     model = models.build(
         config["model"],
         seed=config["seed"],
-        input_shape=source.input_shape,
-        classes=source.classes,
+        input_shape=task.input_shape,
+        classes=len(task.classes),
         width=config["width"],
         norm=config["norm"],
     )
@@ -64,7 +79,7 @@ def read_run(folder: Path, best: bool = False) -> TrainedRun:
         latest = _load_best(model, layout, folder)
     else:
         latest = _load_model(model, folder) if finished else _load_checkpoint(model, layout, folder)
-    return TrainedRun(config, source, model.eval(), layout, latest, unfinished=not finished)
+    return TrainedRun(config, task, model.eval(), layout, latest, unfinished=not finished)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -85,6 +100,20 @@ def _read_config(folder: Path) -> dict[str, Any]:
         hint = f"; export one of its runs: {', '.join(runs)}" if runs else ""
         raise InputError(f"{folder} compares {len(method)} methods{hint}")
     return config
+
+
+def _read_task(folder: Path, config: Mapping[str, Any]) -> Task:
+    """As the run noted it down, so that the data itself need not be there."""
+    path = folder / "about.json"
+    try:
+        found = json.loads(path.read_text())["task"] if path.exists() else None
+        if found is not None:
+            sequences = {key: tuple(value) for key, value in found.items() if key != "kind"}
+            return Task(kind=str(found["kind"]), **sequences)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path} cannot be used: {error}") from error
+    source = data.load(config["data"], folder=config.get("data_folder"), image_size=config.get("image_size"))
+    return Task(source.kind, source.input_shape, source.class_names)
 
 
 def _load_model(model: nn.Module, folder: Path) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def pieces(run: TrainedRun, part: str | None, cut: Cut | None) -> list[Piece]:
         wanted = {"server": "model"}
     else:
         wanted = {"front": "front", "back": "back"} if cut and cut.u_shaped else {"front": "model"}
-    found, x = [], torch.zeros(2, *run.source.input_shape)  # two: torch.export takes a batch of one for a constant
+    found, x = [], run.task.example(2)  # two: torch.export takes a batch of one for a constant
     for place, indices in ranges:
         module = _blocks(run.model, indices)
         if place in wanted:

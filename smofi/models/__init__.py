@@ -13,36 +13,107 @@ import torch
 from torch import nn
 
 from smofi.errors import check_choice, check_count, refuse
+from smofi.imported import names_in
 from smofi.models.cnn import cnn
-from smofi.models.resnet import resnet8
+from smofi.models.custom import custom, is_custom
+from smofi.models.densenet import densenet121, densenet169
+from smofi.models.mlp import mlp
+from smofi.models.mobilenet import mobilenetv2
+from smofi.models.resnet import resnet8, resnet18, resnet34
 from smofi.models.shape import check_image_shape
+from smofi.models.transformer import transformer
+from smofi.models.vgg import SMALLEST, vgg11, vgg16
 from smofi.seeds import generator
 
-__all__ = ["MODELS", "Entry", "build", "cnn", "resnet8"]
+__all__ = [
+    "MODELS",
+    "Entry",
+    "build",
+    "check_model_name",
+    "options_of",
+    "cnn",
+    "densenet121",
+    "densenet169",
+    "mlp",
+    "mobilenetv2",
+    "resnet8",
+    "resnet18",
+    "resnet34",
+    "transformer",
+    "vgg11",
+    "vgg16",
+]
+
+OPTIONS = ("width", "norm")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One model of the table: `make(input_shape, classes, **options)`, and which options it knows."""
+    """One model of the table: `make(input_shape, classes, **options)`, and which options it knows.
+
+    `input_shape` and `classes` are those it is listed with.
+    """
 
     description: str
     make: Callable[..., nn.Sequential]
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] = OPTIONS
+    input_shape: tuple[int, ...] = (3, 32, 32)
+    classes: int = 10
 
 
-def _cnn(input_shape: Sequence[int], classes: int, **options: Any) -> nn.Sequential:
-    return cnn(classes, input_shape, **options)
+def _shaped(make: Callable[..., nn.Sequential]) -> Callable[..., nn.Sequential]:
+    """A model whose layers depend on the whole input shape."""
+    return lambda input_shape, classes, **options: make(classes, input_shape, **options)
 
 
-def _resnet8(input_shape: Sequence[int], classes: int, **options: Any) -> nn.Sequential:
-    channels, _, _ = check_image_shape(input_shape, smallest=8)
-    return resnet8(classes, channels, **options)
+def _image(make: Callable[..., nn.Sequential], smallest: int = 8) -> Callable[..., nn.Sequential]:
+    """A model for images of any size from `smallest` up, which needs to know only their channels."""
+
+    def adapted(input_shape: Sequence[int], classes: int, **options: Any) -> nn.Sequential:
+        channels, _, _ = check_image_shape(input_shape, smallest=smallest)
+        return make(classes, channels, **options)
+
+    return adapted
 
 
 MODELS: dict[str, Entry] = {
-    "cnn": Entry("two convolutions and two linear layers, no normalisation; 2 core blocks", _cnn, ("width",)),
-    "resnet8": Entry("residual network for small images, from 8x8 up; 3 core blocks", _resnet8, ("width", "norm")),
+    "mlp": Entry("linear layers, for samples that are vectors", _shaped(mlp), ("width",), (64,)),
+    "cnn": Entry(
+        "two convolutions and two linear layers, no normalisation; from 4x4 up", _shaped(cnn), ("width",), (1, 8, 8)
+    ),
+    "resnet8": Entry("residual network for small images, from 8x8 up", _image(resnet8), input_shape=(1, 8, 8)),
+    "resnet18": Entry("residual network, 3x3 stem, no max-pooling; from 8x8 up", _image(resnet18)),
+    "resnet34": Entry("the same with twice as many blocks; from 8x8 up", _image(resnet34)),
+    "vgg11": Entry("convolutions, normalised, one linear layer; from 32x32 up", _image(vgg11, SMALLEST)),
+    "vgg16": Entry("the same with more convolutions; from 32x32 up", _image(vgg16, SMALLEST)),
+    "mobilenetv2": Entry("inverted residuals, for weak devices; from 8x8 up", _image(mobilenetv2)),
+    "densenet121": Entry("densely connected layers, each a block; from 8x8 up", _image(densenet121)),
+    "densenet169": Entry("the same with more layers; from 8x8 up", _image(densenet169)),
+    "transformer": Entry(
+        "encoder layers that predict the next of a text's characters", _shaped(transformer), ("width",), (80,), 80
+    ),
 }
+
+
+def check_model_name(name: Any) -> str:
+    """A model of the table, or "python:module:function" for one's own; whether that can be imported is seen later.
+
+    >>> check_model_name("python:mine:network")
+    'python:mine:network'
+    """
+    if is_custom(name):
+        names_in("model", name)
+        return str(name)
+    return check_choice("model", name, MODELS)
+
+
+def options_of(name: str) -> tuple[str, ...]:
+    """The options of `build` that a model knows; one's own may know any.
+
+    >>> options_of("cnn"), options_of("python:mine:network")
+    (('width',), ('width', 'norm'))
+    """
+    return OPTIONS if is_custom(check_model_name(name)) else MODELS[name].options
 
 
 def build(
@@ -56,16 +127,21 @@ def build(
 ) -> nn.Sequential:
     """A model of the table, its initial weights a function of the seed. Torch's own random state is left as it was.
 
+    "python:module:function" calls function(input_shape=..., classes=...) of a module of one's own, with width and norm
+    too where they are given.
+
     >>> len(build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, norm="group"))
     5
     """
-    entry = MODELS[check_choice("model", name, MODELS)]
+    check_model_name(name)
     check_count("seed", seed, low=0)
     options = {key: value for key, value in (("width", width), ("norm", norm)) if value is not None}
     for key, value in options.items():
-        if key not in entry.options:
+        if key not in options_of(name):
             refuse(key, value, f"nothing, for {name} has no such option")
     with torch.random.fork_rng(devices=[]):
         # Only the CPU's generator: torch.manual_seed would also reseed every GPU, which is not forked here.
         torch.default_generator.manual_seed(int(generator(seed, "model").integers(2**63)))
-        return entry.make(input_shape, classes, **options)
+        if is_custom(name):
+            return custom(name, input_shape=tuple(input_shape), classes=classes, **options)
+        return MODELS[name].make(input_shape, classes, **options)

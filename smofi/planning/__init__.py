@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from smofi.config import Config
+from smofi.config.federation import Federation
 from smofi.engine.noise import own_random_state
 from smofi.engine.simulated import SimulatedCohort
 from smofi.methods import parse_method
@@ -68,13 +69,15 @@ class PlanSummary:
         return self.rounds * self.seconds_per_round
 
 
-def plan_run(config: Config, method: str, *, deadline: float = 2.0) -> PlanSummary:
+def plan_run(
+    config: Config, method: str, federation: Federation | None = None, *, deadline: float = 2.0
+) -> PlanSummary:
     """Check everything, train nothing: steps are timed for `deadline` seconds, on copies that are thrown away.
 
     >>> plan_run(Config(clients=4, participation=1.0, partition="iid"), "smofi", deadline=0.1).eligible
     4
     """
-    arguments, parsed = config.arguments(), parse_method(method)
+    arguments, parsed = config.arguments(federation), parse_method(method)
     session = prepare(**arguments, method=parsed)
     planner, state, cohort = session.run.planner, session.run.state, session.run.cohort
     assert isinstance(cohort, SimulatedCohort)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from smofi.data.clients import Samples, TensorSamples
+from smofi.data.samples import Samples, TensorSamples
 from smofi.engine.plan import RoundPlan
 from smofi.engine.simulated import SimulatedCohort
 from smofi.engine.state import GlobalState
@@ -68,8 +68,9 @@ def round_memory(plan: RoundPlan, layout: Layout, method: Method, moments: int, 
 def lasting_memory(state: GlobalState, model: torch.nn.Module, data: Sequence[Samples | None]) -> list[Memory]:
     """What lives as long as the run: its state, the model it came from, and all data held as tensors."""
     held = [one for one in data if isinstance(one, TensorSamples)]
-    # by storage: the test data may be a view into all of the data
-    storages = {_place(part): part.untyped_storage().nbytes() for one in held for part in (one.inputs, one.targets)}
+    # by storage: clients share one store, and the test data may be a view into all of the data
+    parts = [part for one in held for part in (one.store.inputs, one.store.targets, one.rows)]
+    storages = {_place(part): part.untyped_storage().nbytes() for part in parts}
     carried = {name: _bytes(tensor) for name, tensor in state.tensors().items() if tensor.numel()}
     return [
         Memory("global state", " + ".join(carried), sum(carried.values())),

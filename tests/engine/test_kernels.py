@@ -46,7 +46,7 @@ def test_a_narrow_resnet_trains_without_corrupting_memory() -> None:
 import torch
 torch.set_num_threads(1)
 from smofi import data, models, train
-x, y = data.load("digits").train
+x, y = data.load("digits").train.tensors()
 model = models.build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, width=4)
 train(model, [(x[:320], y[:320])], rounds=20, participation=1.0, local_epochs=2, batch_size=16)
 """

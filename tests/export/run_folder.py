@@ -39,13 +39,12 @@ def train(settings: dict[str, Any]) -> smofi.Result:
     key = tuple((name, str(value)) for name, value in settings.items())
     if key not in _TRAINED:
         source = data.load(settings["data"])
-        x, y = source.train
         parts = data.partition(
-            y.numpy(), settings["clients"], settings["partition"], min_size=16, seed=settings["seed"]
+            source.train.labels.numpy(), settings["clients"], settings["partition"], min_size=16, seed=settings["seed"]
         )
         _TRAINED[key] = smofi.train(
             initial(settings),
-            [(x[part], y[part]) for part in parts],
+            [source.train[part] for part in parts],
             source.test,
             method=settings["method"][0],
             optimizer=settings["optimizer"],

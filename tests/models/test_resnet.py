@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from smofi.cut import parse_cut
 from smofi.errors import InputError
-from smofi.models import MODELS, build, resnet8
+from smofi.flat import Layout
+from smofi.models import build, resnet8, resnet18, resnet34
 from smofi.models.norm import groups_for
 
 
@@ -64,18 +66,19 @@ def test_he_initialisation() -> None:
     assert all((m.weight == 1).all() and (m.bias == 0).all() for m in model.modules() if isinstance(m, nn.BatchNorm2d))
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_seed_fixes_the_weights_and_leaves_the_global_generator_alone(name: str) -> None:
-    def weights(seed: int) -> torch.Tensor:
-        model = build(name, seed=seed, input_shape=(1, 8, 8), classes=10)
-        return torch.cat([p.flatten() for p in model.parameters()])
+def test_blocks_and_strides_of_the_paper() -> None:
+    # He et al., table 1: 2 and 2, 2, 2 blocks, or 3, 4, 6 and 3; stages after the first begin with stride 2.
+    for make, stages in ((resnet18, [2, 2, 2, 2]), (resnet34, [3, 4, 6, 3])):
+        strides = [block.residual.conv1.stride[0] for block in list(make(classes=10, channels=3, width=2))[1:-1]]
+        assert strides == [1] * stages[0] + [stride for count in stages[1:] for stride in [2] + [1] * (count - 1)]
 
-    before = torch.get_rng_state()
-    first = weights(1)
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.rand(5)
-    assert torch.equal(weights(1), first)
-    assert not torch.equal(weights(2), first)
+
+def test_at_its_deepest_cut_resnet18_leaves_only_the_output_block_on_the_server() -> None:
+    layout = Layout.of(resnet18(classes=10, channels=3, width=2))
+    (cut,) = parse_cut(8, layout, clients=1).options
+    assert layout.blocks[cut.first : cut.last] == ("output",)
+    with pytest.raises(InputError, match="0 <= L <= 8"):
+        parse_cut(9, layout, clients=1)
 
 
 @pytest.mark.parametrize(

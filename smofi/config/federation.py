@@ -1,0 +1,80 @@
+"""What a configuration's data becomes: every client's samples, those held out, and who has which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smofi import data
+from smofi.data.assignment import VALIDATION, assign
+from smofi.data.decoded import Progress, silent
+from smofi.data.natural import Indices
+from smofi.data.partition import parts_of
+from smofi.data.samples import TensorSamples
+from smofi.data.saved import Owners
+from smofi.data.source import Source
+
+if TYPE_CHECKING:
+    from smofi.config.settings import Config
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """Data divided among clients.
+
+    `owners` has the client of each training sample, -1 for validation, -2 for those nobody uses; `parts`, the other way
+    round, has the samples of each client, ascending.
+    """
+
+    source: Source
+    owners: Owners
+    parts: list[Indices]
+    clients: list[TensorSamples]
+    test: TensorSamples
+    validation: TensorSamples | None
+
+
+def gather(config: Config, progress: Progress = silent) -> Federation:
+    """Load the data and divide it, as the configuration says.
+
+    >>> from smofi.config import Config
+    >>> federation = gather(Config(clients=4, validation=0.1))
+    >>> sorted(set(federation.owners.tolist())), len(federation.clients)
+    ([-1, 0, 1, 2, 3], 4)
+    """
+    source = data.load(
+        config.data,
+        folder=config.data_folder,
+        image_size=config.image_size,
+        max_train=config.max_train,
+        progress=progress,
+    )
+    owners = assign(
+        source.train.labels.numpy(),
+        config.clients,
+        config.partition,
+        min_size=config.batch_size,
+        seed=config.seed,
+        validation=config.validation,
+        owners=source.owner,
+    )
+    held = np.flatnonzero(owners == VALIDATION)
+    parts = parts_of(owners, config.clients)
+    return Federation(
+        source=source,
+        owners=owners,
+        parts=parts,
+        clients=[source.train[part] for part in parts],
+        test=_test_of(source, owners)[: config.max_test],
+        validation=source.train[held] if len(held) else None,
+    )
+
+
+def _test_of(source: Source, owners: Owners) -> TensorSamples:
+    """The test samples of those whose training samples are used, where the two have the same owners; else all."""
+    if source.owner is None or source.test_owner is None:
+        return source.test
+    theirs = np.isin(source.test_owner, np.unique(source.owner[owners >= 0]))
+    return source.test[np.flatnonzero(theirs)] if theirs.any() else source.test

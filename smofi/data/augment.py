@@ -1,0 +1,82 @@
+"""Training images varied: a shifted crop, a flip. What is drawn is a function of (seed, round, client, step).
+
+The paper names no augmentation, so there is none unless asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from smofi.errors import InputError, check_count, refuse
+from smofi.seeds import generator
+from smofi.spec import build, read_calls
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Images shifted by up to `padding` pixels each way, the border filled with the mean; half of them flipped."""
+
+    padding: int = 0
+    flips: bool = False
+
+    def draw(self, steps: int, batch_size: int, *, seed: int, round: int, client: int) -> Tensor:
+        """How each image of a client's round is varied, `[steps, batch_size, 3]`: down, across, and whether flipped."""
+        rng = generator(seed, "augment", round, client)
+        shifts = rng.integers(0, 2 * self.padding + 1, size=(steps, batch_size, 2))
+        flipped = rng.integers(0, 2, size=(steps, batch_size, 1)) * self.flips
+        return torch.from_numpy(np.concatenate([shifts, flipped], axis=2))
+
+    def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
+        """A batch `[samples, channels, height, width]` varied as drawn, in one gather; channels-last as before.
+
+        >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
+        >>> Augment(padding=1, flips=True).apply(image, torch.tensor([[1, 1, 1]])).tolist()
+        [[[[1.0, 0.0], [3.0, 2.0]]]]
+        """
+        if images.dim() != 4:
+            raise InputError(f"augment needs images, and these samples have shape {tuple(images.shape[1:])}")
+        down, across, flipped = drawn.to(images.device).unbind(1)
+        height, width = images.shape[2:]
+        rows = down[:, None] + torch.arange(height, device=images.device)
+        steps = torch.arange(width, device=images.device).expand(len(images), -1)
+        columns = across[:, None] + torch.where(flipped[:, None] > 0, width - 1 - steps, steps)
+        padded = pad(images, [self.padding] * 4).permute(0, 2, 3, 1)
+        which = torch.arange(len(images), device=images.device)[:, None, None]
+        return padded[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def crop(padding: int = 4) -> Augment:
+    """Shift an image by up to `padding` pixels each way.
+
+    >>> crop(2)
+    Augment(padding=2, flips=False)
+    """
+    return Augment(padding=check_count("padding", padding, high=256))
+
+
+def flip() -> Augment:
+    """Mirror every other image, left to right, by chance."""
+    return Augment(flips=True)
+
+
+AUGMENTS: dict[str, Callable[..., Augment]] = {"crop": crop, "flip": flip}
+
+
+def parse_augment(text: str) -> Augment:
+    """What a string such as "crop(4)+flip" stands for.
+
+    >>> parse_augment("crop(4)+flip")
+    Augment(padding=4, flips=True)
+    """
+    calls = read_calls("augment", text, "crop(4)+flip")
+    names = [call.name for call in calls]
+    if len(set(names)) < len(names) or not set(names) <= set(AUGMENTS):
+        refuse("augment", text, f"{' and '.join(AUGMENTS)}, each at most once, joined by +")
+    parts = [build(AUGMENTS[call.name], call) for call in calls]
+    return Augment(max(part.padding for part in parts), any(part.flips for part in parts))

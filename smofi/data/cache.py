@@ -1,0 +1,146 @@
+"""Data sets, decoded once: plain arrays in a folder of the user's cache, memory-mapped when they are used.
+
+    SMOFI_DATA (or ~/.cache/smofi)/decoded/<name>-<folder>-<files>/train.inputs.npy, ..., about.json
+
+A cache belongs to the files it was made from: when one of them changes, it is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smofi.data.decoded import Array, Decoded, Part
+
+FORMAT = 1
+"""Part of every cache's name: to be raised when a reader gives something else for the same files."""
+
+
+def data_home() -> Path:
+    """Where data sets are looked for by name, and where their caches lie.
+
+    >>> data_home().is_absolute()
+    True
+    """
+    given = os.environ.get("SMOFI_DATA")
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return (Path(given) if given else Path(caches) / "smofi").expanduser().absolute()
+
+
+def fingerprint(files: Iterable[Path]) -> str:
+    """Names, sizes and times of these files, as one short word."""
+    lines = []
+    for path in sorted(files):
+        status = path.stat()
+        lines.append(f"{path} {status.st_size} {status.st_mtime_ns}")
+    return _word("\n".join(lines))
+
+
+def cached(name: str, origin: str, version: str, decode: Callable[[], Decoded]) -> Decoded:
+    """What `decode` gives, from the cache if it has been decoded before.
+
+    `origin` says where the data comes from, `version` what state that is in: another version replaces the one before.
+    """
+    if (found := find(name, origin, version)) is not None:
+        return found
+    decoded = with_moments(decode())
+    place = _place(name, origin, version)
+    with suppress(OSError):  # no room, or nobody may write there: then it is decoded again next time
+        write(place, decoded)
+        for old in place.parent.glob(place.name.rpartition("-")[0] + "-*"):
+            if old != place:
+                shutil.rmtree(old, ignore_errors=True)
+        return read(place) or decoded
+    return decoded
+
+
+def find(name: str, origin: str, version: str) -> Decoded | None:
+    """What has been decoded before, None if nothing has."""
+    return read(_place(name, origin, version))
+
+
+def exists(name: str, origin: str, version: str) -> bool:
+    """Whether it has been decoded before."""
+    return (_place(name, origin, version) / "about.json").exists()
+
+
+def with_moments(decoded: Decoded) -> Decoded:
+    """Mean and deviation of the training inputs, per channel or feature, added to what is known about the data."""
+    if not decoded.standardise or decoded.kind == "text":
+        return decoded
+    inputs = decoded.train.inputs
+    columns = inputs.reshape(-1, inputs.shape[-1])
+    if inputs.dtype == np.uint8:
+        # exact, from how often each of the 256 values occurs
+        counts = np.stack([np.bincount(column, minlength=256) for column in columns.T]) / len(columns)
+        mean = counts @ np.arange(256.0)
+        deviation = np.sqrt(np.maximum(counts @ np.arange(256.0) ** 2 - mean**2, 0))
+    else:
+        mean, deviation = columns.mean(0, dtype=np.float64), columns.std(0, dtype=np.float64)
+    deviation = np.where(deviation > 0, deviation, 1.0)  # a constant becomes 0
+    return replace(decoded, about={**decoded.about, "mean": mean.tolist(), "deviation": deviation.tolist()})
+
+
+def read(place: Path) -> Decoded | None:
+    """The cache in this folder, None if there is none or it is damaged."""
+    try:
+        about = json.loads((place / "about.json").read_text())
+        parts = {name: _read_part(place, name, shapes) for name, shapes in about.pop("parts").items()}
+        return Decoded(**{**about, **parts, "classes": tuple(about["classes"]), "owners": tuple(about["owners"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write(place: Path, decoded: Decoded) -> None:
+    """Make the cache, all of it or nothing."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=place.parent))
+    try:
+        shapes: dict[str, dict[str, Any]] = {"train": {}, "test": {}}
+        for name, part in (("train", decoded.train), ("test", decoded.test)):
+            for field, array in _arrays(part).items():
+                np.save(unfinished / f"{name}.{field}.npy", np.ascontiguousarray(array), allow_pickle=False)
+                shapes[name][field] = list(array.shape)
+        about = {key: value for key, value in _plain(decoded).items() if key not in ("train", "test")}
+        (unfinished / "about.json").write_text(json.dumps({**about, "parts": shapes}))
+        shutil.rmtree(place, ignore_errors=True)
+        os.rename(unfinished, place)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _arrays(part: Part) -> dict[str, Array]:
+    return {field: array for field in part.__dataclass_fields__ if (array := getattr(part, field)) is not None}
+
+
+def _read_part(place: Path, name: str, shapes: dict[str, list[int]]) -> Part:
+    arrays = {}
+    for field, shape in shapes.items():
+        # copy-on-write: torch wants arrays that could be written, and nothing ever is
+        arrays[field] = np.load(place / f"{name}.{field}.npy", mmap_mode="c", allow_pickle=False)
+        if list(arrays[field].shape) != shape:
+            raise ValueError(f"{name}.{field} has shape {arrays[field].shape}, expected {shape}")
+    return Part(**arrays)
+
+
+def _plain(decoded: Decoded) -> dict[str, Any]:
+    bare = replace(decoded, train=Part(np.empty(0), np.empty(0)), test=Part(np.empty(0), np.empty(0)))
+    return asdict(bare)
+
+
+def _place(name: str, origin: str, version: str) -> Path:
+    return data_home() / "decoded" / f"{name}-{_word(origin)}-{_word(f'{FORMAT} {version}')}"
+
+
+def _word(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

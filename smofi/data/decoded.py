@@ -1,0 +1,59 @@
+"""What a reader makes of a data set's files: compact arrays, and what it takes to understand them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told every now and then how many of how many files or samples are read."""
+
+KINDS = ("image", "vector", "text")
+
+
+def silent(done: int, total: int) -> None:
+    """The progress nobody watches."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The samples to train on, or those to test on.
+
+    inputs    images   uint8 or float32 `[samples, height, width, channels]`
+              vectors  float32 `[samples, features]`
+              text     uint8 `[samples, length]`; or one long text, uint8 `[characters]`, of which `rows` are excerpts
+    targets   int64 `[samples]`
+    owner     who the sample comes from, a number below `len(Decoded.owners)`, int32 `[samples]`; None if nobody
+    rows      where in the long text each sample begins, int64 `[samples]`
+    """
+
+    inputs: Array
+    targets: Array
+    owner: Array | None = None
+    rows: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """A data set, read. Any beginning of a part should be a fair sample of it: readers shuffle what lies in order.
+
+    `standardise` asks for inputs of mean 0 and deviation 1 (per channel or feature, over the training part).
+    `length` is that of an excerpt, where inputs are one long text.
+
+    >>> part = Part(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 1]))
+    >>> Decoded("image", part, part, classes=("a", "b")).standardise
+    True
+    """
+
+    kind: str
+    train: Part
+    test: Part
+    classes: tuple[str, ...]
+    owners: tuple[str, ...] = ()
+    standardise: bool = True
+    length: int = 0
+    about: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,157 @@
+"""A data set from its name: `cifar10` and so on, or your own by `folder:PATH`, `npz:PATH`, `csv:PATH`, `python:...`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from smofi.data import cache
+from smofi.data.cache import cached, data_home, fingerprint
+from smofi.data.catalogue import CATALOGUE, EMBEDDED
+from smofi.data.decoded import Decoded, Progress, silent
+from smofi.data.readers import hub
+from smofi.data.readers.digits import read_digits
+from smofi.data.readers.folder import folder_files, read_folder
+from smofi.data.readers.npz import npz_files, read_npz
+from smofi.data.readers.python import read_python
+from smofi.data.readers.table import csv_files, read_csv
+from smofi.data.source import Source, as_source
+from smofi.errors import InputError, check_count, refuse
+
+OWN = {
+    "folder": "pictures, a sub-folder per class; or per client, and in it per class",
+    "npz": "numpy arrays x and y, perhaps x_test and y_test, and client",
+    "csv": "numeric columns, a label, perhaps client",
+    "python": "a function of yours, as python:module:function",
+}
+"""Data of one's own, by what comes before the colon."""
+
+FROM_HUB = "hub"
+
+
+def load(
+    name: str,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    image_size: int | None = None,
+    max_train: int | None = None,
+    max_test: int | None = None,
+    progress: Progress = silent,
+) -> Source:
+    """A data set, decoded once and memory-mapped from then on.
+
+    folder         where its official files are; if not given, they are looked for in SMOFI_DATA/NAME (~/.cache/smofi)
+    image_size     images are brought to this height and width
+    max_train      only so many samples to train on, and `max_test` to test on: the first ones
+    progress       told how far decoding is, the first time
+
+    >>> load("digits").classes
+    10
+    """
+    check_data_name("data", name)
+    for limit, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
+        if value is not None:
+            check_count(limit, value)
+    found = _read(name, None if folder is None else Path(folder), image_size, progress)
+    source = found if isinstance(found, Source) else as_source(name, found)
+    if image_size is not None and source.kind != "image":
+        refuse("image_size", image_size, f"nothing, for {name} has no images")
+    source = source.limited(max_train, max_test)
+    return source if image_size is None else source.resized(image_size)
+
+
+def check_data_name(field: str, name: Any) -> str:
+    """A name that `load` knows, or one's own data.
+
+    >>> check_data_name("data", "folder:pictures")
+    'folder:pictures'
+    """
+    names = [*EMBEDDED, *CATALOGUE]
+    scheme, _, rest = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if name in names or (scheme in OWN and rest):
+        return str(name)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    own = ", ".join(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}" for scheme in OWN)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")
+
+
+def fetch(name: str, progress: Progress = silent) -> None:
+    """Bring a data set from the Hugging Face hub into the cache, where `load` finds it."""
+    if name in EMBEDDED:
+        return
+    check_data_name("data", name)
+    if name not in CATALOGUE:
+        refuse("data", name, f"a data set to fetch, one of {', '.join(CATALOGUE)}")
+    cached(name, FROM_HUB, FROM_HUB, lambda: hub.fetch(name, progress))
+
+
+def where(name: str) -> str | None:
+    """Where a data set of the catalogue is on this machine, None if it is not.
+
+    >>> where("digits")
+    'embedded'
+    """
+    if name in EMBEDDED:
+        return "embedded"
+    home = data_home() / name
+    if home.is_dir():
+        return str(home)
+    return "cache, from the hub" if cache.exists(name, FROM_HUB, FROM_HUB) else None
+
+
+def _read(name: str, folder: Path | None, image_size: int | None, progress: Progress) -> Decoded | Source:
+    scheme, colon, rest = name.partition(":")
+    if colon or name in EMBEDDED:
+        if folder is not None:
+            refuse("data_folder", str(folder), f"nothing, for {name} says itself where it is")
+        if name in EMBEDDED:
+            return read_digits()
+        return read_python(name) if scheme == "python" else _own(scheme, Path(rest).expanduser(), image_size, progress)
+    entry = CATALOGUE[name]
+    place = data_home() / name if folder is None else folder.expanduser()
+    if not place.exists():
+        if folder is None and (fetched := cache.find(name, FROM_HUB, FROM_HUB)) is not None:
+            return fetched
+        raise InputError(_how_to_get(name, place, folder is None))
+    return _decoded(name, place, entry.files, entry.read, progress)
+
+
+def _own(scheme: str, path: Path, image_size: int | None, progress: Progress) -> Decoded:
+    if not path.exists():
+        refuse("data", f"{scheme}:{path}", "a path that exists")
+    if scheme == "folder":
+        # pictures of many sizes are brought to one when they are decoded
+        read = partial(read_folder, image_size=image_size)
+        return _decoded(f"folder-{image_size or 'as-is'}", path, folder_files, read, progress)
+    readers: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path, Progress], Decoded]]] = {
+        "npz": (npz_files, read_npz),
+        "csv": (csv_files, read_csv),
+    }
+    return _decoded(scheme, path, *readers[scheme], progress)
+
+
+def _decoded(
+    name: str,
+    place: Path,
+    files: Callable[[Path], list[Path]],
+    read: Callable[[Path, Progress], Decoded],
+    progress: Progress,
+) -> Decoded:
+    return cached(name, str(place.resolve()), fingerprint(files(place)), lambda: read(place, progress))
+
+
+def _how_to_get(name: str, place: Path, by_name: bool) -> str:
+    given = (
+        f"data={name!r} is not accepted: there is no {place}"
+        if by_name
+        else f"data_folder={str(place)!r} is not accepted: there is no such folder"
+    )
+    return (
+        f"{given}. Two ways to get {name}: (1) {CATALOGUE[name].get}, into {data_home() / name} or any folder named by "
+        f'--data-folder; (2) from the Hugging Face hub: pip install "smofi[datasets]" and smofi data {name} --fetch'
+    )

@@ -1,0 +1,235 @@
+"""One's own pictures: a sub-folder per class; or one per client and in it one per class, if they are divided already.
+
+cat/1.png, dog/1.png                         a fifth of each class is kept for the test
+train/cat/1.png, test/cat/1.png              test may also be called val, valid or validation
+train/anna/cat/1.png, test/cat/1.png         clients; the test part may be divided too
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from smofi.data.decoded import Array, Decoded, Part, Progress
+from smofi.data.readers.files import listing, wrong
+from smofi.data.readers.pictures import LARGE, SUFFIXES, Header, each, is_picture, read_header, read_picture, suffixes
+from smofi.errors import check_count
+from smofi.seeds import generator
+
+TRAIN_FOLDERS = ("train", "training")
+TEST_FOLDERS = ("test", "testing", "val", "valid", "validation")
+"""In any case of letters; if there are several, the first of these is the test part, and the others are left alone."""
+
+MOST_BYTES = 2**34
+"""Of all pictures together, decoded."""
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """Where a picture lies, and what its folders say about it; `client` is empty where there are none."""
+
+    path: Path
+    label: str
+    client: str = ""
+
+
+def folder_files(folder: Path) -> list[Path]:
+    """All pictures, those to train on first.
+
+    >>> folder_files(Path("nowhere"))
+    Traceback (most recent call last):
+    smofi.errors.InputError: nowhere is not accepted: expected a folder, with a sub-folder of pictures per class
+    """
+    return [picture.path for part in _parts(folder) for picture in part]
+
+
+def read_folder(folder: Path, progress: Progress, image_size: int | None = None) -> Decoded:
+    """One's own pictures, shuffled; all of one size, or each brought to a square of `image_size`.
+
+    Resized, the shorter side becomes `image_size` and the middle is kept. If all are grey, there is one channel.
+    """
+    if image_size is not None:
+        check_count("image_size", image_size, high=4096)
+    parts = list(_parts(folder))
+    for number, part in enumerate(parts):
+        order = generator(0, "folder order", number).permutation(len(part))
+        parts[number] = [part[k] for k in order]
+    train, test = parts
+    pictures = train + test
+    images = _decode([picture.path for picture in pictures], image_size, folder, progress)
+    classes = sorted({picture.label for picture in train})
+    owners = _owners(train, test)
+    split = len(train)
+    return Decoded(
+        "image",
+        _part(images[:split], train, classes, owners),
+        _part(images[split:], test, classes, owners),
+        tuple(classes),
+        tuple(owners),
+        about={"ignored": [path.name for path in _train_and_tests(folder)[1][1:]]},
+    )
+
+
+def _owners(train: list[_Picture], test: list[_Picture]) -> list[str]:
+    """The clients: those with pictures to train on, then those that are only in the test."""
+    training, testing = ({picture.client for picture in part if picture.client} for part in (train, test))
+    return sorted(training) + sorted(testing - training)
+
+
+def _part(images: Array, pictures: list[_Picture], classes: list[str], owners: list[str]) -> Part:
+    number_of_class = {name: number for number, name in enumerate(classes)}
+    number_of_owner = {name: number for number, name in enumerate(owners)}
+    targets = np.array([number_of_class[picture.label] for picture in pictures], np.int64)
+    if not pictures[0].client:
+        return Part(images, targets)
+    return Part(images, targets, np.array([number_of_owner[picture.client] for picture in pictures], np.int32))
+
+
+# ------------------------------------------------------------------------------------------------------------- decoding
+
+
+def _decode(paths: list[Path], image_size: int | None, folder: Path, progress: Progress) -> Array:
+    headers = each(read_header, paths, progress, total=2 * len(paths))
+    if image_size is None:
+        _check_one_size(paths, headers)
+    height, width = (image_size, image_size) if image_size else (headers[0].height, headers[0].width)
+    grey = all(header.grey for header in headers)
+    shape = (len(paths), height, width, 1 if grey else 3)
+    if math.prod(shape) > MOST_BYTES:
+        sizes = f"{shape[0]:,} of {width} x {height} x {shape[3]}"
+        wrong(
+            folder,
+            f"pictures of at most {MOST_BYTES:,} bytes together, and they are {sizes}: give a smaller image_size",
+        )
+    images = np.empty(shape, np.uint8)
+
+    def decode(row: int) -> None:
+        image = read_picture(paths[row], grey=grey, upright=True, side=image_size)
+        if image.shape != shape[1:]:
+            wrong(paths[row], "a picture that does not change while it is read")
+        images[row] = image
+
+    large = sum(header.width * header.height for header in headers) >= LARGE * len(headers)
+    each(decode, range(len(paths)), progress, threads=large, done=len(paths), total=2 * len(paths))
+    return images
+
+
+def _check_one_size(paths: list[Path], headers: list[Header]) -> None:
+    first = headers[0]
+    for path, header in zip(paths, headers, strict=True):
+        if (header.width, header.height) != (first.width, first.height):
+            wrong(
+                path,
+                f"{first.width} x {first.height} pixels as in {paths[0]}, and it has {header.width} x {header.height}: "
+                "give image_size, to which all pictures are then brought",
+            )
+
+
+# -------------------------------------------------------------------------------------------------------------- folders
+
+
+def _parts(folder: Path) -> tuple[list[_Picture], list[_Picture]]:
+    """The pictures to train on and those to test on."""
+    train_folder, test_folders = _train_and_tests(folder)
+    train = _pictures(train_folder)
+    classes = {picture.label for picture in train}
+    if len(classes) < 2:
+        inside = " in the folders of the clients" if train[0].client else ""
+        wrong(train_folder, f"two classes or more, a sub-folder each{inside}, and there is only {min(classes)!r}")
+    if not test_folders:
+        return _hold_out(train, folder)
+    test = _pictures(test_folders[0])
+    if test[0].client and not train[0].client:
+        wrong(test[0].path, f"class and picture, as in {train[0].path}; only what is trained on may be divided alone")
+    for picture in test:
+        if picture.label not in classes:
+            wrong(picture.path, f"a class that is in {train_folder} too, and {picture.label!r} is not")
+    return train, test
+
+
+def _train_and_tests(folder: Path) -> tuple[Path, list[Path]]:
+    """Where the pictures to train on are, and those to test on; the first of several such folders counts."""
+    if not os.path.isdir(folder):
+        wrong(folder, "a folder, with a sub-folder of pictures per class")
+    names = {path.name.lower(): path for path in listing(folder) if path.is_dir()}
+    trains = [names.pop(name) for name in TRAIN_FOLDERS if name in names]
+    tests = [names.pop(name) for name in TEST_FOLDERS if name in names]
+    others = [path.name for path in names.values()]
+    if len(trains) == 1 and not others:
+        return trains[0], tests
+    if trains and tests:
+        odd = [*others, *(path.name for path in trains[1:])][0]
+        wrong(folder, f"nothing beside {trains[0].name} and {tests[0].name}, and there is {odd}")
+    if tests and not others:
+        wrong(folder, f"a folder train beside {tests[0].name}")
+    return folder, []  # classes or clients, one of which may well be called train
+
+
+def _pictures(root: Path) -> list[_Picture]:
+    """All pictures below a folder, which lie equally deep: in class folders, or in class folders of clients."""
+    found, empty, ignored = _walk(root)
+    if not found:
+        wrong(root, f"pictures ({', '.join(SUFFIXES)}) in a sub-folder per class, and it has {suffixes(ignored)}")
+    first = found[0].relative_to(root).parts
+    for path in found:
+        if len(path.relative_to(root).parts) != len(first):
+            wrong(path, f"a picture as deep as {found[0]}: all in class folders, or all in class folders of clients")
+    if not 2 <= len(first) <= 3:
+        wrong(found[0], f"a picture in a sub-folder of {root} per class, or per client and in it per class")
+    divided = len(first) == 3
+    pictures = []
+    for path in found:
+        *client, label, _ = path.relative_to(root).parts
+        pictures.append(_Picture(path, label, client[0] if divided else ""))
+    _check_none_empty(root, pictures, empty)
+    return pictures
+
+
+def _walk(root: Path, deepest: int = 4) -> tuple[list[Path], list[Path], list[Path]]:
+    """Pictures, folders in which there is nothing of use, and other files."""
+    found: list[Path] = []
+    empty: list[Path] = []
+    ignored: list[Path] = []
+    for path in listing(root):
+        if path.is_dir():
+            if deepest == 1:
+                wrong(path, "no folder as deep as this one")
+            for into, some in zip((found, empty, ignored), _walk(path, deepest - 1), strict=True):
+                into += some
+        else:
+            (found if is_picture(path) else ignored).append(path)
+    return found, empty if found or empty else [root], ignored
+
+
+def _check_none_empty(root: Path, pictures: list[_Picture], empty: list[Path]) -> None:
+    """Refuse a class or a client without pictures; that a client has none of some class is fine."""
+    labels, clients = {picture.label for picture in pictures}, {picture.client for picture in pictures}
+    for path in empty:
+        *client, label = path.relative_to(root).parts
+        if label not in labels or len(client) != 1 or client[0] not in clients:
+            wrong(path, "pictures in this folder, and there are none")
+
+
+def _hold_out(pictures: list[_Picture], folder: Path) -> tuple[list[_Picture], list[_Picture]]:
+    """A fifth of every class for the test, at least one of two; no client is left without anything to train on."""
+    held: set[int] = set()
+    left = Counter(picture.client for picture in pictures)
+    draw = generator(0, "folder test")
+    for label in sorted({picture.label for picture in pictures}):
+        rows = [row for row, picture in enumerate(pictures) if picture.label == label]
+        wanted = max(1, round(len(rows) / 5)) if len(rows) > 1 else 0
+        for row in draw.permutation(rows):
+            client = pictures[row].client
+            if wanted and left[client] > 1:
+                held.add(int(row))
+                left[client] -= 1
+                wanted -= 1
+    if not held:
+        wrong(folder, "two pictures of a class or more, or a folder test beside train")
+    train = [picture for row, picture in enumerate(pictures) if row not in held]
+    return train, [pictures[row] for row in sorted(held)]

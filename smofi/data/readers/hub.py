@@ -1,0 +1,108 @@
+"""Data sets from the Hugging Face hub, by its `datasets` package, made what their official files would give."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from smofi.data.decoded import Decoded, Progress
+from smofi.data.readers.columns import check_columns
+from smofi.data.readers.converted import excerpts, pictures, spoken
+from smofi.data.readers.idx import CLASSES
+from smofi.errors import InputError, check_choice
+
+
+@dataclass(frozen=True)
+class Hub:
+    """Where a data set is on the hub: what to ask `load_dataset` for, by part, and how to read what it gives."""
+
+    repository: str
+    configuration: str | None
+    asked: Mapping[str, Mapping[str, Any]]
+    columns: tuple[str, ...]
+    convert: Callable[..., Decoded]
+    options: Mapping[str, Any]
+    revision: str = "main"
+
+
+def _splits(**splits: str) -> dict[str, dict[str, Any]]:
+    return {part: {"split": split} for part, split in splits.items()}
+
+
+def _files(**files: list[str]) -> dict[str, dict[str, Any]]:
+    return {part: {"split": part, "data_files": {part: some}} for part, some in files.items()}
+
+
+BOTH = _splits(train="train", test="test")
+
+HUB: dict[str, Hub] = {
+    "cifar10": Hub("uoft-cs/cifar10", "plain_text", BOTH, ("img", "label"), pictures, {}),
+    "cifar100": Hub("uoft-cs/cifar100", "cifar100", BOTH, ("img", "fine_label"), pictures, {}),
+    "tiny-imagenet": Hub(
+        "zh-plus/tiny-imagenet",
+        None,
+        _splits(train="train", test="valid"),
+        ("image", "label"),
+        pictures,
+        {"order": "tiny-imagenet order"},
+    ),
+    "shakespeare": Hub("flwrlabs/shakespeare", None, _splits(train="train"), ("character_id", "x", "y"), excerpts, {}),
+    # Its own files would take a program to read; at this revision the hub keeps a copy that does not.
+    "speech-commands": Hub(
+        "google/speech_commands",
+        None,
+        _files(train=["v0.02/train/*.parquet", "v0.02/validation/*.parquet"], test=["v0.02/test/*.parquet"]),
+        ("audio", "label", "speaker_id"),
+        spoken,
+        {},
+        revision="refs/convert/parquet",
+    ),
+    "fashion-mnist": Hub(
+        "zalando-datasets/fashion_mnist",
+        "fashion_mnist",
+        BOTH,
+        ("image", "label"),
+        pictures,
+        {"grey": True, "classes": CLASSES},
+    ),
+}
+
+
+def fetch(name: str, progress: Progress) -> Decoded:
+    """A data set from the hub. What is downloaded stays in the package's own cache; HF_HUB_OFFLINE is respected."""
+    entry = HUB[check_choice("data", name, HUB)]
+    package = _package(name)
+    try:
+        parts = {
+            part: package.load_dataset(entry.repository, entry.configuration, revision=entry.revision, **asked)
+            for part, asked in entry.asked.items()
+        }
+    except Exception as error:  # the network, the hub and the package fail in every way there is
+        raise InputError(
+            f"data={name!r} could not be fetched: {entry.repository} of the Hugging Face hub gave "
+            f"{type(error).__name__}: {str(error)[:300]}. The other way: put its official files into a folder, "
+            "and name that by --data-folder"
+        ) from error
+    return convert(name, parts, progress)
+
+
+def convert(name: str, parts: Mapping[str, Any], progress: Progress) -> Decoded:
+    """The `datasets.Dataset` of each part, with the columns that they have on the hub, as arrays."""
+    entry = HUB[check_choice("data", name, HUB)]
+    places = {part: Path(entry.repository) / str(asked["split"]) for part, asked in entry.asked.items()}
+    for part, place in places.items():
+        check_columns(parts[part], entry.columns, place)
+    return entry.convert(parts, places, entry.columns, progress, **entry.options)
+
+
+def _package(name: str) -> ModuleType:
+    try:
+        return importlib.import_module("datasets")
+    except ImportError as error:
+        raise InputError(
+            f'data={name!r} could not be fetched: that takes another package ({error}): pip install "smofi[datasets]"'
+        ) from error

@@ -1,0 +1,98 @@
+"""Excerpts that the LEAF benchmark has cut out already: {users, num_samples, user_data: {user: {x: [80], y: [1]}}}."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smofi.data.decoded import Array, Decoded, Part, Progress
+from smofi.data.readers.files import wrong
+from smofi.data.readers.letters import NAMES, Changed, label, numbers
+from smofi.seeds import generator
+
+LENGTH = 80
+
+
+class Excerpts:
+    """Excerpts and the character after each, user by user, to train on and to test on."""
+
+    def __init__(self) -> None:
+        self.owners: dict[str, int] = {}
+        self.changed = Changed()
+        self.blocks: dict[str, list[tuple[int, Array, Array]]] = {"train": [], "test": []}
+
+    def add(self, document: Any, path: Path, part: str | None, progress: Progress) -> None:
+        """Take up a file's users into `part`; if it is None, the first 80 % of each to train on, the rest to test."""
+        users, counts, data = _checked(document, path)
+        for done, (user, count) in enumerate(zip(users, counts, strict=True), 1):
+            inputs, targets = _samples(data[user], count, user, path, self.changed)
+            owner = self.owners.setdefault(user, len(self.owners))
+            if part is not None:
+                self.blocks[part].append((owner, inputs, targets))
+            else:
+                # sample i is characters i to i + 80: the next one without any of sample i's is i + 81
+                border = count * 4 // 5
+                self.blocks["train"].append((owner, inputs[:border], targets[:border]))
+                self.blocks["test"].append((owner, inputs[border + LENGTH :], targets[border + LENGTH :]))
+            progress(done, len(users))
+
+    def decoded(self, folder: Path) -> Decoded:
+        """All of them, each part shuffled."""
+        order = generator(0, "shakespeare order")
+        parts = {name: _joined(blocks, order) for name, blocks in self.blocks.items()}
+        if not all(len(part.targets) for part in parts.values()):
+            wrong(folder, f"an excerpt of {LENGTH} characters to train on and one to test on, and there is none")
+        return Decoded(
+            "text", parts["train"], parts["test"], NAMES, tuple(map(label, self.owners)), standardise=False,
+            length=LENGTH, about=self.changed.about(),
+        )  # fmt: skip
+
+
+def _joined(blocks: list[tuple[int, Array, Array]], order: np.random.Generator) -> Part:
+    sizes = [len(targets) for _, _, targets in blocks]
+    shuffled = order.permutation(sum(sizes))
+    inputs = np.empty((len(shuffled), LENGTH), np.uint8)
+    targets = np.empty(len(shuffled), np.int64)
+    owner = np.empty(len(shuffled), np.int32)
+    for (who, some_inputs, some_targets), end in zip(blocks, np.cumsum(sizes), strict=True):
+        places = shuffled[end - len(some_targets) : end]
+        inputs[places], targets[places], owner[places] = some_inputs, some_targets, who
+    return Part(inputs, targets, owner)
+
+
+def _checked(document: Any, path: Path) -> tuple[list[str], list[int], dict[str, Any]]:
+    """The users, how many samples each has, and their data."""
+    if not isinstance(document, dict):
+        wrong(path, f"an object with users, num_samples and user_data, and it is a {type(document).__name__}")
+    users, counts, data = (document.get(name) for name in ("users", "num_samples", "user_data"))
+    if not isinstance(users, list) or not all(isinstance(user, str) for user in users):
+        wrong(path, "'users' to be a list of names")
+    if not isinstance(counts, list) or not all(type(count) is int for count in counts):
+        wrong(path, "'num_samples' to be a list of whole numbers")
+    if len(users) != len(counts):
+        wrong(path, f"as many 'num_samples' as 'users', and there are {len(counts):,} and {len(users):,}")
+    if len(set(users)) != len(users):
+        wrong(path, "every user once in 'users'")
+    if not isinstance(data, dict):
+        wrong(path, "'user_data' to be an object")
+    if absent := [user for user in users if user not in data]:
+        wrong(path, f"data of all its users, and {label(absent[0])!r} has none")
+    return users, counts, data
+
+
+def _samples(data: Any, count: int, user: str, path: Path, changed: Changed) -> tuple[Array, Array]:
+    """One user's excerpts `[samples, 80]` and the character after each."""
+    who = f"of user {label(user)!r}"
+    x, y = (data.get("x"), data.get("y")) if isinstance(data, dict) else (None, None)
+    for name, strings, length in (("x", x, LENGTH), ("y", y, 1)):
+        if not isinstance(strings, list):
+            wrong(path, f"{name!r} {who} to be a list of strings")
+        if len(strings) != count:
+            wrong(path, f"{count:,} strings in {name!r} {who}, as num_samples says, and there are {len(strings):,}")
+        odd = next((string for string in strings if type(string) is not str or len(string) != length), None)
+        if odd is not None:
+            size = f"has {len(odd):,}" if isinstance(odd, str) else f"is a {type(odd).__name__}"
+            wrong(path, f"strings of {length} characters in {name!r} {who}, and one {size}")
+    return numbers("".join(x or ()), changed).reshape(-1, LENGTH), numbers("".join(y or ()), changed)

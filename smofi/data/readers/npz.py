@@ -1,0 +1,149 @@
+"""A user's own .npz file, read so that nothing in it is run and no more memory is taken than it can fill.
+
+Only the arrays that are needed are unpacked; of the others, only the header is looked at.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smofi.data.decoded import Array, Decoded, Progress
+from smofi.data.readers.arrays import from_arrays, needed
+from smofi.data.readers.files import MOST_INFLATED, wrong
+from smofi.data.readers.npy import Header, read_header
+from smofi.errors import InputError
+
+PIECE = 1 << 20
+"""So much is read at once, and so long the directory of the zip file may be."""
+
+MEMBER_HEADER = 30
+"""So many bytes at least stand before the content of a member."""
+
+ENCRYPTED = 0x1 | 0x40
+PACKED = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: MOST_INFLATED}
+"""The two ways in which numpy packs, and how many bytes a packed one can become at most."""
+
+BROKEN = (OSError, EOFError, ValueError, RuntimeError, OverflowError, zipfile.BadZipFile, zlib.error, struct.error)
+
+
+class Bounded(io.BufferedReader):
+    """A file that gives at most a piece at a time, whatever length is claimed for what is in it."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        content = super().read(PIECE + 1 if size is None or not 0 <= size <= PIECE else size)
+        if len(content) > PIECE:
+            raise zipfile.BadZipFile(f"its directory is longer than {PIECE:,} bytes")
+        return content
+
+
+def npz_files(path: Path) -> list[Path]:
+    """The file itself.
+
+    >>> npz_files(Path("nothing.npz"))
+    Traceback (most recent call last):
+    smofi.errors.InputError: nothing.npz is not accepted: expected an .npz file, and there is no such file
+    """
+    if not path.is_file():
+        wrong(path, "an .npz file, and there is no such file")
+    return [path]
+
+
+def read_npz(path: Path, progress: Progress) -> Decoded:
+    """The arrays of the file, as `from_arrays` takes them; `progress` counts bytes."""
+    npz_files(path)
+    with _refusing(path), Bounded(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
+        members = {info.filename.removesuffix(".npy"): info for info in _checked(archive, path)}
+        headers = {key: _header(archive, info, path) for key, info in members.items()}
+        keys = needed(members)
+        total, done = sum(members[key].file_size for key in keys), 0
+        arrays: dict[str, Any] = dict.fromkeys(members)
+        for key in keys:
+            arrays[key] = _unpack(archive, members[key], headers[key], path, partial(_tell, progress, done, total))
+            done += members[key].file_size
+    return from_arrays(arrays, str(path))
+
+
+def _tell(progress: Progress, before: int, total: int, now: int) -> None:
+    progress(before + now, total)
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Whatever breaks inside is a broken file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except MemoryError as error:
+        raise InputError(f"{path} is not accepted: its arrays do not fit into memory") from error
+    except BROKEN as error:
+        raise InputError(f"{path} is not accepted: expected a whole .npz file ({error})") from error
+
+
+def _checked(archive: zipfile.ZipFile, path: Path) -> list[zipfile.ZipInfo]:
+    """The members as they lie in the file, if that can be true: arrays, each once, of possible sizes, side by side."""
+    members = sorted(archive.infolist(), key=lambda info: info.header_offset)
+    names, end = set(), 0
+    for info in members:
+        said = f"{info.filename!r:.100}"
+        if not info.filename.endswith(".npy"):
+            wrong(path, f"arrays (.npy) only, and there is {said}")
+        if info.filename in names:
+            wrong(path, f"every array once, and {said} is there twice")
+        if info.flag_bits & ENCRYPTED:
+            wrong(path, f"arrays that are not encrypted, and {said} is")
+        if info.compress_type not in PACKED:
+            wrong(path, f"arrays stored or deflated, and {said} is packed in another way")
+        if info.file_size > info.compress_size * PACKED[info.compress_type]:
+            wrong(path, f"possible sizes, and {said} claims {info.file_size:,} bytes out of {info.compress_size:,}")
+        if info.header_offset < end:
+            wrong(path, f"arrays side by side, and {said} overlaps the one before")
+        names.add(info.filename)
+        end = info.header_offset + MEMBER_HEADER + info.compress_size
+    if end > archive.start_dir:
+        wrong(path, f"arrays of {archive.start_dir:,} bytes together, and they claim {end:,}")
+    return members
+
+
+def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Header:
+    """The header of an array, if it claims as many bytes as there are."""
+    said = f"{info.filename!r:.100}"
+    with archive.open(info) as file:
+        header = read_header(file, f"{said} in {path}")
+    if header.size is not None and header.size != info.file_size:
+        shape = f"shape {list(header.shape)!s:.100} and type {header.dtype}"
+        wrong(path, f"{header.size:,} bytes in {said}, as it claims {shape}, and it has {info.file_size:,}")
+    return header
+
+
+def _unpack(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: Header, path: Path, told: Callable[[int], None]
+) -> Array:
+    """The array, in memory; that its size is possible was checked before."""
+    if header.dtype is None:
+        wrong(path, f"numbers or words in {info.filename!r}, and its type is {header.kind!r:.100}")
+    if 0 in header.shape:
+        wrong(path, f"at least one sample in {info.filename!r}, and its shape is {list(header.shape)}")
+    content = np.empty(info.file_size, np.uint8)
+    done, next_word = 0, 0
+    with archive.open(info) as file:
+        while piece := file.read(min(PIECE, len(content) - done + 1)):  # one more: at the end, the checksum is compared
+            content[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+            done += len(piece)
+            if done >= next_word:
+                told(done)
+                next_word = done + len(content) // 100
+    if done != len(content):
+        wrong(path, f"{len(content):,} bytes in {info.filename!r}, and there are {done:,}")
+    told(done)
+    return header.array(content)

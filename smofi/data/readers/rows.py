@@ -1,0 +1,73 @@
+"""The rows of a table in a text file, as strings: every row a line, and nothing longer than it may be."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, cast
+
+from smofi.data.readers.files import wrong
+
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
+MOST = 2 << 30
+"""So many characters a table may have, unpacked."""
+
+LONGEST_LINE = 1 << 22
+TELL_EVERY = 1000
+
+
+def rows(path: Path, told: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
+    """Line numbers from 1 and the fields there, the header first; `told` hears how much of the file is read."""
+    done = 0
+    try:
+        with path.open("rb") as raw, _text(raw, path.suffix == ".gz") as text:
+            lines = _lines(text, path)
+            delimiter = ""
+            for number, line in lines:
+                done = number
+                delimiter = delimiter or _delimiter(line, path)
+                if row := next(csv.reader([line], delimiter=delimiter, strict=True)):
+                    yield number, row
+                if number % TELL_EVERY == 0:
+                    told(raw.tell())
+    except UnicodeDecodeError as error:
+        wrong(path, f"text in UTF-8, and after line {done} it is not ({error.reason})")
+    except csv.Error as error:
+        wrong(path, f"a row of fields in line {done}, and it is not one ({error})")
+    except (OSError, EOFError, zlib.error) as error:
+        wrong(path, f"a file that can be read to its end, and after line {done} it cannot be ({error})")
+    if not done:
+        wrong(path, "a line that names the columns, and it is empty")
+
+
+def _text(raw: IO[bytes], packed: bool) -> TextIOWrapper:
+    # one type for both: gzip's file has all that a text wrapper asks for
+    content = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw
+    return TextIOWrapper(content, encoding="utf-8-sig", newline="")
+
+
+def _lines(text: TextIOWrapper, path: Path) -> Iterator[tuple[int, str]]:
+    number = length = 0
+    while line := text.readline(LONGEST_LINE):
+        number += 1
+        length += len(line)
+        if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
+            wrong(path, f"lines below {LONGEST_LINE:,} characters, and line {number} is longer")
+        if length > MOST:
+            wrong(path, f"at most {MOST:,} characters, and it has more")
+        yield number, line
+
+
+def _delimiter(header: str, path: Path) -> str:
+    """What stands between the names of the columns, most often and outside quotes."""
+    bare = re.sub(r'"[^"]*"', "", header)
+    delimiter = max(DELIMITERS, key=bare.count)
+    if delimiter not in bare:
+        between = ", a ".join(DELIMITERS.values())
+        wrong(path, f"names of columns in the first line, a {between} between them, and it is {header!r:.100}")
+    return delimiter

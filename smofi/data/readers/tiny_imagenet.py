@@ -1,0 +1,146 @@
+"""Tiny-ImageNet, or some classes of it, in the official folders; its validation part is the one to test on.
+
+Le and Yang, "Tiny ImageNet visual recognition challenge", Stanford CS231N, 2015.
+
+    wnids.txt                            the classes, n01443537 and so on
+    words.txt                            what they are called (may be absent)
+    train/<class>/images/*.JPEG          64x64, a few of them grey
+    val/images/*.JPEG                    val/val_annotations.txt says of which class each is
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+
+from smofi.data.decoded import Array, Decoded, Part, Progress
+from smofi.data.readers.files import listing, read_bytes, wrong
+from smofi.data.readers.pictures import each, is_picture, read_picture
+from smofi.seeds import generator
+
+SIDE = 64
+OFFICIAL = "tiny-imagenet-200"
+ANNOTATIONS = "val_annotations.txt"
+
+
+def tiny_imagenet_files(folder: Path) -> list[Path]:
+    """The lists of classes and labels, then all pictures."""
+    root = _root(folder)
+    classes = _classes(root)
+    texts = [root / "wnids.txt", root / "words.txt", root / "val" / ANNOTATIONS]
+    pictures = [path for path, _ in (*_train(root, classes), *_test(root, classes))]
+    return [path for path in texts if path.is_file()] + pictures
+
+
+def read_tiny_imagenet(folder: Path, progress: Progress) -> Decoded:
+    """Tiny-ImageNet: `[samples, 64, 64, 3]`, shuffled, for its files lie class by class."""
+    root = _root(folder)
+    classes = _classes(root)
+    parts = [_train(root, classes), _test(root, classes)]
+    for number, part in enumerate(parts):
+        order = generator(0, "tiny-imagenet order", number).permutation(len(part))
+        parts[number] = [part[k] for k in order]
+    labelled = [pair for part in parts for pair in part]
+    images = np.empty((len(labelled), SIDE, SIDE, 3), np.uint8)
+    targets = np.array([target for _, target in labelled], np.int64)
+
+    def decode(row: int) -> None:
+        path, _ = labelled[row]
+        images[row] = _square(read_picture(path), path)
+
+    each(decode, range(len(labelled)), progress)
+    split = len(parts[0])
+    train, test = (Part(images[some], targets[some]) for some in (slice(split), slice(split, None)))
+    return Decoded("image", train, test, _names(root, classes))
+
+
+def _square(image: Array, path: Path) -> Array:
+    if image.shape != (SIDE, SIDE, 3):
+        wrong(path, f"a picture of {SIDE} x {SIDE}, and it has {image.shape[1]} x {image.shape[0]}")
+    return image
+
+
+def _root(folder: Path) -> Path:
+    for root in (folder, folder / OFFICIAL):
+        if os.path.isfile(root / "wnids.txt"):
+            if not os.path.isfile(root / "val" / ANNOTATIONS):
+                wrong(root, f"val/{ANNOTATIONS} as well")
+            if not os.path.isdir(root / "train"):
+                wrong(root, "a folder train as well")
+            return root
+    wrong(folder, f"a folder with wnids.txt, train and val, or these in {OFFICIAL}, and there is no wnids.txt")
+
+
+def _lines(path: Path, expected: str) -> list[str]:
+    try:
+        text = read_bytes(path, 20_000_000, expected).decode()
+    except UnicodeDecodeError:
+        wrong(path, f"{expected}, in UTF-8")
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def _classes(root: Path) -> dict[str, int]:
+    """The classes and their numbers, in the order of their names."""
+    path = root / "wnids.txt"
+    found = _lines(path, "a class per line")
+    for name in found:
+        if not re.fullmatch(r"n[0-9]{8}", name):
+            wrong(path, f"a class per line, n and eight digits, and there is {name[:100]!r}")
+    if len(found) < 2 or len(set(found)) != len(found):
+        wrong(
+            path, f"two classes or more, no two the same, and it has {len(found)}, {len(set(found))} of them different"
+        )
+    return {name: number for number, name in enumerate(sorted(found))}
+
+
+def _train(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
+    """Every picture to train on, with the number of its class."""
+    for folder in listing(root / "train"):
+        if folder.is_dir() and folder.name not in classes:
+            wrong(folder, "a class that wnids.txt names")
+    labelled = []
+    for name, target in classes.items():
+        folder = root / "train" / name
+        inner = folder / "images"
+        pictures = [path for path in listing(inner if inner.is_dir() else folder) if is_picture(path)]
+        if not pictures:
+            wrong(folder, "pictures in it or in its folder images, and there are none")
+        labelled += [(path, target) for path in pictures]
+    return labelled
+
+
+def _test(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
+    """Every picture to test on, with the number of its class."""
+    path, folder = root / "val" / ANNOTATIONS, root / "val" / "images"
+    present = {picture.name: picture for picture in listing(folder) if is_picture(picture)}
+    labelled = []
+    for number, line in enumerate(_lines(path, "a picture and its class per line"), start=1):
+        name, _, rest = line.partition("\t")
+        label = rest.partition("\t")[0]
+        if label not in classes:
+            wrong(path, f"in line {number} a class that wnids.txt names, and there is {label[:100]!r}")
+        # Only names that the folder lists, each once: none can lead out of it.
+        if (picture := present.pop(name, None)) is None:
+            wrong(path, f"in line {number} a picture of {folder}, named once, and there is {name[:100]!r}")
+        labelled.append((picture, classes[label]))
+    if present:
+        wrong(path, f"the class of every picture in {folder}, and {min(present)!r} has none")
+    if not labelled:
+        wrong(path, "a picture and its class per line, and it has none")
+    return labelled
+
+
+def _names(root: Path, classes: dict[str, int]) -> tuple[str, ...]:
+    """What the classes are called: the first of their synonyms, and if two are called alike, the number as well."""
+    words = {}
+    if os.path.isfile(path := root / "words.txt"):
+        for line in _lines(path, "a class and its names per line"):
+            name, _, synonyms = line.partition("\t")
+            words[name] = synonyms.partition(",")[0].strip()
+    called = [words.get(name) or name for name in classes]
+    return tuple(
+        word if called.count(word) == 1 else f"{word} ({name})" for word, name in zip(called, classes, strict=True)
+    )

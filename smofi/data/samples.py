@@ -1,0 +1,193 @@
+"""Samples as the engine asks for them: batches of inputs and targets, wherever they lie and however compactly."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+from torch.utils.data import Dataset, default_collate
+
+from smofi.errors import InputError
+
+
+class Samples(Protocol):
+    """What the engine asks of data, wherever it comes from. `pixels` is the size of an image, infinite if unknown."""
+
+    pixels: float
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of these samples."""
+
+
+class Store:
+    """All samples, once: as bytes where possible, images channels-last, so that a gathered batch is channels-last too.
+
+    Many clients share one store; a batch is converted, and brought to mean 0 and deviation 1, when it is gathered.
+    """
+
+    def __init__(
+        self,
+        inputs: Tensor,
+        targets: Tensor,
+        dtype: torch.dtype = torch.float32,
+        *,
+        image: bool = False,
+        mean: Tensor | None = None,
+        deviation: Tensor | None = None,
+    ) -> None:
+        self.inputs, self.targets, self.dtype, self.image = inputs, targets, dtype, image
+        self.mean, self.deviation = mean, deviation
+        self.moved: dict[tuple[torch.dtype, torch.device], Store] = {}
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> Store:
+        """The same samples for a model of this type on this device; moved there once, however many ask."""
+        if (dtype, device) == (self.dtype, self.inputs.device):
+            return self
+        if (dtype, device) not in self.moved:
+            floating = self.inputs.is_floating_point()
+            self.moved[dtype, device] = Store(
+                self.inputs.to(device, dtype if floating else None),
+                self.targets.to(device, dtype if self.targets.is_floating_point() else None),
+                dtype,
+                image=self.image,
+                mean=None if self.mean is None else self.mean.to(device, dtype),
+                deviation=None if self.deviation is None else self.deviation.to(device, dtype),
+            )
+        return self.moved[dtype, device]
+
+    def gather(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """These samples, as a model sees them."""
+        inputs = self.inputs[rows]
+        if self.mean is not None and self.deviation is not None:
+            # (x - mean) / deviation
+            inputs = inputs.to(self.dtype).sub_(self.mean).div_(self.deviation)
+        elif inputs.dtype == torch.uint8:
+            inputs = inputs.to(self.dtype if self.image else torch.int64)
+        return inputs.permute(0, 3, 1, 2) if self.image else inputs, self.targets[rows]
+
+
+class TensorSamples:
+    """Some samples of a store. `samples[indices]` are some of these, without a copy.
+
+    >>> both = TensorSamples.of(torch.zeros(3, 1, 8, 8), torch.arange(3))
+    >>> len(both[[0, 2]]), both[[0, 2]].labels.tolist(), both.shape
+    (2, [0, 2], (1, 8, 8))
+    """
+
+    def __init__(self, store: Store, rows: Tensor) -> None:
+        self.store, self.rows = store, rows
+        shape = tuple(store.inputs.shape[1:])
+        self.shape = (shape[2], *shape[:2]) if store.image else shape
+        self.pixels = float(self.shape[1] * self.shape[2]) if store.image else math.inf
+
+    @classmethod
+    def of(cls, inputs: Tensor, targets: Tensor) -> TensorSamples:
+        """All of these, images as `[samples, channels, height, width]`."""
+        image = inputs.dim() == 4
+        dtype = inputs.dtype if inputs.is_floating_point() else torch.float32
+        stored = inputs.permute(0, 2, 3, 1).contiguous() if image else inputs.contiguous()
+        return cls(Store(stored, targets, dtype, image=image), torch.arange(len(targets), device=targets.device))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, indices: Any) -> TensorSamples:
+        return TensorSamples(self.store, self.rows[indices])
+
+    @property
+    def labels(self) -> Tensor:
+        """The targets of all these samples."""
+        return self.store.targets[self.rows]
+
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """All these samples as two plain tensors, inputs as a model sees them."""
+        return self.store.gather(self.rows)
+
+    def resized(self, side: int) -> TensorSamples:
+        """The same images as squares of another size, as compact as before."""
+        store = self.store
+        if self.shape[1:] == (side, side):
+            return self
+        small = Store(
+            _resized(store.inputs[self.rows], side),
+            self.labels,
+            store.dtype,
+            image=True,
+            mean=store.mean,
+            deviation=store.deviation,
+        )
+        return TensorSamples(small, torch.arange(len(self), device=self.rows.device))
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> TensorSamples:
+        """The same samples for a model of this type on this device."""
+        return TensorSamples(self.store.to(dtype, device), self.rows.to(device))
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        return self.store.gather(self.rows[indices])
+
+
+class DatasetSamples:
+    """Samples of a map-style Dataset of (input, target) pairs, collated batch by batch."""
+
+    def __init__(self, dataset: Dataset[Any], dtype: torch.dtype, device: torch.device) -> None:
+        self.dataset, self.dtype, self.device = dataset, dtype, device
+        self.pixels = _pixels_of(dataset[0][0]) if len(self) else math.inf
+
+    def __len__(self) -> int:
+        return len(self.dataset)  # type: ignore[arg-type]  # map-style datasets have a length, their base class does not
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        inputs, targets = default_collate([self.dataset[int(index)] for index in indices])
+        inputs = inputs.to(self.device, self.dtype if inputs.is_floating_point() else None)
+        if inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        return inputs, targets.to(self.device)
+
+
+def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -> Samples:
+    """Wrap a pair of tensors or a map-style Dataset, or leave samples as they are; `name` is what an error calls them.
+
+    >>> len(as_samples((torch.zeros(3, 2), torch.zeros(3)), "clients[0]", torch.float32, torch.device("cpu")))
+    3
+    """
+    if isinstance(data, TensorSamples):
+        return data.to(dtype, device)
+    if isinstance(data, DatasetSamples):
+        return data
+    if isinstance(data, (tuple, list)) and len(data) == 2 and all(isinstance(p, (Tensor, np.ndarray)) for p in data):
+        inputs, targets = (torch.as_tensor(part) for part in data)
+        if not inputs.dim() or not targets.dim() or len(inputs) != len(targets):
+            shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
+            raise InputError(f"{name} is not accepted: expected as many inputs as targets, and it has {shapes}")
+        return TensorSamples.of(inputs, targets).to(dtype, device)
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, dict, Tensor)):
+        try:
+            return DatasetSamples(data, dtype, device)
+        except (TypeError, LookupError) as error:
+            raise InputError(f"{name} is not accepted: expected (input, target) pairs: {error}") from error
+    raise InputError(
+        f"{name} is not accepted: expected a pair of tensors (inputs, targets) or a map-style Dataset, "
+        f"not {type(data).__name__}"
+    )
+
+
+def _resized(images: Tensor, side: int, at_once: int = 1000) -> Tensor:
+    """Square images `[samples, side, side, channels]`; shrinking averages what falls together."""
+    parts = []
+    for some in images.split(at_once):
+        planes = interpolate(some.permute(0, 3, 1, 2).to(torch.float32), size=(side, side), mode="area")
+        whole = planes.round_() if images.dtype == torch.uint8 else planes
+        parts.append(whole.to(images.dtype).permute(0, 2, 3, 1))
+    return torch.cat(parts).contiguous()
+
+
+def _pixels_of(sample: Any) -> float:
+    """The size of an image `[channels, height, width]`, infinite for anything else."""
+    shape: tuple[int, ...] = tuple(getattr(sample, "shape", ()))
+    return float(shape[1] * shape[2]) if len(shape) == 3 else math.inf

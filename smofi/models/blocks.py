@@ -1,0 +1,202 @@
+"""A model that is not a sequence of blocks, made into one by naming its pieces in the order of its forward pass."""
+
+from __future__ import annotations
+
+import difflib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from smofi.errors import InputError, refuse
+from smofi.models.layers import chain
+
+Piece: TypeAlias = str | nn.Module | Callable[[Any], Any]
+
+RELATIVE, ABSOLUTE = 1e-4, 1e-5
+"""How far the outputs may be apart, as the same sums may be computed in another order."""
+
+
+class Function(nn.Module):
+    """A function as a module.
+
+    >>> Function(torch.relu)
+    Function(relu)
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+    def extra_repr(self) -> str:
+        return _name(self.function)
+
+
+def blocks(module: nn.Module, pieces: Sequence[Piece | Sequence[Piece]], *, sample: Any) -> nn.Sequential:
+    """A module as an `nn.Sequential` of blocks, which shares its parameters: what `smofi.train` can cut.
+
+    pieces   a block each: the name of a sub-module (as "layer1.0"), a module, a function of one tensor, or a list of
+             such that run one after the other. They follow the order of the module's forward pass.
+    sample   a batch. Module and blocks are run on it in evaluation and must agree; parameters left out, or used twice,
+             are refused. Dropout that `forward` calls as a function is not seen so: give it a piece of its own.
+
+    >>> class Network(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.conv, self.relu, self.fc = nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Linear(4, 2)
+    ...     def forward(self, x):
+    ...         return self.fc(self.relu(self.conv(x)).mean((2, 3)))
+    >>> made = blocks(Network(), [["conv", "relu"], [lambda x: x.mean((2, 3)), "fc"]], sample=torch.zeros(2, 1, 8, 8))
+    >>> list(dict(made.named_children()))
+    ['input', 'output']
+    """
+    if not isinstance(module, nn.Module):
+        refuse("module", module, "an nn.Module")
+    if isinstance(pieces, str) or not isinstance(pieces, Sequence) or len(pieces) < 2:
+        refuse("pieces", pieces, "a list of at least two blocks, an input and an output block")
+    found = [_find(module, piece) for piece in pieces]
+    made = chain([_join(block) for block in found])
+    own = set(module.modules())
+    for one in made.modules():
+        if one not in own:
+            one.training = module.training
+    _check_tensors(module, [piece for block in found for piece in block])
+    _check_outputs(module, made, found, sample)
+    return made
+
+
+def _find(module: nn.Module, block: Any) -> list[tuple[str, nn.Module]]:
+    """The pieces of one block, with the names that errors call them by."""
+    pieces = list(block) if isinstance(block, (list, tuple)) else [block]
+    if not pieces:
+        refuse("pieces", block, "at least one piece in every block")
+    return [(_name(piece), _module(module, piece)) for piece in pieces]
+
+
+def _name(piece: Piece) -> str:
+    if isinstance(piece, str):
+        return piece
+    kind = type(piece).__name__
+    return kind if isinstance(piece, nn.Module) else str(getattr(piece, "__name__", kind))
+
+
+def _module(module: nn.Module, piece: Piece) -> nn.Module:
+    if isinstance(piece, nn.Module):
+        return piece
+    if not isinstance(piece, str):
+        if not callable(piece):
+            refuse("pieces", piece, "the name of a sub-module, a module or a function of one tensor")
+        return Function(piece)
+    named: dict[str, nn.Module] = dict(module.named_modules(remove_duplicate=False))
+    if not piece or piece not in named:
+        near = difflib.get_close_matches(piece, named, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        children = ", ".join(name for name, _ in module.named_children())
+        refuse("pieces", piece, f"the name of a sub-module, one of {children} or below them{hint}")
+    return named[piece]
+
+
+def _join(block: list[tuple[str, nn.Module]]) -> nn.Module:
+    """A block of one module is that module; of several, a sequence in which each has a name of its own."""
+    if len(block) == 1:
+        return block[0][1]
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    for name, module in block:
+        plain = name.replace(".", "_").strip("<>")
+        layers[plain if plain not in layers else f"{plain}_{len(layers)}"] = module
+    return nn.Sequential(layers)
+
+
+def _check_tensors(module: nn.Module, pieces: list[tuple[str, nn.Module]]) -> None:
+    """Every parameter and statistic of the module is used once, and so is its dropout, of which no output tells."""
+    expected = {id(tensor): name for name, tensor in _tensors(module)}
+    users: dict[int, str] = {}
+    for name, piece in pieces:
+        for inner, tensor in _tensors(piece):
+            if id(tensor) not in expected:
+                raise InputError(f"pieces are not accepted: {inner} of {name} does not belong to the module")
+            if id(tensor) in users:
+                both = dict.fromkeys([users[id(tensor)], name])
+                raise InputError(
+                    f"pieces are not accepted: {expected[id(tensor)]} is used twice, by {' and by '.join(both)}"
+                )
+        users |= {id(tensor): name for _, tensor in _tensors(piece)}
+    left = [name for tensor, name in expected.items() if tensor not in users]
+    held = {id(inner) for _, piece in pieces for inner in piece.modules()}
+    left += [
+        name for name, one in module.named_modules() if isinstance(one, _DropoutNd) and one.p and id(one) not in held
+    ]
+    if left:
+        shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+        raise InputError(
+            f"pieces are not accepted: {shown} {'is' if len(left) == 1 else 'are'} left out; what a function calls by "
+            "itself is not seen, so name it as a piece"
+        )
+
+
+def _tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
+    return [(name, one) for name, one in module.state_dict(keep_vars=True).items() if isinstance(one, Tensor)]
+
+
+def _check_outputs(
+    module: nn.Module, made: nn.Sequential, found: list[list[tuple[str, nn.Module]]], sample: Any
+) -> None:
+    with _undisturbed(module, made):
+        try:
+            wanted = module(_copy(sample))
+        except Exception as error:
+            raise InputError(f"sample is not accepted: the module fails on it: {error}") from error
+    with _undisturbed(module, made):
+        x = _copy(sample)
+        for number, block in enumerate(found):
+            for name, piece in block:
+                try:
+                    x = piece(x)
+                except Exception as error:
+                    raise InputError(f"pieces are not accepted: {name}, in block {number}, fails: {error}") from error
+    if problem := _difference(wanted, x):
+        raise InputError(
+            f"pieces are not accepted: one after the other they do not give the module's output: {problem}"
+        )
+
+
+def _copy(sample: Any) -> Any:
+    """The first layer may work in place."""
+    return sample.clone() if isinstance(sample, Tensor) else sample
+
+
+def _difference(wanted: Any, got: Any) -> str:
+    if not isinstance(wanted, Tensor) or not isinstance(got, Tensor):
+        return f"expected a tensor from both, not {type(wanted).__name__} and {type(got).__name__}"
+    if wanted.shape != got.shape:
+        return f"its shape is {tuple(wanted.shape)}, theirs {tuple(got.shape)}"
+    if torch.allclose(got, wanted, RELATIVE, ABSOLUTE, equal_nan=True):
+        return ""
+    largest = float((got - wanted).abs().max())
+    return f"they differ by up to {largest:.3g}, where the module's numbers reach {float(wanted.abs().max()):.3g}"
+
+
+@contextmanager
+def _undisturbed(*models: nn.Module) -> Iterator[None]:
+    """Evaluation, after which modes, buffers and random numbers are as they were."""
+    modes = {module: module.training for model in models for module in model.modules()}
+    buffers = [(buffer, buffer.clone()) for model in models for buffer in model.buffers()]
+    devices = {tensor.device for model in models for tensor in model.state_dict().values() if tensor.is_cuda}
+    try:
+        with torch.random.fork_rng(devices=list(devices)), torch.no_grad():
+            for model in models:
+                model.eval()
+            yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)

@@ -1,0 +1,9 @@
+"""How differently clients are endowed: sizes, class mixes and their divergence, as text or as a picture."""
+
+from __future__ import annotations
+
+from smofi.report.heterogeneity.measures import Heterogeneity
+from smofi.report.heterogeneity.picture import check_picture, save_heterogeneity
+from smofi.report.heterogeneity.text import heterogeneity_table
+
+__all__ = ["Heterogeneity", "check_picture", "heterogeneity_table", "save_heterogeneity"]

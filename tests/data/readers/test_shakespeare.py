@@ -1,0 +1,303 @@
+"""Shakespeare in its three layouts, against plain loops over strings, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import string
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from real_data import shared
+from smofi.data.decoded import Decoded, Part, silent
+from smofi.data.readers.letters import LETTERS
+from smofi.data.readers.shakespeare import read_shakespeare, shakespeare_files
+from smofi.data.source import as_source
+from smofi.errors import InputError
+
+
+def prose(seed: int, length: int) -> str:
+    return "".join(random.Random(seed).choices(string.ascii_letters + " ,.\n", k=length))
+
+
+def windows(text: str) -> list[tuple[str, str]]:
+    return [(text[i : i + 80], text[i + 80]) for i in range(len(text) - 80)]
+
+
+def samples(decoded: Decoded, part: Part) -> list[tuple[str, str, str]]:
+    """Owner, excerpt and next character of every sample, as strings."""
+    found = []
+    for index, target in enumerate(part.targets):
+        if part.rows is None:
+            excerpt = part.inputs[index]
+        else:
+            excerpt = part.inputs[part.rows[index] : part.rows[index] + decoded.length]
+        text = "".join(LETTERS[number] for number in excerpt)
+        found.append((decoded.owners[part.owner[index]], text, LETTERS[target]))
+    return found
+
+
+def leaf(users: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
+    data = {user: {"x": [x for x, _ in some], "y": [y for _, y in some]} for user, some in users.items()}
+    return {"users": list(users), "num_samples": [len(some) for some in users.values()], "user_data": data}
+
+
+def put(path: Path, content: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+    return path
+
+
+def read(path: Path) -> Decoded:
+    return read_shakespeare(path, silent)
+
+
+HAMLET, OPHELIA, GHOST = prose(0, 1000), prose(1, 407), prose(2, 120)
+ROLES = [
+    {"play": "hamlet", "role": "Hamlet", "speeches": 1, "text": HAMLET},
+    {"play": "hamlet", "role": "Guard", "text": prose(3, 101)},
+    {"play": "hamlet", "role": "Ophelia", "text": [OPHELIA[:200], OPHELIA[201:]]},
+    {"play": "hamlet", "role": "Ghost", "text": GHOST},
+]
+JOINED = OPHELIA[:200] + "\n" + OPHELIA[201:]
+
+
+def by_hand() -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
+    train, test = [], []
+    # 80 % of 1000, 407 and 120 characters; the guard's are 80, too few for an excerpt and one more
+    for name, text, border in (("Hamlet", HAMLET, 800), ("Ophelia", JOINED, 325), ("Ghost", GHOST, 96)):
+        train += [(f"hamlet: {name}", *sample) for sample in windows(text[:border])]
+        test += [(f"hamlet: {name}", *sample) for sample in windows(text[border:])]
+    return train, test
+
+
+@pytest.mark.parametrize("name", ["roles.json", "roles.json.gz"])
+def test_roles_give_every_window_on_either_side_of_the_border(tmp_path: Path, name: str) -> None:
+    path = put(tmp_path / name, ROLES)
+    decoded = read(path)
+    train, test = by_hand()
+    assert (len(train), len(test)) == (720 + 245 + 16, 120 + 2)
+    assert sorted(samples(decoded, decoded.train)) == sorted(train)
+    assert sorted(samples(decoded, decoded.test)) == sorted(test)
+    assert decoded.owners == ("hamlet: Hamlet", "hamlet: Ophelia", "hamlet: Ghost")
+    assert (decoded.kind, decoded.length, len(decoded.classes), decoded.standardise) == ("text", 80, 80, False)
+    assert decoded.about == {
+        "roles": 3,
+        "roles_too_short": 1,
+        "roles_to_test": 2,
+        "characters_transliterated": 0,
+        "characters_blanked": 0,
+    }
+    assert shakespeare_files(tmp_path) == shakespeare_files(path) == [path]
+    assert np.array_equal(read(tmp_path).train.rows, decoded.train.rows)
+
+
+def test_types_and_order(tmp_path: Path) -> None:
+    decoded = read(put(tmp_path / "roles.json", ROLES))
+    for part in (decoded.train, decoded.test):
+        assert (part.inputs.dtype, part.inputs.ndim) == (np.uint8, 1)
+        assert (part.targets.dtype, part.owner.dtype, part.rows.dtype) == (np.int64, np.int32, np.int64)
+    # a beginning is a fair sample: Hamlet has 720 of 981
+    assert 60 <= np.count_nonzero(decoded.train.owner[:100] == 0) <= 87
+    assert decoded.train.rows[:5].tolist() != sorted(decoded.train.rows[:5].tolist())
+
+
+def test_batches_of_the_source_are_the_windows(tmp_path: Path) -> None:
+    decoded = read(put(tmp_path / "roles.json", ROLES))
+    x, y = as_source("shakespeare", decoded).train.tensors()
+    assert x.shape == (981, 80)
+    got = {
+        ("".join(LETTERS[n] for n in row), LETTERS[target]) for row, target in zip(x.tolist(), y.tolist(), strict=True)
+    }
+    assert got == {(excerpt, follower) for _, excerpt, follower in by_hand()[0]}
+
+
+def test_a_text_per_role(tmp_path: Path) -> None:
+    put(tmp_path / "HAMLET_GHOST.txt", GHOST.encode())
+    put(tmp_path / "HAMLET_HAMLET.txt", b"\xef\xbb\xbf" + HAMLET.replace("\n", "\r\n").encode())
+    put(tmp_path / "ROMEO_AND_JULIET_ROMEO.txt", JOINED.replace("a", "à").replace("e", "e\u0301").encode())
+    put(tmp_path / "readme.txt", b"nobody")
+    decoded = read(tmp_path)
+    assert decoded.owners == ("HAMLET: GHOST", "HAMLET: HAMLET", "ROMEO_AND_JULIET_ROMEO")
+    without = [sample[1:] for sample in samples(decoded, decoded.train)]
+    assert sorted(without) == sorted(sample[1:] for sample in by_hand()[0])
+    assert decoded.about["characters_transliterated"] == JOINED.count("a") + JOINED.count("e")
+    assert len(shakespeare_files(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("inside", [".", "data", "shakespeare/data"])
+def test_leaf_with_its_own_test_part(tmp_path: Path, inside: str) -> None:
+    one, two, three = windows(prose(5, 90)), windows(prose(6, 87)), windows(prose(7, 84))
+    put(tmp_path / inside / "train/all_data_0_train_9.json", leaf({"HAMLET_GHOST": one, "LEAR_FOOL": two}))
+    put(tmp_path / inside / "train/all_data_1_train_9.json", leaf({"OTHELLO_IAGO": three}))
+    put(tmp_path / inside / "test/all_data_0_test_9.json", leaf({"LEAR_FOOL": one[:3], "LEAR_LEAR": two}))
+    decoded = read(tmp_path)
+    assert decoded.owners == ("HAMLET_GHOST", "LEAR_FOOL", "OTHELLO_IAGO", "LEAR_LEAR")
+    users = {"HAMLET_GHOST": one, "LEAR_FOOL": two, "OTHELLO_IAGO": three}
+    train = [(user, *sample) for user, some in users.items() for sample in some]
+    test = [("LEAR_FOOL", *sample) for sample in one[:3]] + [("LEAR_LEAR", *sample) for sample in two]
+    assert sorted(samples(decoded, decoded.train)) == sorted(train)
+    assert sorted(samples(decoded, decoded.test)) == sorted(test)
+    assert samples(decoded, decoded.train) != train
+    assert (decoded.train.inputs.shape, decoded.train.inputs.dtype) == ((21, 80), np.uint8)
+    assert [path.parent.name for path in shakespeare_files(tmp_path)] == ["train", "train", "test"]
+
+
+@pytest.mark.parametrize("name", ["all_data.json", "all_data/all_data_niid_1_keep_64.json", "mine.json"])
+def test_leaf_without_a_test_part_is_split_in_time_and_shares_no_character(tmp_path: Path, name: str) -> None:
+    text = prose(8, 680)
+    put(tmp_path / name, leaf({"LEAR": windows(text), "FOOL": windows(prose(9, 83))}))
+    decoded = read(tmp_path)
+    # 600 samples: 480 end with character 559 as a target; those from character 560 on are 40
+    expected = [("LEAR", *sample) for sample in windows(text[:560])] + [
+        ("FOOL", *sample) for sample in windows(prose(9, 83)[:82])
+    ]
+    assert sorted(samples(decoded, decoded.train)) == sorted(expected)
+    assert sorted(samples(decoded, decoded.test)) == sorted(("LEAR", *sample) for sample in windows(text[560:]))
+
+
+GOOD = leaf({"LEAR": windows(prose(8, 300))})
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    return {**GOOD, **fields}
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "a json file"),
+        (b'{"users": [', "a json file"),
+        (b"[" * 100_000, "nested too deep"),
+        (b'{"a":' * 100_000, "nested too deep"),
+        (b"9" * 5000, "a json file"),
+        (b"\xff\xfe\xfa", "a json file"),
+        (b"3", "users, num_samples and user_data, and it is a int"),
+        (b"[]", "a role with 81 characters"),
+        (b"{}", "'users' to be a list of names"),
+        (changed(users=[1]), "'users' to be a list of names"),
+        (changed(num_samples=["1"]), "'num_samples' to be a list of whole numbers"),
+        (changed(num_samples=[1, 2]), "there are 2 and 1"),
+        (changed(users=["LEAR", "LEAR"], num_samples=[220, 220]), "every user once"),
+        (changed(user_data=[]), "'user_data' to be an object"),
+        (changed(user_data={}), "'LEAR' has none"),
+        (changed(user_data={"LEAR": []}), "'x' of user 'LEAR' to be a list of strings"),
+        (changed(num_samples=[219]), "219 strings in 'x' of user 'LEAR', as num_samples says, and there are 220"),
+        (changed(num_samples=[-1]), "-1 strings"),
+        (leaf({"LEAR": [("short", "a")]}), "strings of 80 characters in 'x' of user 'LEAR', and one has 5"),
+        (leaf({"LEAR": [("x" * 80, "ab")]}), "strings of 1 characters in 'y' of user 'LEAR', and one has 2"),
+        (leaf({"LEAR": [("x" * 80, 7)]}), "in 'y' of user 'LEAR', and one is a int"),  # type: ignore[list-item]
+        (leaf({"LEAR": windows(prose(1, 100))}), "to train on and one to test on, and there is none"),
+        ([1], "number 1 is a int"),
+        ([{"play": "a", "role": 3, "text": ""}], "'role' of number 1 to be a name"),
+        ([ROLES[0], {"play": "a", "role": "b"}], "'text' of number 2 to be a string or a list of strings"),
+        ([ROLES[0], {"play": "a", "role": "b", "text": ["c", 4]}], "'text' of number 2"),
+        ([ROLES[0], ROLES[0]], "every role once, and 'hamlet: Hamlet' comes again"),
+        ([ROLES[3]], "a role with 81 characters"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, content: Any, sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(put(tmp_path / "mine.json", content))
+    assert str(caught.value).startswith(f"{tmp_path / 'mine.json'} is not accepted: expected ")
+    assert sentence in str(caught.value)
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"train/\*\.json and test/\*\.json .* there or in data, .*and there is none"):
+        shakespeare_files(tmp_path)
+    with pytest.raises(InputError, match=r"x is not accepted: expected train/"):
+        shakespeare_files(tmp_path / ("x" * 5000))
+    put(tmp_path / "train/a.json", GOOD)
+    with pytest.raises(InputError, match=r"in train and in test, and there is none in test"):
+        shakespeare_files(tmp_path)
+    put(tmp_path / "test/a.json", ROLES)
+    with pytest.raises(InputError, match=r"test/a\.json is not accepted: .* and user_data, and it is a list"):
+        read(tmp_path)
+    put(tmp_path / "mixed/a.json", ROLES)
+    put(tmp_path / "mixed/b.json", GOOD)
+    with pytest.raises(InputError, match=r"either excerpts as LEAF writes them or texts by role, and there are both"):
+        read(tmp_path / "mixed")
+    put(tmp_path / "bytes/HAMLET_GHOST.txt", b"abc\xff")
+    with pytest.raises(InputError, match=r"HAMLET_GHOST\.txt is not accepted: expected text in UTF-8, and its byte 3"):
+        read(tmp_path / "bytes")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzzed")
+
+
+def outcome(path: Path) -> Decoded | str:
+    try:
+        return read(path)
+    except InputError as error:
+        return str(error)
+
+
+@hypothesis_settings(max_examples=120)
+@given(st.data())
+def test_damaged_files_give_samples_or_a_sentence(place: Path, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["roles.json", "roles.json.gz", "leaf.json"]))
+    content = bytearray(put(place / name, GOOD if name == "leaf.json" else ROLES).read_bytes())
+    for spot in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=3)):
+        content[spot] = data.draw(st.integers(0, 255))
+    (place / name).write_bytes(content[: data.draw(st.sampled_from([len(content), data.draw(st.integers(0, 99))]))])
+    result = outcome(place / name)
+    if isinstance(result, str):
+        assert result.startswith(f"{place / name} is not accepted: expected ")
+    else:
+        assert len(result.train.targets) > 0
+        assert result.train.targets.max() < 80
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    with (tmp_path / "giant.json").open("wb") as file:
+        file.truncate(2**40)
+    # three bytes of json that would be 72 of memory, a million and a half times
+    nested = put(tmp_path / "nested.json", b"[" + b"[]," * 1_500_000 + b"[]]")
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"at most 1,073,741,824 bytes, and it has 1,099,511,627,776"):
+            read(tmp_path / "giant.json")
+        with pytest.raises(InputError, match=r"it has 3,000,002 values in 4,500,004 bytes"):
+            read(nested)
+        assert tracemalloc.get_traced_memory()[1] < 3 * nested.stat().st_size
+    finally:
+        tracemalloc.stop()
+
+
+def test_progress_comes_by_the_percent_and_ends_at_the_end(tmp_path: Path) -> None:
+    roles = [{"play": "p", "role": str(number), "text": prose(number, 420)} for number in range(300)]
+    calls: list[tuple[int, int]] = []
+    read_shakespeare(put(tmp_path / "roles.json", roles), lambda done, total: calls.append((done, total)))
+    assert len(calls) == 101
+    assert calls == [(percent, 100) for percent in range(101)]
+
+
+def test_the_real_roles() -> None:
+    path = shared("shakespeare_roles.json.gz")
+    with gzip.open(path) as file:
+        roles = json.load(file)
+    decoded = read(path)
+    lengths = [len(role["text"]) for role in roles]
+    assert len(decoded.train.targets) == sum(max(0, int(n * 0.8) - 80) for n in lengths)
+    assert len(decoded.test.targets) == sum(max(0, n - int(n * 0.8) - 80) for n in lengths)
+    assert decoded.about["roles"] + decoded.about["roles_too_short"] == len(roles) == 1567
+    assert decoded.about["characters_transliterated"] == decoded.about["characters_blanked"] == 0
+    # a sample drawn at random stands in the text of its role
+    texts = {f"{role['play']}: {role['role']}": role["text"] for role in roles}
+    part = decoded.train
+    for index in range(20):
+        excerpt = part.inputs[part.rows[index] : part.rows[index] + 80]
+        whole = "".join(LETTERS[number] for number in [*excerpt, part.targets[index]])
+        assert whole in texts[decoded.owners[part.owner[index]]]

@@ -1,0 +1,161 @@
+"""A model in the manner of torchvision, cut by naming its pieces."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import smofi
+from smofi.errors import InputError
+from smofi.flat import Layout
+from smofi.models.resnet import BasicBlock
+
+
+class Network(nn.Module):
+    """conv1, bn1, relu, maxpool, layers, avgpool, and a flatten that only `forward` knows of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4)
+        self.relu, self.maxpool = nn.ReLU(inplace=True), nn.MaxPool2d(2)
+        self.layer1 = nn.Sequential(*(BasicBlock(4, 4, stride=1, norm="batch") for _ in range(2)))
+        self.layer2 = nn.Sequential(BasicBlock(4, 8, stride=2, norm="batch"))
+        self.avgpool, self.drop, self.fc = nn.AdaptiveAvgPool2d(1), nn.Dropout(0.5), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer2(self.layer1(self.maxpool(self.relu(self.bn1(self.conv1(x))))))
+        out: Tensor = self.fc(self.drop(torch.flatten(self.avgpool(x), 1)))
+        return out
+
+
+STEM = ["conv1", "bn1", "relu", "maxpool"]
+PIECES: list[Any] = [STEM, "layer1.0", "layer1.1", "layer2", ["avgpool", lambda x: x.flatten(1), "drop", "fc"]]
+SAMPLE = torch.randn(5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+def network() -> Network:
+    torch.manual_seed(0)
+    model = Network()
+    for _ in range(3):  # running statistics that are not 0 and 1
+        model(SAMPLE)
+    return model
+
+
+def test_the_blocks_are_the_module_and_share_its_tensors() -> None:
+    model = network()
+    made = smofi.blocks(model, PIECES, sample=SAMPLE)
+    assert list(dict(made.named_children())) == ["input", "core1", "core2", "core3", "output"]
+    assert {id(p) for p in made.parameters()} == {id(p) for p in model.parameters()}
+    assert made[1] is model.layer1[0]
+    assert torch.equal(made.eval()(SAMPLE), model.eval()(SAMPLE))
+    assert Layout.of(made).size == sum(p.numel() for p in model.parameters())
+
+
+def test_nothing_is_disturbed() -> None:
+    model = network()
+    model.bn1.eval()
+    modes = [module.training for module in model.modules()]
+    tensors = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    sample, random = SAMPLE.clone(), torch.get_rng_state()
+    made = smofi.blocks(model, PIECES, sample=sample)
+    assert [module.training for module in model.modules()] == modes
+    assert made.training
+    assert all(torch.equal(tensor, tensors[key]) for key, tensor in model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), random)
+    assert torch.equal(sample, SAMPLE)
+
+
+def test_what_it_makes_can_be_copied_and_trained() -> None:
+    made = smofi.blocks(network(), PIECES, sample=SAMPLE)
+    twin = copy.deepcopy(made).eval()
+    assert torch.equal(twin(SAMPLE), made.eval()(SAMPLE))
+    clients = [(torch.randn(12, 1, 8, 8), torch.arange(12) % 3) for _ in range(2)]
+    result = smofi.train(made.train(), clients, clients[0], cut=2, rounds=1, participation=1.0, batch_size=4)
+    assert result.history[0].accuracy is not None
+    assert not result.diverged
+
+
+def test_modules_and_functions_are_pieces_too() -> None:
+    model = network()
+    pieces = [
+        [model.conv1, model.bn1, torch.relu, nn.MaxPool2d(2)],
+        [model.layer1, model.layer2],
+        [model.avgpool, nn.Flatten(), model.drop, model.fc],
+    ]
+    made = smofi.blocks(model, pieces, sample=SAMPLE)
+    assert "Function(relu)" in repr(made)
+    assert list(dict(made[0].named_children())) == ["Conv2d", "BatchNorm2d", "relu", "MaxPool2d"]
+
+
+def test_a_dropout_of_ones_own_is_off_while_outputs_are_compared() -> None:
+    model = network()
+    model.drop.p = 0.0
+    pieces = [STEM, ["layer1", "layer2"], ["avgpool", nn.Flatten(), nn.Dropout(0.9), "fc"]]
+    assert smofi.blocks(model, pieces, sample=SAMPLE)[-1].Dropout.training
+
+
+def test_a_module_that_is_used_twice_but_learns_nothing_is_fine() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.relu = nn.Linear(3, 3), nn.Linear(3, 3), nn.ReLU()
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.relu(self.b(self.relu(self.a(x))))
+            return out
+
+    made = smofi.blocks(Twice(), [["a", "relu"], ["b", "relu"]], sample=torch.randn(2, 3))
+    assert made(torch.randn(2, 3)).shape == (2, 3)
+
+
+HEAD: list[Any] = ["avgpool", nn.Flatten(), "drop", "fc"]
+
+
+def raising(x: Tensor) -> Tensor:
+    raise RuntimeError("out of luck")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sentence"),
+    [
+        ([STEM, ["layer2", *HEAD]], r"layer1\.0\..*conv1\.weight, .* and \d+ more are left out"),
+        ([["conv1", "relu", "maxpool"], "layer1", "layer2", HEAD], r"bn1\.weight, bn1\.bias, bn1\.running_mean"),
+        ([STEM, "layer1", "layer2", ["avgpool", nn.Flatten(), "fc"]], "drop is left out"),
+        ([STEM, "layer1", ["layer1.1", "layer2"], HEAD], r"layer1\.1\..* is used twice, by layer1 and by layer1\.1"),
+        ([STEM, "layer1", "layer2", [*HEAD, nn.Linear(3, 3)]], "weight of Linear does not belong to the module"),
+        ([STEM, "layer1", "layer2", ["avgpool", "drop", "fc"]], "fc, in block 3, fails"),
+        ([STEM, "layer1", "layer2", [raising, *HEAD]], "raising, in block 3, fails: out of luck"),
+        ([["conv1", "bn1", "maxpool"], "layer1", "layer2", HEAD], "differ by up to 0"),
+        ([STEM, "layer1", "layer2", [*HEAD, lambda x: x[:, :2]]], r"its shape is \(5, 3\), theirs \(5, 2\)"),
+        ([STEM, "layer1", "layer2", [*HEAD, lambda x: [x]]], "not Tensor and list"),
+        ([STEM, "layer3", HEAD], r"pieces='layer3'.*did you mean 'layer[12]'"),
+        ([STEM, 3, HEAD], "pieces=3 "),
+        ([STEM, [], HEAD], r"pieces=\[\].*at least one piece"),
+        ([STEM], "at least two blocks"),
+        ("conv1", "pieces='conv1'.*a list"),
+    ],
+)
+def test_mistakes_are_named(pieces: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        smofi.blocks(network(), pieces, sample=SAMPLE)
+
+
+def test_a_function_that_hides_layers_is_told_to_name_them() -> None:
+    model = network()
+    hidden = [STEM, "layer1", "layer2", lambda x: model.fc(model.drop(model.avgpool(x).flatten(1)))]
+    with pytest.raises(InputError, match=r"fc\.weight, fc\.bias, drop are left out; what a function calls by itself"):
+        smofi.blocks(model, hidden, sample=SAMPLE)
+
+
+def test_the_cause_is_kept_and_a_sample_that_does_not_fit_is_named() -> None:
+    with pytest.raises(InputError, match="sample is not accepted") as caught:
+        smofi.blocks(network(), PIECES, sample=torch.zeros(2, 3, 8, 8))
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    with pytest.raises(TypeError, match="sample"):
+        smofi.blocks(network(), PIECES)  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"an nn\.Module"):
+        smofi.blocks(lambda x: x, PIECES, sample=SAMPLE)  # type: ignore[arg-type]
