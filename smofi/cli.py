@@ -185,6 +185,7 @@ def data(
     batch_size: Annotated[int | None, Parameter(help="samples that every client gets at least")] = None,
     seed: Annotated[int | None, Parameter(help="seed of the partition")] = None,
     data_folder: Annotated[str | None, Parameter(help="folder with the official files")] = None,
+    image_size: Annotated[int | None, Parameter(help="bring images to this height and width")] = None,
     max_train: Annotated[int | None, Parameter(help="only the first so many samples")] = None,
     scale: Scale = None,
     output: Annotated[Path | None, Parameter(help="also draw it into this file: .png, .svg or .pdf")] = None,
@@ -208,6 +209,7 @@ def data(
         "batch_size": batch_size,
         "seed": seed,
         "data_folder": data_folder,
+        "image_size": image_size,
         "max_train": max_train,
     }
     given = {key: value for key, value in given.items() if value is not None}
@@ -218,9 +220,13 @@ def data(
     counts = class_counts(federation.source.train.labels, federation.parts, federation.source.classes)
     title = f"{config.data} by {config.partition} among {config.clients} clients, seed {config.seed}"
     shown = Heterogeneity(title, counts, federation.source.class_names, config.batch_size)
+    source = federation.source
     console.print(heterogeneity_table(shown))
+    shape = " x ".join(map(str, source.input_shape))
+    for line in (f"a sample is {shape}, {len(federation.test):,} to test on", *source.remarks):
+        console.print(line, markup=False, highlight=False)
     if output is not None:
-        console.print(f"Picture: {save_heterogeneity(output, shown)}", highlight=False, soft_wrap=True)
+        print(f"Picture: {save_heterogeneity(output, shown)}")
     return 0
 
 

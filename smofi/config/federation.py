@@ -13,7 +13,7 @@ from smofi.data.decoded import Progress, silent
 from smofi.data.natural import Indices
 from smofi.data.partition import parts_of
 from smofi.data.samples import TensorSamples
-from smofi.data.saved import Owners
+from smofi.data.saved import UNUSED, Owners
 from smofi.data.source import Source
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def gather(config: Config, progress: Progress = silent) -> Federation:
 
 
 def _test_of(source: Source, owners: Owners) -> TensorSamples:
-    """The test samples of those whose training samples are used, where the two have the same owners; else all."""
-    if source.owner is None or source.test_owner is None:
+    """All test samples; where some owners are left out in training, those of the others, if there are any."""
+    if source.owner is None or source.test_owner is None or not (owners == UNUSED).any():
         return source.test
     theirs = np.isin(source.test_owner, np.unique(source.owner[owners >= 0]))
     return source.test[np.flatnonzero(theirs)] if theirs.any() else source.test

@@ -108,6 +108,13 @@ class Config(Settings):
             refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, and it has {given}")
         return self
 
+    def with_absolute_paths(self) -> Self:
+        """The same, understood from any working folder."""
+        scheme, colon, path = self.data.partition(":")
+        data = f"{scheme}:{Path(path).expanduser().absolute()}" if colon and scheme != "python" else self.data
+        folder = self.data_folder and str(Path(self.data_folder).expanduser().absolute())
+        return self.model_copy(update={"data": data, "data_folder": folder})
+
     def arguments(self, federation: Federation | None = None) -> dict[str, Any]:
         """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built."""
         found = federation or gather(self)
@@ -132,14 +139,21 @@ class Config(Settings):
 
     def build_model(self, source: Source) -> nn.Sequential:
         """The initial model, a function of the seed."""
-        return models.build(
-            self.model,
-            seed=self.seed,
-            input_shape=source.input_shape,
-            classes=source.classes,
-            width=self.width,
-            norm=self.norm,
-        )
+        if (needed := models.takes(self.model)) not in (None, source.kind):
+            fitting = [name for name in models.MODELS if models.takes(name) == source.kind]
+            refuse("model", self.model, f"a model for {source.kind}s such as {self.data} has, as {', '.join(fitting)}")
+        try:
+            return models.build(
+                self.model,
+                seed=self.seed,
+                input_shape=source.input_shape,
+                classes=source.classes,
+                width=self.width,
+                norm=self.norm,
+            )
+        except InputError as error:
+            size = " (--image-size changes it)" if needed == "image" and "input_shape" in str(error) else ""
+            raise InputError(f"model={self.model!r} does not fit data={self.data!r}: {error}{size}") from error
 
 
 def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, *, scale: str | None = None) -> Config:
@@ -153,10 +167,10 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
     overrides = overrides or {}
     if isinstance(source, str) and source in preset_names():
         name, given = f"preset {source}", parse_settings(preset_text(source, scale), f"preset {source}")
-    elif scale is not None:
-        refuse("scale", scale, f"the name of a preset with it: {', '.join(preset_names())}")
     else:
         _refuse_missing(Path(source))
+        if scale is not None:
+            refuse("scale", scale, f"the name of a preset with it: {', '.join(preset_names())}")
         name, given = str(source), read_settings(Path(source))
     try:
         return Config(**{**given, **overrides})
@@ -195,6 +209,7 @@ def changed_fields(old: Config, new: Config) -> list[str]:
         f"{name}={_plain(getattr(old, name))!r}, and a resumed run cannot change it"
         for name in Config.model_fields
         if name not in RESUMABLE and getattr(old, name) != getattr(new, name)
+        if not (name == "data" and _moved(old.data, new.data))
     ]
 
 
@@ -216,6 +231,11 @@ def sentence_of(error: ValidationError) -> str:
         text = f"{field}={value!r} is not accepted: {cause or first['msg'][:1].lower() + first['msg'][1:]}"
     half = LONGEST_SENTENCE // 2
     return text if len(text) <= LONGEST_SENTENCE else f"{text[:half]} ... {text[-half:]}"
+
+
+def _moved(old: str, new: str) -> bool:
+    """Whether both name data of one's own in the same form: where it lies may change, what it is may not."""
+    return ":" in old and old.partition(":")[0] == new.partition(":")[0] != "python"
 
 
 def _near(field: str) -> str:

@@ -41,7 +41,7 @@ def assign(
     if isinstance(kind, Saved):
         if validation:
             refuse("validation", validation, f"0 beside partition='{kind}', which says itself what is held out")
-        return kind.clients_of(len(array), clients)
+        return kind.clients_of(array, clients)
     if isinstance(kind, Natural):
         owner = _of_each_client(array, clients, kind, min_size, seed, validation, owners)
     else:

@@ -20,7 +20,8 @@ from smofi.spec import build, read_calls
 
 @dataclass(frozen=True)
 class Augment:
-    """Images shifted by up to `padding` pixels each way, the border filled with the mean; half of them flipped."""
+    """Images shifted by up to `padding` pixels each way, the border filled with 0, which is the mean of standardised
+    images; half of them flipped."""
 
     padding: int = 0
     flips: bool = False
@@ -28,9 +29,9 @@ class Augment:
     def draw(self, steps: int, batch_size: int, *, seed: int, round: int, client: int) -> Tensor:
         """How each image of a client's round is varied, `[steps, batch_size, 3]`: down, across, and whether flipped."""
         rng = generator(seed, "augment", round, client)
-        shifts = rng.integers(0, 2 * self.padding + 1, size=(steps, batch_size, 2))
-        flipped = rng.integers(0, 2, size=(steps, batch_size, 1)) * self.flips
-        return torch.from_numpy(np.concatenate([shifts, flipped], axis=2))
+        # in one go, step by step: whoever takes more steps sees the same in the first ones
+        most = np.array([2 * self.padding + 1, 2 * self.padding + 1, 2 if self.flips else 1])
+        return torch.from_numpy(rng.integers(0, most, size=(steps, batch_size, 3)))
 
     def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
         """A batch `[samples, channels, height, width]` varied as drawn, in one gather; channels-last as before.

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -22,6 +22,8 @@ import numpy as np
 
 from smofi.data.decoded import Array, Decoded, Part
 
+AT_ONCE = 2**20
+UNFINISHED, A_DAY = ".unfinished-", 24 * 3600
 FORMAT = 1
 """Part of every cache's name: to be raised when a reader gives something else for the same files."""
 
@@ -40,8 +42,8 @@ def data_home() -> Path:
 def fingerprint(files: Iterable[Path]) -> str:
     """Names, sizes and times of these files, as one short word."""
     lines = []
-    for path in sorted(files):
-        status = path.stat()
+    for path in sorted(map(str, files)):
+        status = os.stat(path)
         lines.append(f"{path} {status.st_size} {status.st_mtime_ns}")
     return _word("\n".join(lines))
 
@@ -54,14 +56,20 @@ def cached(name: str, origin: str, version: str, decode: Callable[[], Decoded]) 
     if (found := find(name, origin, version)) is not None:
         return found
     decoded = with_moments(decode())
-    place = _place(name, origin, version)
     with suppress(OSError):  # no room, or nobody may write there: then it is decoded again next time
-        write(place, decoded)
-        for old in place.parent.glob(place.name.rpartition("-")[0] + "-*"):
-            if old != place:
-                shutil.rmtree(old, ignore_errors=True)
-        return read(place) or decoded
+        return store(name, origin, version, decoded)
     return decoded
+
+
+def store(name: str, origin: str, version: str, decoded: Decoded) -> Decoded:
+    """Put it into the cache, in place of other versions and of what a killed process left behind."""
+    place = _place(name, origin, version)
+    write(place, decoded)
+    outdated = [old for old in place.parent.glob(place.name.rpartition("-")[0] + "-*") if old != place]
+    abandoned = [old for old in place.parent.glob(f"{UNFINISHED}*") if time.time() - old.stat().st_mtime > A_DAY]
+    for old in outdated + abandoned:
+        shutil.rmtree(old, ignore_errors=True)
+    return read(place) or decoded
 
 
 def find(name: str, origin: str, version: str) -> Decoded | None:
@@ -82,13 +90,17 @@ def with_moments(decoded: Decoded) -> Decoded:
     columns = inputs.reshape(-1, inputs.shape[-1])
     if inputs.dtype == np.uint8:
         # exact, from how often each of the 256 values occurs
-        counts = np.stack([np.bincount(column, minlength=256) for column in columns.T]) / len(columns)
+        counts = sum(_counts(some) for some in np.array_split(columns, 1 + len(columns) // AT_ONCE)) / len(columns)
         mean = counts @ np.arange(256.0)
         deviation = np.sqrt(np.maximum(counts @ np.arange(256.0) ** 2 - mean**2, 0))
     else:
         mean, deviation = columns.mean(0, dtype=np.float64), columns.std(0, dtype=np.float64)
     deviation = np.where(deviation > 0, deviation, 1.0)  # a constant becomes 0
     return replace(decoded, about={**decoded.about, "mean": mean.tolist(), "deviation": deviation.tolist()})
+
+
+def _counts(columns: Array) -> Array:
+    return np.stack([np.bincount(column, minlength=256) for column in columns.T])
 
 
 def read(place: Path) -> Decoded | None:
@@ -104,7 +116,8 @@ def read(place: Path) -> Decoded | None:
 def write(place: Path, decoded: Decoded) -> None:
     """Make the cache, all of it or nothing."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=place.parent))
+    unfinished = place.parent / f"{UNFINISHED}{os.getpid()}-{time.monotonic_ns()}"
+    unfinished.mkdir()
     try:
         shapes: dict[str, dict[str, Any]] = {"train": {}, "test": {}}
         for name, part in (("train", decoded.train), ("test", decoded.test)):

@@ -44,6 +44,7 @@ class Decoded:
     `standardise` asks for inputs of mean 0 and deviation 1 (per channel or feature, over the training part).
     `length` is that of an excerpt, where inputs are one long text.
 
+    >>> import numpy as np
     >>> part = Part(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 1]))
     >>> Decoded("image", part, part, classes=("a", "b")).standardise
     True

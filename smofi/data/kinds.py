@@ -33,7 +33,7 @@ class Dirichlet:
     gamma: float
 
     def __str__(self) -> str:
-        return f"dirichlet({self.gamma:g})"
+        return f"dirichlet({str(float(self.gamma)).removesuffix('.0')})"
 
     def proportions(self, classes: int, clients: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
         """One draw of Dir(gamma) per class, `[classes, clients]`.

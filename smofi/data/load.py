@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from smofi.data import cache
-from smofi.data.cache import cached, data_home, fingerprint
+from smofi.data.cache import cached, data_home, fingerprint, with_moments
 from smofi.data.catalogue import CATALOGUE, EMBEDDED
 from smofi.data.decoded import Decoded, Progress, silent
 from smofi.data.readers import hub
@@ -31,6 +32,7 @@ OWN = {
 """Data of one's own, by what comes before the colon."""
 
 FROM_HUB = "hub"
+LARGEST_IMAGE = 1024
 
 
 def load(
@@ -55,7 +57,7 @@ def load(
     check_data_name("data", name)
     for limit, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
         if value is not None:
-            check_count(limit, value)
+            check_count(limit, value, high=LARGEST_IMAGE if limit == "image_size" else None)
     found = _read(name, None if folder is None else Path(folder), image_size, progress)
     source = found if isinstance(found, Source) else as_source(name, found)
     if image_size is not None and source.kind != "image":
@@ -87,7 +89,10 @@ def fetch(name: str, progress: Progress = silent) -> None:
     check_data_name("data", name)
     if name not in CATALOGUE:
         refuse("data", name, f"a data set to fetch, one of {', '.join(CATALOGUE)}")
-    cached(name, FROM_HUB, FROM_HUB, lambda: hub.fetch(name, progress))
+    try:
+        cache.store(name, FROM_HUB, FROM_HUB, with_moments(hub.fetch(name, progress)))
+    except OSError as error:
+        raise InputError(f"{name} could not be kept in {data_home()}: {error.strerror or error}") from error
 
 
 def where(name: str) -> str | None:
@@ -99,8 +104,9 @@ def where(name: str) -> str | None:
     if name in EMBEDDED:
         return "embedded"
     home = data_home() / name
-    if home.is_dir():
-        return str(home)
+    with suppress(InputError):
+        if home.is_dir() and CATALOGUE[name].files(home):
+            return str(home)
     return "cache, from the hub" if cache.exists(name, FROM_HUB, FROM_HUB) else None
 
 
@@ -114,16 +120,19 @@ def _read(name: str, folder: Path | None, image_size: int | None, progress: Prog
         return read_python(name) if scheme == "python" else _own(scheme, Path(rest).expanduser(), image_size, progress)
     entry = CATALOGUE[name]
     place = data_home() / name if folder is None else folder.expanduser()
-    if not place.exists():
+    try:
+        entry.files(place)
+    except InputError as error:
         if folder is None and (fetched := cache.find(name, FROM_HUB, FROM_HUB)) is not None:
             return fetched
-        raise InputError(_how_to_get(name, place, folder is None))
+        missing = f"there is no {place}" if not place.exists() else str(error)
+        raise InputError(_how_to_get(name, missing, place if folder else None)) from None
     return _decoded(name, place, entry.files, entry.read, progress)
 
 
 def _own(scheme: str, path: Path, image_size: int | None, progress: Progress) -> Decoded:
     if not path.exists():
-        refuse("data", f"{scheme}:{path}", "a path that exists")
+        refuse("data", f"{scheme}:{path}", f"a path that exists, and there is no {path.absolute()}")
     if scheme == "folder":
         # pictures of many sizes are brought to one when they are decoded
         read = partial(read_folder, image_size=image_size)
@@ -145,13 +154,10 @@ def _decoded(
     return cached(name, str(place.resolve()), fingerprint(files(place)), lambda: read(place, progress))
 
 
-def _how_to_get(name: str, place: Path, by_name: bool) -> str:
-    given = (
-        f"data={name!r} is not accepted: there is no {place}"
-        if by_name
-        else f"data_folder={str(place)!r} is not accepted: there is no such folder"
-    )
+def _how_to_get(name: str, missing: str, folder: Path | None) -> str:
+    given = f"data={name!r}" if folder is None else f"data_folder={str(folder)!r}"
     return (
-        f"{given}. Two ways to get {name}: (1) {CATALOGUE[name].get}, into {data_home() / name} or any folder named by "
-        f'--data-folder; (2) from the Hugging Face hub: pip install "smofi[datasets]" and smofi data {name} --fetch'
+        f"{given} is not accepted: {missing}. Two ways to get {name}: (1) {CATALOGUE[name].get}, into "
+        f"{data_home() / name} or any folder named by --data-folder; (2) from the Hugging Face hub: "
+        f'pip install "smofi[datasets]" and smofi data {name} --fetch'
     )

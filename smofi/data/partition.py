@@ -69,7 +69,7 @@ def partition(
     check_count("seed", seed, low=0)
     kind = parse(how) if isinstance(how, str) else how
     if isinstance(kind, Saved):
-        return parts_of(kind.clients_of(len(array), clients), clients)
+        return parts_of(kind.clients_of(array, clients), clients)
     rng = generator(seed, "partition")
     if isinstance(kind, Natural):
         return parts_of(kind.clients_of(as_owners(owners, len(array)), clients, min_size, rng), clients)

@@ -43,6 +43,7 @@ class Store:
     ) -> None:
         self.inputs, self.targets, self.dtype, self.image = inputs, targets, dtype, image
         self.mean, self.deviation = mean, deviation
+        self.shift, self.scale = self._spread(mean), self._spread(deviation)
         self.moved: dict[tuple[torch.dtype, torch.device], Store] = {}
 
     def to(self, dtype: torch.dtype, device: torch.device) -> Store:
@@ -52,7 +53,7 @@ class Store:
         if (dtype, device) not in self.moved:
             floating = self.inputs.is_floating_point()
             self.moved[dtype, device] = Store(
-                self.inputs.to(device, dtype if floating else None),
+                _moved(self.inputs, device, dtype if floating else None),
                 self.targets.to(device, dtype if self.targets.is_floating_point() else None),
                 dtype,
                 image=self.image,
@@ -61,15 +62,19 @@ class Store:
             )
         return self.moved[dtype, device]
 
+    def _spread(self, moment: Tensor | None) -> Tensor | None:
+        """A number per channel or feature as one per element of a sample: much quicker to compute with."""
+        return None if moment is None else moment.to(self.dtype).expand(self.inputs.shape[1:]).contiguous()
+
     def gather(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """These samples, as a model sees them."""
-        inputs = self.inputs[rows]
-        if self.mean is not None and self.deviation is not None:
+        inputs = self.inputs.index_select(0, rows)  # always a copy, so it may be changed in place
+        if self.shift is not None and self.scale is not None:
             # (x - mean) / deviation
-            inputs = inputs.to(self.dtype).sub_(self.mean).div_(self.deviation)
+            inputs = inputs.to(self.dtype).sub_(self.shift).div_(self.scale)
         elif inputs.dtype == torch.uint8:
             inputs = inputs.to(self.dtype if self.image else torch.int64)
-        return inputs.permute(0, 3, 1, 2) if self.image else inputs, self.targets[rows]
+        return inputs.permute(0, 3, 1, 2) if self.image else inputs, self.targets.index_select(0, rows)
 
 
 class TensorSamples:
@@ -98,7 +103,7 @@ class TensorSamples:
         return len(self.rows)
 
     def __getitem__(self, indices: Any) -> TensorSamples:
-        return TensorSamples(self.store, self.rows[indices])
+        return TensorSamples(self.store, self.rows[indices].reshape(-1))
 
     @property
     def labels(self) -> Tensor:
@@ -129,7 +134,7 @@ class TensorSamples:
         return TensorSamples(self.store.to(dtype, device), self.rows.to(device))
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        return self.store.gather(self.rows[indices])
+        return self.store.gather(self.rows[indices].reshape(-1))
 
 
 class DatasetSamples:
@@ -175,6 +180,14 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
         f"{name} is not accepted: expected a pair of tensors (inputs, targets) or a map-style Dataset, "
         f"not {type(data).__name__}"
     )
+
+
+def _moved(tensor: Tensor, device: torch.device, dtype: torch.dtype | None) -> Tensor:
+    """A tensor elsewhere; of excerpts that overlap in one long text, only the text is moved."""
+    if tensor.dim() == 2 and tensor.stride() == (1, 1) and len(tensor):
+        count, length = tensor.shape
+        return tensor.as_strided((count + length - 1,), (1,)).to(device, dtype).unfold(0, length, 1)
+    return tensor.to(device, dtype)
 
 
 def _resized(images: Tensor, side: int, at_once: int = 1000) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +30,18 @@ class Saved:
     def __str__(self) -> str:
         return f"{PREFIX}{self.path}"
 
-    def clients_of(self, samples: int, clients: int) -> Owners:
+    def clients_of(self, labels: npt.NDArray[Any], clients: int) -> Owners:
         """The client of each sample, -1 for validation, -2 for unused; refuses other data or other clients."""
         owners = read_partition(self.path)
-        if len(owners) != samples:
+        if len(owners) != len(labels):
             raise InputError(
-                f"partition='{self}' is not accepted: it divides {len(owners)} samples and this data has {samples}; "
-                f"expected the data it was made for"
+                f"partition='{self}' is not accepted: it divides {len(owners)} samples and this data has "
+                f"{len(labels)}; expected the data it was made for"
+            )
+        if _recorded_labels(self.path) not in (None, labels_hash(labels)):
+            raise InputError(
+                f"partition='{self}' is not accepted: it was made for data with other labels; expected the data it was "
+                f"made for"
             )
         if (there := int(owners.max()) + 1) != clients:
             refuse("clients", clients, f"{there}, the clients of {self}")
@@ -95,10 +101,30 @@ def write_partition(path: str | Path, owners: npt.NDArray[Any]) -> None:
     path = Path(path)
     temporary = path.with_name(f".{path.name}.part")
     try:
-        temporary.write_bytes(save({TENSOR: np.ascontiguousarray(owners, dtype="<i4")}))
+        temporary.write_bytes(partition_bytes(owners))
         os.replace(temporary, path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def partition_bytes(owners: npt.NDArray[Any], labels: npt.NDArray[Any] | None = None) -> bytes:
+    """The content of such a file; with the labels, it also knows which data it is for."""
+    about = None if labels is None else {"labels_sha256": labels_hash(labels)}
+    return bytes(save({TENSOR: np.ascontiguousarray(owners, dtype="<i4")}, metadata=about))
+
+
+def labels_hash(labels: npt.NDArray[Any]) -> str:
+    """A fingerprint of the data that a partition divides.
+
+    >>> labels_hash(np.array([0, 1]))[:8]
+    '9d34149f'
+    """
+    return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i8").tobytes()).hexdigest()
+
+
+def _recorded_labels(path: str | Path) -> str | None:
+    with safe_open(_file(Path(path)), framework="np") as file:
+        return (file.metadata() or {}).get("labels_sha256")
 
 
 def _file(path: Path) -> Path:

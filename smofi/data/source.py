@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +30,7 @@ class Source:
     owner: Array | None = None
     test_owner: Array | None = None
     owners: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def classes(self) -> int:
@@ -54,6 +57,20 @@ class Source:
         known = {name: moment.tolist() for name, moment in moments.items() if moment is not None}
         return {"kind": self.kind, "input_shape": self.input_shape, "classes": self.class_names, **known}
 
+    def fingerprint(self) -> str:
+        """A hash of what the samples are: all labels, and the inputs of up to a thousand samples of each part.
+
+        >>> blank = TensorSamples.of(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
+        >>> len(Source("blank", blank, blank, ("cat", "dog")).fingerprint())
+        64
+        """
+        digest = hashlib.sha256(f"{self.kind} {self.input_shape} {self.class_names}".encode())
+        for part in (self.train, self.test):
+            digest.update(part.labels.numpy().tobytes())
+            chosen = part.rows[torch.linspace(0, len(part) - 1, min(len(part), 1000)).long()]
+            digest.update(part.store.inputs[chosen].contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
@@ -63,6 +80,7 @@ class Source:
 def as_source(name: str, decoded: Decoded) -> Source:
     """What was read, ready to be used.
 
+    >>> import numpy as np
     >>> part = Part(np.zeros((5, 8, 8, 1), np.uint8), np.arange(5))
     >>> as_source("blank", Decoded("image", part, part, classes=tuple("abcde"))).resized(4).input_shape
     (1, 4, 4)
@@ -76,7 +94,18 @@ def as_source(name: str, decoded: Decoded) -> Source:
         owner=decoded.train.owner,
         test_owner=decoded.test.owner,
         owners=decoded.owners,
+        remarks=tuple(_remarks(decoded)),
     )
+
+
+def _remarks(decoded: Decoded) -> Iterator[str]:
+    """What the reader found worth saying."""
+    for key, sentence in (("features", "features: {}"), ("test", "tested on: {}"), ("left_out", "left out: {}")):
+        if key in decoded.about:
+            said = decoded.about[key]
+            yield sentence.format(said if isinstance(said, str) else ", ".join(said))
+    if "remark" in decoded.about:
+        yield str(decoded.about["remark"])
 
 
 def _samples(part: Part, decoded: Decoded) -> TensorSamples:

@@ -64,7 +64,8 @@ def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | N
     tensors = {name: samples for name, samples in named.items() if isinstance(samples, TensorSamples)}
     first = next(iter(tensors), "")
     stores = {id(samples.store): samples.store for samples in tensors.values()}
-    unsound = {key for key, store in stores.items() if not bool(store.inputs.isfinite().all())}
+    floats = {key: store.inputs for key, store in stores.items() if store.inputs.is_floating_point()}
+    unsound = {key for key, inputs in floats.items() if not bool(inputs.isfinite().all())}
     for name, samples in tensors.items():
         if samples.shape != tensors[first].shape:
             raise InputError(

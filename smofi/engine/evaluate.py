@@ -85,6 +85,12 @@ class Evaluator:
             else:
                 self.on_clients[metric] = CLIENT_METRICS[metric]
 
+    @property
+    def held_out(self) -> list[Samples]:
+        """All samples that a round is judged by."""
+        own = [client for client in self.clients if len(client)] if self.on_clients else []
+        return [*(samples for samples in (self.test, self.validation) if samples is not None), *own]
+
     def validate(self) -> float | None:
         """The accuracy on the validation split, if there is one."""
         return None if self.validation is None else top1(*self.predict(self.validation))

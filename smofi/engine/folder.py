@@ -14,10 +14,10 @@ from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from safetensors.torch import save
 from torch import nn
 
+from smofi.data.saved import partition_bytes
 from smofi.engine.checkpoint import Checkpoint, DamagedCheckpoint, read_checkpoint, write_atomically, write_checkpoint
 from smofi.engine.events import Record
 from smofi.engine.run import Run
@@ -39,20 +39,28 @@ class RunFolder:
         """Let others write."""
         self.lock.close()
 
-    def describe(self, config: str, about: dict[str, Any], owners: npt.NDArray[np.int32]) -> None:
+    def describe(
+        self, config: str, about: dict[str, Any], owners: npt.NDArray[np.int32], labels: npt.NDArray[np.int64]
+    ) -> None:
         """Write what the run is before it starts. The configuration comes last: with it, the folder holds a run."""
         about = {**about, "partition_sha256": partition_hash(owners)}
         (self.path / "checkpoints").mkdir(exist_ok=True)
-        write_atomically(self.path / "partition.safetensors", save({"owner": torch.from_numpy(owners)}))
+        write_atomically(self.path / "partition.safetensors", partition_bytes(owners, labels))
         write_atomically(self.path / "about.json", to_json(about, indent=1).encode())
         write_atomically(self.path / "config.yaml", config.encode())
 
-    def check_partition(self, owners: npt.NDArray[np.int32]) -> None:
-        """Refuse to go on with other data than the run began with."""
+    def check_data(self, owners: npt.NDArray[np.int32], data: str) -> None:
+        """Refuse to go on with other data than the run began with, or with data divided in another way."""
         try:
-            recorded = json.loads((self.path / "about.json").read_text())["partition_sha256"]
+            about = json.loads((self.path / "about.json").read_text())
+            recorded = about["partition_sha256"]
         except (OSError, KeyError, json.JSONDecodeError) as error:
             raise InputError(f"{self.path / 'about.json'} cannot be read: {error}") from error
+        if about.get("data_sha256", data) != data:
+            raise InputError(
+                f"{self.path} was made with other data (its hash is {about['data_sha256'][:12]}, now it is "
+                f"{data[:12]}): expected the same samples in the same order"
+            )
         if recorded != partition_hash(owners):
             raise InputError(
                 f"{self.path} was made with another partition of the data (its hash is {recorded[:12]}, now it is "

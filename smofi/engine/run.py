@@ -68,6 +68,8 @@ class Run:
         self.emit(RunStarted(planner.method.name, self.rounds, *counts, done=len(self.history)))
         if planner.method.fuse and not self.cohort.optimizer.moments:
             self.emit(Warned(f"{planner.method} has nothing to fuse: the optimizer keeps no momentum"))
+        if planner.method.fuse and planner.per_round == 1:
+            self.emit(Warned(f"{planner.method} has nothing to fuse: one client takes part in a round (participation)"))
         self.stopped = self.stopping.reason(self.history)
         while not self.over:
             try:

@@ -55,6 +55,7 @@ def start(
 ) -> list[FolderRun]:
     """Runs ready to train, one per method, in folders that hold no run yet; `progress` watches the data being read."""
     _refuse_taken(path)
+    config = config.with_absolute_paths()
     federation = gather(config, progress)
     with _opened(config, federation, path, callback) as runs:
         for place in (path, *(one.folder.path for one in runs)):
@@ -77,10 +78,11 @@ def resume(
     if changed := changed_fields(before, config):
         raise InputError(f"{path} cannot be resumed with other settings: " + "; ".join(changed))
     federation = gather(_by_own_file(config, path), progress)
+    data = federation.source.fingerprint()
     with _opened(config, federation, path, callback) as runs:
         begun = [one for one in runs if (one.folder.path / "config.yaml").exists()]
         for one in begun:
-            one.folder.check_partition(federation.owners)
+            one.folder.check_data(federation.owners, data)
             one.folder.restore(one.session.run)
             write_atomically(one.folder.path / "config.yaml", config_yaml(_alone(config, one)).encode())
         _describe([one for one in runs if one not in begun], config, federation, command)
@@ -118,9 +120,11 @@ def _alone(config: Config, one: FolderRun) -> Config:
 
 
 def _describe(runs: list[FolderRun], config: Config, federation: Federation, command: str) -> None:
-    about = provenance(command) | {"seed": config.seed, "task": federation.source.task()}
+    source = federation.source
+    about = provenance(command) | {"seed": config.seed, "task": source.task(), "data_sha256": source.fingerprint()}
     for one in runs:
-        one.folder.describe(config_yaml(_alone(config, one)), about, federation.owners)
+        labels = source.train.labels.numpy()
+        one.folder.describe(config_yaml(_alone(config, one)), about, federation.owners, labels)
 
 
 def _refuse_taken(path: Path) -> None:

@@ -14,6 +14,7 @@ from smofi.export.parts import Piece
 from smofi.methods import METHODS
 from smofi.spec import read_calls
 
+MOST_CLASSES = 100
 MOST_MOMENTS = 4  # channels; a table with more columns would not fit its cell
 
 CITATION = """\
@@ -73,6 +74,7 @@ def _summary(run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[Pi
         "Method": f"`{run.method}`, `{config['optimizer']}`, {config['local_epochs']} local epochs, batches of "
         f"{config['batch_size']}, {config['participation']:.0%} of the clients a round, seed {config['seed']}",
         "Cut in training": f"`{config['cut']}`",
+        "Classes": _classes(run),
         "Parameters": size,
         "Blocks": blocks,
         "Input": _input(run, pieces[0]),
@@ -81,12 +83,22 @@ def _summary(run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[Pi
     return "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in rows.items())])
 
 
+def _classes(run: TrainedRun) -> str:
+    """What the outputs stand for, in their order."""
+    names = [name.replace("|", "\\|") for name in run.task.classes]
+    listed = (
+        names if len(names) <= MOST_CLASSES else [*names[:MOST_CLASSES], f"... ({len(names)} in all, in about.json)"]
+    )
+    return ", ".join(listed)
+
+
 def _input(run: TrainedRun, piece: Piece) -> str:
     kind = str(piece.example.dtype).removeprefix("torch.")
     text = f"{kind} {['batch', *piece.example.shape[1:]]}"
     if run.task.mean and len(run.task.mean) <= MOST_MOMENTS:
         means, deviations = (", ".join(f"{one:.6g}" for one in some) for some in (run.task.mean, run.task.deviation))
-        text += f"; raw values x become (x - [{means}]) / [{deviations}], per channel"
+        per = "channel" if run.task.kind == "image" else "column"
+        text += f"; raw values x become (x - [{means}]) / [{deviations}], per {per}"
     return text
 
 
@@ -131,8 +143,13 @@ def _limits(run: TrainedRun) -> str:
 Made by an experiment in split federated learning with simulated clients; meant for studying and comparing such methods.
 It was measured only on the test data named above, as one number over all of it: nothing is known of single clients,
 of subgroups, of other data, or of robustness to attack. Inputs must be prepared as
-`smofi.data.load({run.config["data"]!r})` prepares them. Training was not differentially private: the weights may reveal
+`{_loading_call(run)}` prepares them. Training was not differentially private: the weights may reveal
 something of the training data. In split inference, activations that cross the cut may reveal something of the input."""
+
+
+def _loading_call(run: TrainedRun) -> str:
+    size = run.config.get("image_size")
+    return f"smofi.data.load({run.config['data']!r}{f', image_size={size}' if size else ''})"
 
 
 def _citations(method: str) -> str:

@@ -31,6 +31,7 @@ __all__ = [
     "build",
     "check_model_name",
     "options_of",
+    "takes",
     "cnn",
     "densenet121",
     "densenet169",
@@ -105,6 +106,17 @@ def check_model_name(name: Any) -> str:
         names_in("model", name)
         return str(name)
     return check_choice("model", name, MODELS)
+
+
+def takes(name: str) -> str | None:
+    """The kind of input a model is for: image, text or vector; None for one's own, which may take any.
+
+    >>> takes("resnet18"), takes("mlp"), takes("transformer")
+    ('image', 'vector', 'text')
+    """
+    if is_custom(name):
+        return None
+    return "text" if name == "transformer" else "image" if len(MODELS[name].input_shape) == 3 else "vector"
 
 
 def options_of(name: str) -> tuple[str, ...]:

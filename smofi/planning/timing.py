@@ -10,9 +10,12 @@ from typing import Any
 
 import torch
 
+from smofi.data.samples import Samples
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.plan import RoundPlan
 from smofi.engine.simulated import SimulatedCohort
+
+FEW_BATCHES = 2
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,15 @@ def time_rounds(cohort: SimulatedCohort, evaluator: Evaluator, plans: Sequence[R
         end.append(_timed(now, cohort.mean))  # the state itself is left alone
         if now() > until:
             break
-    evaluation = _timed(now, evaluator.evaluate) + _timed(now, evaluator.validate)
+    evaluation = sum(_evaluation(now, evaluator, samples) for samples in evaluator.held_out)
     # medians, so that a moment in which the machine did something else does not count a thousandfold
     return Seconds(median(begin), median(step), median(tick), median(end), evaluation)
+
+
+def _evaluation(now: Callable[[], float], evaluator: Evaluator, samples: Samples) -> float:
+    """The time for all these samples, from that for the first few batches."""
+    some = min(len(samples), FEW_BATCHES * evaluator.batch_size)
+    return _timed(now, evaluator.predict, samples, some) * len(samples) / some
 
 
 def _timed(now: Callable[[], float], function: Callable[..., Any], *arguments: Any) -> float:

@@ -38,6 +38,7 @@ def test_draws_depend_on_seed_round_and_client_alone() -> None:
     assert torch.equal(drawn, augment.draw(5, 40, seed=0, round=0, client=0))
     others = [dict(seed=1, round=0, client=0), dict(seed=0, round=1, client=0), dict(seed=0, round=0, client=1)]
     assert not any(torch.equal(drawn, augment.draw(5, 40, **keys)) for keys in others)
+    assert torch.equal(drawn[:2], augment.draw(2, 40, seed=0, round=0, client=0))  # whatever the number of steps
     assert set(drawn[..., :2].flatten().tolist()) == set(range(9))
     assert 60 < int(drawn[..., 2].sum()) < 140  # of 200, half
     assert not Augment(padding=4).draw(5, 40, seed=0, round=0, client=0)[..., 2].any()

@@ -21,10 +21,21 @@ def test_bytes_become_what_a_model_sees() -> None:
     store = Store(torch.from_numpy(raw), targets, image=True, mean=mean, deviation=deviation)
     x, y = TensorSamples(store, torch.tensor([6, 1])).batch(torch.tensor([1, 0]))
     expected = (torch.from_numpy(raw[[1, 6]]).float() - mean) / deviation
-    torch.testing.assert_close(x, expected.permute(0, 3, 1, 2), rtol=0, atol=1e-6)
+    torch.testing.assert_close(x, expected.permute(0, 3, 1, 2), rtol=1e-6, atol=1e-6)
     assert y.tolist() == [1, 6]
     assert x.is_contiguous(memory_format=torch.channels_last)
     assert store.inputs.dtype == torch.uint8  # as compact as before
+
+
+def test_no_read_changes_the_store() -> None:
+    inputs = torch.tensor([[5.0], [7.0]])
+    one = torch.ones(1)
+    samples = TensorSamples(Store(inputs, torch.arange(2), mean=one, deviation=2 * one), torch.arange(2))
+    for _ in range(3):
+        assert samples[0].tensors()[0].tolist() == [[2.0]]
+        assert samples.batch(torch.tensor(1))[0].tolist() == [[3.0]]
+        assert samples[:].tensors()[0].tolist() == [[2.0], [3.0]]
+    assert inputs.tolist() == [[5.0], [7.0]]
 
 
 def test_clients_share_one_store_on_every_device_and_type() -> None:
@@ -57,6 +68,9 @@ def test_excerpts_of_a_text_take_no_memory() -> None:
     assert x.tolist() == [list(range(100, 108)), list(range(5, 13))]
     assert y.tolist() == [108, 13]
     assert samples.labels.tolist() == [13, 8, 108]
+    moved = samples.to(torch.float32, torch.device("meta"))
+    assert moved.store.inputs.untyped_storage().nbytes() == 199  # a text still, all but the last target's character
+    assert tuple(moved.store.inputs.shape) == tuple(samples.store.inputs.shape)
 
 
 def test_resizing_averages_and_stays_compact() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from smofi.data.kinds import parse
-from smofi.data.saved import read_partition, saved, write_partition
+from smofi.data.saved import Saved, read_partition, saved, write_partition
 from smofi.engine.folder import RunFolder
 from smofi.errors import InputError
 
@@ -22,13 +22,21 @@ OWNER = np.array([1, -1, 0, 2, -2, 0], dtype=np.int32)
 
 def test_a_run_folder_and_its_file_are_read(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run", checkpoint_every=1)
-    folder.describe("rounds: 1\n", {}, OWNER)
+    labels = np.arange(6)
+    folder.describe("rounds: 1\n", {}, OWNER, labels)
     folder.close()
     for path in (tmp_path / "run", tmp_path / "run" / "partition.safetensors"):
         assert read_partition(path).tolist() == OWNER.tolist()
         assert read_partition(str(path)).dtype == np.int32
+    known = parse(f"file:{tmp_path / 'run'}")
+    assert isinstance(known, Saved)
+    assert known.clients_of(labels, 3).tolist() == OWNER.tolist()
+    with pytest.raises(InputError, match="it was made for data with other labels"):
+        known.clients_of(labels[::-1], 3)
     write_partition(tmp_path / "again", OWNER)
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "run" / "partition.safetensors").read_bytes()
+    again = parse(f"file:{tmp_path / 'again'}")
+    assert isinstance(again, Saved)
+    assert again.clients_of(labels[::-1], 3).tolist() == OWNER.tolist()  # it knows of no labels
 
 
 @given(st.lists(st.integers(-2, 5), min_size=1).filter(lambda owners: max(owners) >= 0))

@@ -4,7 +4,8 @@ x         uint8 [samples, height, width], or with 1 or 3 channels last or first:
           floats of the same shapes: images, taken as they are
           floats [samples, features]: taken as they are; whole numbers: standardised
 y         whole numbers or words; what occurs, sorted, are the classes, unless `classes` names them in order
-client    (or user, speaker, role, site, writer) whose sample it is: whole numbers or words; `client_test` too
+client    whose sample it is: whole numbers or words; `client_test` too. It may also be called user, speaker, role,
+          site, writer, hospital, patient or device
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from smofi.data.readers.letters import label
 from smofi.errors import InputError
 from smofi.seeds import generator
 
-OWNERS = ("client", "user", "speaker", "role", "site", "writer")
+OWNERS = ("client", "user", "speaker", "role", "site", "writer", "hospital", "patient", "device")
 KEYS = ("classes", *(key + end for key in ("x", "y", *OWNERS) for end in ("", "_test")))
 CHANNELS = (1, 3)
+MOST_LISTED = 10
 
 
 def needed(keys: Iterable[str]) -> list[str]:
@@ -45,7 +47,7 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
     ((8, 8, 8, 1), (2, 8, 8, 1), ('0', '1'))
     """
     keys = needed(arrays)
-    whose = _check_keys(set(keys), name)
+    whose = _check_keys(arrays, name)
     given = {key: _array(arrays[key], key, name) for key in keys if key != "classes"}
     names = class_names(arrays["classes"], name) if "classes" in keys else None
 
@@ -72,27 +74,38 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
         classes=tuple(map(label, classes)),
         owners=tuple(map(label, owners)),
         standardise=given["x"].dtype.kind != "f",
-        about={
-            "ignored": sorted(label(str(key)) for key in arrays if key not in KEYS),
-            "held_out": "x_test" not in inputs,
-        },
+        about=_about(arrays),
     )
+
+
+def _about(keys: Mapping[str, Any]) -> dict[str, str]:
+    """Where the test comes from, and what is not read."""
+    test = "x_test and y_test" if "x_test" in keys else "a fifth of the samples, held out"
+    others = [key for key in keys if key not in KEYS]
+    return {"test": test, **({"left_out": f"keys that are not used: {_listed(others)}"} if others else {})}
+
+
+def _listed(keys: Iterable[Any]) -> str:
+    names = sorted(label(str(key))[:40] for key in keys)
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return ", ".join(names[:MOST_LISTED]) + more
 
 
 def _some(part: Part, rows: Array) -> Part:
     return Part(part.inputs[rows], part.targets[rows], None if part.owner is None else part.owner[rows])
 
 
-def _check_keys(keys: set[str], name: str) -> str:
+def _check_keys(given: Iterable[Any], name: str) -> str:
     """The keys that must be there, and those that need one another; the key of the owners is given back."""
+    keys = set(given)
     for key in ("x", "y"):
         if key not in keys:
-            _refuse(name, f"the arrays x and y, and there is no {key}")
+            _refuse(name, f"the arrays x and y, and there is no {key}, only {_listed(keys) or 'nothing'}")
     if ("x_test" in keys) != ("y_test" in keys):
         _refuse(name, "both x_test and y_test or neither, and there is one of them")
     found = [key for key in OWNERS if key in keys]
     if len(found) > 1:
-        _refuse(name, f"one of {', '.join(OWNERS)}, and there are {' and '.join(found)}")
+        _refuse(name, f"one of {', '.join(OWNERS)}, and there are {' and '.join(found)}: leave the others out")
     for key in OWNERS:
         if f"{key}_test" in keys and not {key, "x_test"} <= keys:
             _refuse(name, f"{key}_test only beside {key}, x_test and y_test")

@@ -65,25 +65,40 @@ def read_json(path: Path, most: int, expected: str) -> Any:
         wrong(path, f"{expected} ({error})")
 
 
-def listing(folder: Path) -> list[Path]:
-    """The files and folders in a folder, by name, without what is hidden.
+def listing(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The folders and the files in a folder, each by name, without what is hidden.
 
     >>> listing(Path("nowhere"))
     Traceback (most recent call last):
     smofi.errors.InputError: nowhere is not accepted: expected a folder that can be read (No such file or directory)
     """
     try:
-        names = sorted(os.listdir(folder))
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
     except (OSError, ValueError) as error:
         wrong(folder, f"a folder that can be read ({getattr(error, 'strerror', None) or error})")
-    for name in names:
+    folders: list[Path] = []
+    files: list[Path] = []
+    for entry in found:
+        name = entry.name
         if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
             wrong(folder, f"names of files in UTF-8, and there is {name!a}")
-    paths = [folder / name for name in names if not name.startswith((".", "__MACOSX"))]
-    for path in paths:
-        if not os.path.isfile(path) and not os.path.isdir(path):
-            wrong(path, "a file or a folder that is there and can be read")
-    return paths
+        if not name.startswith((".", "__MACOSX")):
+            path = folder / name
+            (folders if _is_folder(entry, path) else files).append(path)
+    return folders, files
+
+
+def _is_folder(entry: os.DirEntry[str], path: Path) -> bool:
+    """Whether it is one, or a file; links are followed, and only for these the disk is asked again."""
+    try:
+        if entry.is_file():
+            return False
+        if entry.is_dir():
+            return True
+    except OSError:  # a link in a circle, or to where nobody may look
+        pass
+    wrong(path, "a file or a folder that is there and can be read")
 
 
 def find_files(folder: Path, layouts: Sequence[Layout]) -> list[Path]:

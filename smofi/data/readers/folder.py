@@ -17,6 +17,7 @@ import numpy as np
 
 from smofi.data.decoded import Array, Decoded, Part, Progress
 from smofi.data.readers.files import listing, wrong
+from smofi.data.readers.letters import label as shown
 from smofi.data.readers.pictures import LARGE, SUFFIXES, Header, each, is_picture, read_header, read_picture, suffixes
 from smofi.errors import check_count
 from smofi.seeds import generator
@@ -24,6 +25,9 @@ from smofi.seeds import generator
 TRAIN_FOLDERS = ("train", "training")
 TEST_FOLDERS = ("test", "testing", "val", "valid", "validation")
 """In any case of letters; if there are several, the first of these is the test part, and the others are left alone."""
+
+BY_THEMSELVES = ("thumbs.db", "desktop.ini")
+"""What other programs put into folders of pictures, and nobody misses."""
 
 MOST_BYTES = 2**34
 """Of all pictures together, decoded."""
@@ -38,6 +42,15 @@ class _Picture:
     client: str = ""
 
 
+@dataclass(frozen=True)
+class _Found:
+    """The pictures to train on and those to test on; and where the latter come from, and what is left out."""
+
+    train: list[_Picture]
+    test: list[_Picture]
+    about: dict[str, str]
+
+
 def folder_files(folder: Path) -> list[Path]:
     """All pictures, those to train on first.
 
@@ -45,7 +58,8 @@ def folder_files(folder: Path) -> list[Path]:
     Traceback (most recent call last):
     smofi.errors.InputError: nowhere is not accepted: expected a folder, with a sub-folder of pictures per class
     """
-    return [picture.path for part in _parts(folder) for picture in part]
+    found = _found(folder)
+    return [picture.path for part in (found.train, found.test) for picture in part]
 
 
 def read_folder(folder: Path, progress: Progress, image_size: int | None = None) -> Decoded:
@@ -55,7 +69,8 @@ def read_folder(folder: Path, progress: Progress, image_size: int | None = None)
     """
     if image_size is not None:
         check_count("image_size", image_size, high=4096)
-    parts = list(_parts(folder))
+    found = _found(folder)
+    parts = [found.train, found.test]
     for number, part in enumerate(parts):
         order = generator(0, "folder order", number).permutation(len(part))
         parts[number] = [part[k] for k in order]
@@ -71,7 +86,7 @@ def read_folder(folder: Path, progress: Progress, image_size: int | None = None)
         _part(images[split:], test, classes, owners),
         tuple(classes),
         tuple(owners),
-        about={"ignored": [path.name for path in _train_and_tests(folder)[1][1:]]},
+        about=found.about,
     )
 
 
@@ -133,30 +148,45 @@ def _check_one_size(paths: list[Path], headers: list[Header]) -> None:
 # -------------------------------------------------------------------------------------------------------------- folders
 
 
-def _parts(folder: Path) -> tuple[list[_Picture], list[_Picture]]:
-    """The pictures to train on and those to test on."""
+def _found(folder: Path) -> _Found:
+    """All that is in the folder."""
     train_folder, test_folders = _train_and_tests(folder)
-    train = _pictures(train_folder)
+    train, others = _pictures(train_folder)
     classes = {picture.label for picture in train}
     if len(classes) < 2:
         inside = " in the folders of the clients" if train[0].client else ""
         wrong(train_folder, f"two classes or more, a sub-folder each{inside}, and there is only {min(classes)!r}")
+    beside = listing(folder)[1] if train_folder != folder else []
     if not test_folders:
-        return _hold_out(train, folder)
-    test = _pictures(test_folders[0])
+        kept, held_out = _hold_out(train, folder)
+        return _Found(kept, held_out, _about("a fifth of the pictures, held out", others, beside, []))
+    test, more = _pictures(test_folders[0])
     if test[0].client and not train[0].client:
         wrong(test[0].path, f"class and picture, as in {train[0].path}; only what is trained on may be divided alone")
     for picture in test:
         if picture.label not in classes:
             wrong(picture.path, f"a class that is in {train_folder} too, and {picture.label!r} is not")
-    return train, test
+    where = f"folder {test_folders[0].name}/"
+    return _Found(train, test, _about(where, others + more, beside, test_folders[1:]))
+
+
+def _about(test: str, others: list[Path], beside: list[Path], folders: list[Path]) -> dict[str, str]:
+    """Where the test comes from; and what is left out, if anything is: files among the pictures, or outside."""
+    said = [f"folder {path.name}/" for path in folders]
+    for paths, what in ((others, "that are no pictures"), (beside, "outside the folders")):
+        some = [path for path in paths if path.name.lower() not in BY_THEMSELVES]
+        if some:
+            counts = Counter(shown(path.suffix.lower() or path.name)[:40] for path in some).most_common(5)
+            listed = ", ".join(f"{ending} ({count:,})" for ending, count in counts)
+            said.append(f"{len(some):,} file{'s' * (len(some) > 1)} {what}: {listed}")
+    return {"test": test, **({"left_out": "; ".join(said)} if said else {})}
 
 
 def _train_and_tests(folder: Path) -> tuple[Path, list[Path]]:
     """Where the pictures to train on are, and those to test on; the first of several such folders counts."""
     if not os.path.isdir(folder):
         wrong(folder, "a folder, with a sub-folder of pictures per class")
-    names = {path.name.lower(): path for path in listing(folder) if path.is_dir()}
+    names = {path.name.lower(): path for path in listing(folder)[0]}
     trains = [names.pop(name) for name in TRAIN_FOLDERS if name in names]
     tests = [names.pop(name) for name in TEST_FOLDERS if name in names]
     others = [path.name for path in names.values()]
@@ -170,39 +200,38 @@ def _train_and_tests(folder: Path) -> tuple[Path, list[Path]]:
     return folder, []  # classes or clients, one of which may well be called train
 
 
-def _pictures(root: Path) -> list[_Picture]:
-    """All pictures below a folder, which lie equally deep: in class folders, or in class folders of clients."""
+def _pictures(root: Path) -> tuple[list[_Picture], list[Path]]:
+    """The pictures below a folder, equally deep, in class folders or in class folders of clients; and other files."""
     found, empty, ignored = _walk(root)
     if not found:
         wrong(root, f"pictures ({', '.join(SUFFIXES)}) in a sub-folder per class, and it has {suffixes(ignored)}")
-    first = found[0].relative_to(root).parts
+    above = len(root.parts)
+    first = found[0].parts[above:]
     for path in found:
-        if len(path.relative_to(root).parts) != len(first):
+        if len(path.parts) != above + len(first):
             wrong(path, f"a picture as deep as {found[0]}: all in class folders, or all in class folders of clients")
     if not 2 <= len(first) <= 3:
         wrong(found[0], f"a picture in a sub-folder of {root} per class, or per client and in it per class")
     divided = len(first) == 3
     pictures = []
     for path in found:
-        *client, label, _ = path.relative_to(root).parts
+        *client, label, _ = path.parts[above:]
         pictures.append(_Picture(path, label, client[0] if divided else ""))
     _check_none_empty(root, pictures, empty)
-    return pictures
+    return pictures, ignored
 
 
 def _walk(root: Path, deepest: int = 4) -> tuple[list[Path], list[Path], list[Path]]:
     """Pictures, folders in which there is nothing of use, and other files."""
-    found: list[Path] = []
+    folders, files = listing(root)
+    if folders and deepest == 1:
+        wrong(folders[0], "no folder as deep as this one")
+    found = [path for path in files if is_picture(path)]
+    ignored = [path for path in files if not is_picture(path)]
     empty: list[Path] = []
-    ignored: list[Path] = []
-    for path in listing(root):
-        if path.is_dir():
-            if deepest == 1:
-                wrong(path, "no folder as deep as this one")
-            for into, some in zip((found, empty, ignored), _walk(path, deepest - 1), strict=True):
-                into += some
-        else:
-            (found if is_picture(path) else ignored).append(path)
+    for path in folders:
+        for into, some in zip((found, empty, ignored), _walk(path, deepest - 1), strict=True):
+            into += some
     return found, empty if found or empty else [root], ignored
 
 

@@ -1,4 +1,8 @@
-"""Excerpts that the LEAF benchmark has cut out already: {users, num_samples, user_data: {user: {x: [80], y: [1]}}}."""
+"""Excerpts that the LEAF benchmark has cut out already: {users, num_samples, user_data: {user: {x: [80], y: [1]}}}.
+
+A window slides over a user's text: sample i is characters i to i + 79, and the one after. Versions of LEAF differ: it
+slides over the whole text, or over every line of it with 80 spaces in front.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,11 @@ import numpy as np
 
 from smofi.data.decoded import Array, Decoded, Part, Progress
 from smofi.data.readers.files import wrong
-from smofi.data.readers.letters import NAMES, Changed, label, numbers
+from smofi.data.readers.letters import LETTERS, NAMES, Changed, label, numbers
 from smofi.seeds import generator
 
 LENGTH = 80
+SPACE = LETTERS.index(" ")
 
 
 class Excerpts:
@@ -28,14 +33,15 @@ class Excerpts:
         users, counts, data = _checked(document, path)
         for done, (user, count) in enumerate(zip(users, counts, strict=True), 1):
             inputs, targets = _samples(data[user], count, user, path, self.changed)
+            if part is None and user in self.owners:
+                wrong(path, f"every user in one file only, and {label(user)!r} was in another")
             owner = self.owners.setdefault(user, len(self.owners))
             if part is not None:
                 self.blocks[part].append((owner, inputs, targets))
             else:
-                # sample i is characters i to i + 80: the next one without any of sample i's is i + 81
-                border = count * 4 // 5
-                self.blocks["train"].append((owner, inputs[:border], targets[:border]))
-                self.blocks["test"].append((owner, inputs[border + LENGTH :], targets[border + LENGTH :]))
+                end, begin = _border(inputs, targets, user, path)
+                self.blocks["train"].append((owner, inputs[:end], targets[:end]))
+                self.blocks["test"].append((owner, inputs[begin:], targets[begin:]))
             progress(done, len(users))
 
     def decoded(self, folder: Path) -> Decoded:
@@ -48,6 +54,24 @@ class Excerpts:
             "text", parts["train"], parts["test"], NAMES, tuple(map(label, self.owners)), standardise=False,
             length=LENGTH, about=self.changed.about(),
         )  # fmt: skip
+
+
+def _border(inputs: Array, targets: Array, user: str, path: Path) -> tuple[int, int]:
+    """Where the samples to train on end, and where those begin that have no character of theirs."""
+    follows = (inputs[1:, :-1] == inputs[:-1, 1:]).all(1) & (inputs[1:, -1] == targets[:-1])
+    in_order = follows | (inputs[1:] == SPACE).all(1)
+    if not in_order.all():
+        wrong(
+            path,
+            f"the samples of user {label(user)!r} in the order of the text, as the last fifth is to be the test: each "
+            f"one character further, or {LENGTH} spaces where a line begins; and sample {1 + int(in_order.argmin()):,} "
+            "(counting from 0) does not follow the one before. For samples in another order, use the folders train "
+            "and test that LEAF makes",
+        )
+    end = len(targets) * 4 // 5
+    lines = 1 + np.flatnonzero(~follows)
+    # within a line, the next sample without any character of sample i's is i + 81
+    return end, min(end + LENGTH, *lines[lines >= end][:1].tolist(), len(targets))
 
 
 def _joined(blocks: list[tuple[int, Array, Array]], order: np.random.Generator) -> Part:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
+from PIL.ImageFile import ImageFile
 
 from smofi.data.decoded import Array, Progress
 from smofi.data.readers.files import read_bytes, wrong
@@ -68,7 +69,7 @@ def decode_picture(
 ) -> Array:
     """A picture as uint8 `[height, width, 3]`, or `[height, width, 1]` if it should be grey; `path` is for errors.
 
-    Of a moving picture it is the first frame; what is transparent is laid on white; 16 bits become the upper 8.
+    Of a moving picture it is the first frame; what is transparent is laid on white; 16 bits a channel are refused.
     `upright` turns it as the camera was held; `side` brings the square in its middle to this height and width.
 
     >>> file = io.BytesIO(); Image.new("L", (3, 2), 7).save(file, "PNG")
@@ -117,7 +118,7 @@ def is_picture(path: Path) -> bool:
     >>> is_picture(Path("a.JPEG")), is_picture(Path("a.txt"))
     (True, False)
     """
-    return path.suffix.lower() in SUFFIXES
+    return path.name.lower().endswith(SUFFIXES)
 
 
 def suffixes(paths: Iterable[Path]) -> str:
@@ -141,11 +142,12 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _opened(content: bytes, path: Path) -> Iterator[Image.Image]:
+def _opened(content: bytes, path: Path) -> Iterator[ImageFile]:
     try:
         _check_size(path, *_webp_size(content))
         with _quiet(), Image.open(io.BytesIO(content), formats=FORMATS) as image:
             _check_size(path, *image.size)
+            _check_depth(path, image)
             yield image
     except InputError:
         raise
@@ -160,6 +162,17 @@ def _opened(content: bytes, path: Path) -> Iterator[Image.Image]:
 def _check_size(path: Path, width: int, height: int) -> None:
     if not 0 < width * height <= MOST_PIXELS:
         wrong(path, f"a picture of 1 to {MOST_PIXELS:,} pixels, and it has {width:,} x {height:,}")
+
+
+def _check_depth(path: Path, image: ImageFile) -> None:
+    # Of 16 bits the upper 8 would be left: of an X-ray that uses 12, only 16 greys. Of the formats read here PNG alone
+    # has so many, and each piece of a picture says last how its pixels are stored: L, RGB, I;16B, RGB;16B.
+    if any(str(piece[3]).endswith(";16B") for piece in image.tile):
+        wrong(
+            path,
+            "a picture of 8 bits a channel, and it has 16: bring it to 8 bits, so that what matters fills 0 to 255, or "
+            "give the pictures as an array of floats, by npz:PATH",
+        )
 
 
 def _webp_size(content: bytes) -> tuple[int, int]:
@@ -187,13 +200,11 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _is_grey(image: Image.Image) -> bool:
-    return image.mode in ("1", "L", "LA", "La") or image.mode.startswith("I")
+    return image.mode in ("1", "L", "LA", "La")
 
 
 def _flat(image: Image.Image) -> Image.Image:
-    """The picture without transparency and with 8 bits a channel."""
-    if image.mode.startswith("I"):
-        return Image.fromarray((np.clip(np.asarray(image), 0, 65535) >> 8).astype(np.uint8))
+    """The picture without transparency."""
     if image.has_transparency_data:
         clear = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)

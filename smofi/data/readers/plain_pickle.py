@@ -23,6 +23,9 @@ MOST_STEPS = 500_000
 MOST_CONTAINERS = 10_000
 """CIFAR-100's training file takes 200,000 steps and ten dicts, lists and tuples."""
 
+MOST_ITEMS, MOST_KEYS, LONGEST_KEY = 16, 1000, 1000
+"""In a tuple, in a dict, and in a key: what is looked at again and again is short, so that a step is a small one."""
+
 NAMES = {
     "numpy.core.multiarray _reconstruct": "array",
     "numpy._core.multiarray _reconstruct": "array",
@@ -151,7 +154,10 @@ class _Reader:
     def put(self, argument: Any) -> None:
         value = self.pop()
         self.stack.append(value)
-        self.memo[len(self.memo) if argument is None else argument] = value
+        place = len(self.memo) if argument is None else argument
+        if not 0 <= place <= MOST_STEPS:  # numbers that a dict keeps apart at once
+            self.refuse("a place in the memo that no step can have made")
+        self.memo[place] = value
 
     def get(self, argument: Any) -> None:
         value = self.memo.get(argument, _MARK)
@@ -179,11 +185,20 @@ class _Reader:
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, (str, bytes, int)):
                 self.refuse("a key that is neither text nor a number")
+            if not isinstance(key, int) and len(key) > LONGEST_KEY:
+                self.refuse(f"a key of more than {LONGEST_KEY:,} letters")
             target[key] = self.plain(value)
+            if len(target) > MOST_KEYS:
+                self.refuse(f"a dict of more than {MOST_KEYS:,} keys")
         self.stack.append(target)
 
-    def make_tuple(self, size: int) -> None:
-        self.push_container(tuple(reversed([self.pop() for _ in range(size)])))
+    def make_tuple(self, items: list[Any]) -> None:
+        if len(items) > MOST_ITEMS:
+            self.refuse(f"a tuple of more than {MOST_ITEMS} items")
+        self.push_container(tuple(items))
+
+    def pop_some(self, size: int) -> list[Any]:
+        return [self.pop() for _ in range(size)][::-1]
 
     def make_dict(self) -> None:
         items = self.pop_to_mark()
@@ -216,7 +231,7 @@ class _Reader:
         match (name.word, *arguments):
             case ("encode", str() as text, "latin1" | "latin-1"):
                 self.stack.append(self.encode(text))
-            case ("dtype", str() as code, _, _) if code.lstrip("|<") in TYPES:
+            case ("dtype", str() as code, _, _) if len(code) <= 3 and code.lstrip("|<") in TYPES:
                 self.stack.append(_Type(code.lstrip("|<")))
             case ("array", _Name(word="ndarray"), (0,), b"b" | "b"):
                 self.stack.append(_Array())
@@ -280,13 +295,13 @@ _OPERATIONS: dict[str, _Operation] = {
     "EMPTY_TUPLE": lambda reader, _: reader.push_container(()),
     "DICT": lambda reader, _: reader.make_dict(),
     "LIST": lambda reader, _: reader.make_list(),
-    "TUPLE": lambda reader, _: reader.push_container(tuple(reader.pop_to_mark())),
-    "TUPLE1": lambda reader, _: reader.make_tuple(1),
-    "TUPLE2": lambda reader, _: reader.make_tuple(2),
-    "TUPLE3": lambda reader, _: reader.make_tuple(3),
+    "TUPLE": lambda reader, _: reader.make_tuple(reader.pop_to_mark()),
+    "TUPLE1": lambda reader, _: reader.make_tuple(reader.pop_some(1)),
+    "TUPLE2": lambda reader, _: reader.make_tuple(reader.pop_some(2)),
+    "TUPLE3": lambda reader, _: reader.make_tuple(reader.pop_some(3)),
     "APPEND": lambda reader, _: reader.append([reader.pop()]),
     "APPENDS": lambda reader, _: reader.append(reader.pop_to_mark()),
-    "SETITEM": lambda reader, _: reader.set_items([reader.pop(), reader.pop()][::-1]),
+    "SETITEM": lambda reader, _: reader.set_items(reader.pop_some(2)),
     "SETITEMS": lambda reader, _: reader.set_items(reader.pop_to_mark()),
     "GLOBAL": lambda reader, text: reader.name(text),
     "STACK_GLOBAL": lambda reader, _: reader.stack_name(),

@@ -18,6 +18,7 @@ MOST = 2 << 30
 """So many characters a table may have, unpacked."""
 
 LONGEST_LINE = 1 << 22
+NO_UTF8 = re.compile("[\udc80-\udcff]")
 TELL_EVERY = 1000
 
 
@@ -35,8 +36,6 @@ def rows(path: Path, told: Callable[[int], None]) -> Iterator[tuple[int, list[st
                     yield number, row
                 if number % TELL_EVERY == 0:
                     told(raw.tell())
-    except UnicodeDecodeError as error:
-        wrong(path, f"text in UTF-8, and after line {done} it is not ({error.reason})")
     except csv.Error as error:
         wrong(path, f"a row of fields in line {done}, and it is not one ({error})")
     except (OSError, EOFError, zlib.error) as error:
@@ -48,7 +47,8 @@ def rows(path: Path, told: Callable[[int], None]) -> Iterator[tuple[int, list[st
 def _text(raw: IO[bytes], packed: bool) -> TextIOWrapper:
     # one type for both: gzip's file has all that a text wrapper asks for
     content = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw
-    return TextIOWrapper(content, encoding="utf-8-sig", newline="")
+    # bytes that are no UTF-8 come through as lone surrogates, so that the line they are in can be named
+    return TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 def _lines(text: TextIOWrapper, path: Path) -> Iterator[tuple[int, str]]:
@@ -60,6 +60,8 @@ def _lines(text: TextIOWrapper, path: Path) -> Iterator[tuple[int, str]]:
             wrong(path, f"lines below {LONGEST_LINE:,} characters, and line {number} is longer")
         if length > MOST:
             wrong(path, f"at most {MOST:,} characters, and it has more")
+        if not line.isascii() and (strange := NO_UTF8.search(line)):
+            wrong(path, f"text in UTF-8, and line {number} has the byte 0x{ord(strange[0]) & 0xFF:02x}")
         yield number, line
 
 

@@ -71,8 +71,8 @@ def _find(folder: Path) -> list[tuple[Path, str | None]]:
 
 
 def _files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
-    names = listing(folder) if os.path.isdir(folder) else []
-    return [path for path in names if path.name.endswith(endings) and os.path.isfile(path)]
+    files = listing(folder)[1] if os.path.isdir(folder) else []
+    return [path for path in files if path.name.endswith(endings)]
 
 
 def _add_roles(roles: Roles, document: list[Any], path: Path, progress: Progress) -> None:

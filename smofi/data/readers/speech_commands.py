@@ -90,8 +90,8 @@ def which_part(speaker: str) -> str:
 def _find(folder: Path) -> tuple[Path, list[Clip]]:
     """Where the words are, and all clips, sorted."""
     for place in (folder / name for name in PLACES):
-        words = listing(place) if os.path.isdir(place) else []
-        if clips := [clip for word in words if os.path.isdir(word) for clip in _clips(word)]:
+        words = listing(place)[0] if os.path.isdir(place) else []
+        if clips := [clip for word in words for clip in _clips(word)]:
             return place, clips
     wrong(folder, f"WORD/SPEAKER_nohash_NUMBER.wav, there or in {', '.join(PLACES[1:])}; and there is none")
 
@@ -99,13 +99,14 @@ def _find(folder: Path) -> tuple[Path, list[Clip]]:
 def _clips(folder: Path) -> Iterator[Clip]:
     if folder.name.startswith("_"):
         return
-    for path in listing(folder):
+    folders, files = listing(folder)
+    if odd := [path for path in folders if path.suffix == ".wav"]:
+        wrong(odd[0], "a file")
+    for path in files:
         if path.suffix == ".wav":
             match = CLIP.fullmatch(path.name)
             if match is None or not folder.name.isprintable():
                 wrong(folder, f"clips named SPEAKER_nohash_NUMBER.wav, and one is {path.name!r}")
-            if not os.path.isfile(path):
-                wrong(path, "a file")
             yield Clip(path, folder.name, match[1])
 
 

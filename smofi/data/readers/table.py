@@ -1,7 +1,8 @@
 """A user's own table: a .csv file, or a folder with train.csv and test.csv; .csv.gz is as good.
 
 The first line names the columns. One is the label (`label`, `y`, `class` or `target`), one may say whose sample it is
-(`client` and its like), one may be `split`, with the words train and test; every other one is a feature, a number.
+(`client`, or another of `arrays.OWNERS`), one may be `split`, with the words train and test; every other one is a
+feature, a number.
 """
 
 from __future__ import annotations
@@ -162,7 +163,8 @@ def _columns(header: list[str], path: Path) -> Columns:
     for what, accepted in (("label", LABELS), ("owner", OWNERS), ("split", ("split",))):
         found = [position for position, name in enumerate(names) if name.lower() in accepted]
         if len(found) > 1:
-            wrong(path, f"one column of {', '.join(accepted)}, and there are {_listed([names[p] for p in found])}")
+            some = _listed([names[position] for position in found])
+            wrong(path, f"one column of {', '.join(accepted)}, and there are {some}: leave the others out")
         places[what] = found[0] if found else None
     label = places["label"]
     if label is None:
@@ -205,8 +207,19 @@ def _numbers(cells: list[str], lines: list[int], columns: Columns, path: Path) -
         position = next(position for position, cell in enumerate(cells) if not _is_number(cell))
         row, feature = divmod(position, len(columns.features))
         where = f"column {columns.names[columns.features[feature]]!r:.100} of line {lines[row]}"
-        wrong(path, f"a finite number in {where}, and it is {cells[position]!r:.100}")
+        wrong(path, f"a finite number in {where}, and it is {cells[position]!r:.100}{_hint(cells[position])}")
     return numbers.astype(np.float32).reshape(len(lines), -1)
+
+
+def _hint(cell: str) -> str:
+    """What to do about a word; a cell that is empty, "nan" or "1,5" is none."""
+    try:
+        float(cell)
+    except ValueError:
+        if any(letter.isalpha() for letter in cell):
+            names = f"{', '.join(OWNERS[:-1])} or {OWNERS[-1]}"
+            return f": if it says who has the sample, call the column {names}; other words must be made numbers first"
+    return ""
 
 
 def _decoded(table: Table, path: Path) -> Decoded:
@@ -229,8 +242,14 @@ def _decoded(table: Table, path: Path) -> Decoded:
         if len(absent):
             wrong(path, f"only classes that are trained on in the test, and there is {classes[absent[0]]!r:.100}")
     decoded = from_arrays({**arrays, "classes": classes}, str(path))
-    about = {"held_out": decoded.about["held_out"], "columns": [names[column] for column in table.columns.features]}
+    test = decoded.about["test"] if not table.parts.numbers else _where(table.columns, path)
+    about = {"test": test, "features": [label(names[column]) for column in table.columns.features]}
     return replace(decoded, owners=tuple(map(label, owners)), standardise=True, about=about)
+
+
+def _where(columns: Columns, path: Path) -> str:
+    """Where the test comes from, if the user has set it apart."""
+    return "split column" if columns.split is not None else csv_files(path)[1].name
 
 
 def _divided(arrays: dict[str, Any], table: Table, path: Path) -> dict[str, Any]:

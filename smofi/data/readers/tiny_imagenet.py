@@ -98,14 +98,14 @@ def _classes(root: Path) -> dict[str, int]:
 
 def _train(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
     """Every picture to train on, with the number of its class."""
-    for folder in listing(root / "train"):
-        if folder.is_dir() and folder.name not in classes:
+    for folder in listing(root / "train")[0]:
+        if folder.name not in classes:
             wrong(folder, "a class that wnids.txt names")
     labelled = []
     for name, target in classes.items():
         folder = root / "train" / name
         inner = folder / "images"
-        pictures = [path for path in listing(inner if inner.is_dir() else folder) if is_picture(path)]
+        pictures = [path for path in listing(inner if inner.is_dir() else folder)[1] if is_picture(path)]
         if not pictures:
             wrong(folder, "pictures in it or in its folder images, and there are none")
         labelled += [(path, target) for path in pictures]
@@ -115,7 +115,7 @@ def _train(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
 def _test(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
     """Every picture to test on, with the number of its class."""
     path, folder = root / "val" / ANNOTATIONS, root / "val" / "images"
-    present = {picture.name: picture for picture in listing(folder) if is_picture(picture)}
+    present = {picture.name: picture for picture in listing(folder)[1] if is_picture(picture)}
     labelled = []
     for number, line in enumerate(_lines(path, "a picture and its class per line"), start=1):
         name, _, rest = line.partition("\t")

@@ -91,7 +91,7 @@ def test_the_users_test_is_kept_and_each_part_shuffled() -> None:
     arrays = {"x": x[:200], "y": np.arange(200) // 100, "x_test": x[200:], "y_test": np.arange(100) // 50,
               "client": np.arange(200) % 3, "client_test": np.arange(100) % 3 + 5}  # fmt: skip
     decoded = from_arrays(arrays, "mine")
-    assert decoded.about == {"ignored": [], "held_out": False}
+    assert decoded.about == {"test": "x_test and y_test"}
     assert sorted(decoded.train.inputs[:, 0].tolist()) == list(range(200))
     assert sorted(decoded.test.inputs[:, 0].tolist()) == list(range(200, 300))
     assert decoded.owners == ("0", "1", "2", "5", "6", "7")
@@ -169,11 +169,14 @@ X, Y = np.ones((6, 2), np.float32), np.arange(6) % 3
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"y": Y}, "the arrays x and y, and there is no x"),
-        ({"x": X}, "the arrays x and y, and there is no y"),
+        ({"y": Y}, "the arrays x and y, and there is no x, only y$"),
+        ({"x": X}, "the arrays x and y, and there is no y, only x$"),
+        ({"images": X, "labels": Y, 3: Y}, "the arrays x and y, and there is no x, only 3, images, labels$"),
+        ({f"k{k:02}": X for k in range(12)}, "there is no x, only k00, .*, k09 and 2 more$"),
+        ({}, "there is no x, only nothing$"),
         ({"x": X, "y": Y, "x_test": X}, "both x_test and y_test or neither"),
         ({"x": X, "y": Y, "y_test": Y}, "both x_test and y_test or neither"),
-        ({"x": X, "y": Y, "client": Y, "site": Y}, "and there are client and site"),
+        ({"x": X, "y": Y, "client": Y, "site": Y}, "and there are client and site: leave the others out"),
         ({"x": X, "y": Y, "client_test": Y}, "client_test only beside client, x_test and y_test"),
         ({"x": X, "y": Y, "client": Y, "client_test": Y}, "client_test only beside"),
         ({"x": X, "y": Y[:5]}, "one value of y per sample, and there are 5 for 6 samples"),
@@ -223,5 +226,19 @@ def test_what_does_not_fit_is_refused(arrays: dict[str, Any], said: str) -> None
 
 
 def test_other_keys_are_left_alone_and_named() -> None:
-    given = {"x": X, "y": Y, "fname\x1b": object(), "fold": 3, "client": Y}
-    assert from_arrays(given, "mine").about["ignored"] == ["fname?", "fold"]
+    given = {"x": X, "y": Y, "fold": 3, "fname\x1b": object(), "client": Y}
+    assert from_arrays(given, "mine").about == {
+        "test": "a fifth of the samples, held out",
+        "left_out": "keys that are not used: fname?, fold",
+    }
+
+
+@pytest.mark.parametrize(
+    "key", ["client", "user", "speaker", "role", "site", "writer", "hospital", "patient", "device"]
+)
+def test_owners_by_any_name(key: str) -> None:
+    given = {"x": X, "y": Y, "x_test": X, "y_test": Y, key: Y + 5, f"{key}_test": Y + 6}
+    decoded = from_arrays(given, "mine")
+    assert decoded.owners == ("5", "6", "7", "8")
+    assert decoded.test.owner is not None
+    assert sorted(decoded.test.owner.tolist()) == [1, 1, 2, 2, 3, 3]

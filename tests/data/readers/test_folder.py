@@ -67,6 +67,7 @@ def test_folders_for_training_and_testing(tmp_path: Path, train: str, test: str)
     found = read_folder(tmp_path, silent)
     assert sorted(zip(shades(found.train), found.train.targets.tolist(), strict=True)) == [(0, 0), (1, 1), (2, 1)]
     assert (shades(found.test), found.test.targets.tolist()) == ([3], [1])
+    assert found.about == {"test": f"folder {test}/"}
 
 
 def test_a_folder_for_training_alone(tmp_path: Path) -> None:
@@ -78,7 +79,31 @@ def test_a_folder_for_training_alone(tmp_path: Path) -> None:
 def test_test_comes_before_val(tmp_path: Path) -> None:
     draw_all(tmp_path, "train/a/1.png", "train/b/1.png", "val/a/1.png", "test/a/1.png")
     found = read_folder(tmp_path, silent)
-    assert (shades(found.test), found.about) == ([3], {"ignored": ["val"]})
+    assert (shades(found.test), found.about) == ([3], {"test": "folder test/", "left_out": "folder val/"})
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    draw_all(tmp_path, *(f"{label}/{k}.png" for label in "ab" for k in range(5)))
+    for name in ("Thumbs.db", "desktop.ini", ".DS_Store", ".hidden.dcm"):
+        (tmp_path / "a" / name).write_text("")
+    assert read_folder(tmp_path, silent).about == {"test": "a fifth of the pictures, held out"}
+    for name in ("a/1.dcm", "a/2.DCM", "b/3.dcm", "b/notes.txt", "LICENSE"):
+        (tmp_path / name).write_text("")
+    left_out = read_folder(tmp_path, silent).about["left_out"]
+    assert left_out == "5 files that are no pictures: .dcm (3), LICENSE (1), .txt (1)"
+
+
+def test_what_is_left_out_beside_train_and_test(tmp_path: Path) -> None:
+    draw_all(tmp_path, "train/a/1.png", "train/b/1.png", "test/a/1.png", "val/a/1.png", "cover.png")
+    for name in ("train/a/1.dcm", "test/a/1.dcm", "labels.csv", "desktop.ini"):
+        (tmp_path / name).write_text("")
+    outside = "2 files outside the folders: .png (1), .csv (1)"
+    found = read_folder(tmp_path, silent)
+    assert found.about["left_out"] == f"folder val/; 2 files that are no pictures: .dcm (2); {outside}"
+    draw_all(tmp_path / "two", "train/a/1.png", "train/a/2.png", "train/b/1.png", "cover.png")
+    found = read_folder(tmp_path / "two", silent)
+    assert found.about["test"] == "a fifth of the pictures, held out"
+    assert found.about["left_out"] == "1 file outside the folders: .png (1)"
 
 
 def test_a_class_may_be_called_train(tmp_path: Path) -> None:
@@ -255,6 +280,13 @@ def test_broken_pictures_and_links_are_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "b" / "2.png")
     with pytest.raises(InputError, match=r"b/2\.png is not accepted: expected a file or a folder"):
         folder_files(tmp_path)
+    (tmp_path / "b" / "2.png").unlink()
+    os.symlink("2.png", tmp_path / "b" / "2.png")  # to itself
+    with pytest.raises(InputError, match=r"b/2\.png is not accepted: expected a file or a folder"):
+        folder_files(tmp_path)
+    (tmp_path / "b" / "2.png").unlink()
+    os.symlink("1.png", tmp_path / "b" / "2.png")
+    assert len(folder_files(tmp_path)) == 4
 
 
 def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:

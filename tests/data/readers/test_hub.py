@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import struct
 import subprocess
@@ -25,6 +26,7 @@ from smofi.data.readers.speech_commands import read_speech_commands
 from smofi.errors import InputError
 
 datasets = pytest.importorskip("datasets")
+huggingface_hub = pytest.importorskip("huggingface_hub")
 
 RANDOM = np.random.default_rng(0)
 WORDS = ["yes", "no", "backward", "_silence_"]
@@ -147,6 +149,7 @@ def test_spoken_words_are_what_the_official_files_give(tmp_path: Path) -> None:
             for which in ((part.inputs, part.targets, part.owner), (other.inputs, other.targets, other.owner))
         )
         assert mine == theirs
+    assert "4,890 clips with silence among them, not the official 11,005" in decoded.about["remark"]
 
 
 def _speaker(part: str) -> str:
@@ -190,6 +193,16 @@ def test_excerpts_are_what_the_benchmarks_files_give(tmp_path: Path) -> None:
     assert "".join(LETTERS[k] for k in decoded.train.inputs[0]) in said[decoded.owners[int(decoded.train.owner[0])]]  # type: ignore[index]
 
 
+def test_excerpts_in_another_order_are_refused() -> None:
+    text = "To be, or not to be: that is the question. " * 20
+    rows = [(text[k : k + 80], text[k + 80]) for k in range(len(text) - 80)]
+    rows[300:302] = rows[300:302][::-1]
+    data = datasets.Dataset.from_dict({"character_id": ["HAMLET"] * len(rows), "x": [x for x, _ in rows],
+                                       "y": [y for _, y in rows]})  # fmt: skip
+    with pytest.raises(InputError, match=r"shakespeare/train .*'HAMLET' in the order of the text.* sample 300"):
+        convert("shakespeare", {"train": data}, silent)
+
+
 SQUARE = np.zeros((2, 8, 8, 3), np.uint8)
 GOOD = pictures(SQUARE, [0, 1], "img", 10)
 
@@ -224,8 +237,19 @@ def test_a_picture_that_is_none_is_refused() -> None:
         convert("cifar10", {"train": data, "test": data}, silent)
 
 
+@pytest.fixture
+def greeted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    """Of which repositories it was asked whether they are there."""
+    asked: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(
+        huggingface_hub.HfApi, "dataset_info", lambda self, repository, **options: asked.append((repository, options))
+    )
+    return asked
+
+
 @pytest.mark.parametrize("name", sorted(HUB))
-def test_what_the_hub_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_hub_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch, greeted: list[Any]) -> None:
     asked = []
 
     def load_dataset(repository: str, configuration: str | None, **options: Any) -> Any:
@@ -239,14 +263,48 @@ def test_what_the_hub_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -
     assert refused.match("official files into a folder")
     assert "trust_remote_code" not in asked[0][2]
     assert asked[0][2]["split"] == "train"
+    assert greeted == [(HUB[name].repository, {"timeout": 10})]
 
 
-def test_fetching_is_loading_and_converting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_is_not_there_is_asked_once_and_nothing_is_logged(
+    monkeypatch: pytest.MonkeyPatch, greeted: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(api: Any, repository: str, **options: Any) -> None:
+        greeted.append(repository)
+        for package in ("datasets.load", "huggingface_hub.utils._http"):
+            logging.getLogger(package).error("retrying")
+        raise ConnectionError("name not known")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", refuse)
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("asked again"))
+    levels = [logging.getLogger(package).level for package in ("datasets", "huggingface_hub")]
+    for package in ("datasets", "huggingface_hub"):
+        monkeypatch.setattr(logging.getLogger(package), "propagate", True)
+    with pytest.raises(
+        InputError, match=r"cifar10 of the Hugging Face hub gave ConnectionError: name not known\. The o"
+    ):
+        fetch("cifar10", silent)
+    assert greeted == ["uoft-cs/cifar10"]
+    assert caplog.messages == []
+    assert [logging.getLogger(package).level for package in ("datasets", "huggingface_hub")] == levels
+    logging.getLogger("datasets.load").error("heard again")
+    assert caplog.messages == ["heard again"]
+
+
+def test_offline_the_hub_is_not_asked(monkeypatch: pytest.MonkeyPatch, greeted: list[Any]) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: GOOD)
+    assert fetch("cifar10", silent).train.targets.tolist() == [0, 1]
+    assert greeted == []
+
+
+def test_fetching_is_loading_and_converting(monkeypatch: pytest.MonkeyPatch, greeted: list[Any]) -> None:
     monkeypatch.setattr(
         datasets, "load_dataset", lambda *_, split, **__: {"train": GOOD, "test": GOOD.select([1])}[split]
     )
     decoded = fetch("cifar10", silent)
     assert (decoded.train.targets.tolist(), decoded.test.targets.tolist()) == ([0, 1], [1])
+    assert "remark" not in decoded.about
 
 
 def test_without_the_package_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,3 +319,4 @@ def test_offline_is_refused_at_once(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "smofi.errors.InputError: data='cifar10' could not be fetched" in done.stderr.splitlines()[-1]
+    assert "Retrying" not in done.stderr

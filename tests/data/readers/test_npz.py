@@ -64,7 +64,7 @@ def test_it_is_read_as_numpy_reads_it(save: Any, tmp_path: Path) -> None:
         assert (part.targets == other.targets).all()
     assert (found.train.owner == expected.train.owner).all()
     assert (found.classes, found.owners, found.about) == (expected.classes, expected.owners, expected.about)
-    assert found.about["ignored"] == ["fold"]
+    assert found.about == {"test": "x_test and y_test", "left_out": "keys that are not used: fold"}
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     sizes = {info.filename: info.file_size for info in zipfile.ZipFile(tmp_path / "mine.npz").infolist()}
     assert told[-1][0] == told[-1][1] == sum(sizes.values()) - sizes["fold.npy"]
@@ -104,14 +104,14 @@ def test_what_is_not_needed_is_not_unpacked(tmp_path: Path) -> None:
     decoded = read_npz(path, silent)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert decoded.about["ignored"] == ["big", "objects"]
+    assert decoded.about["left_out"] == "keys that are not used: big, objects"
     assert peak < FEW_MEGABYTES
 
 
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        ({"x.npy": npy()}, "the arrays x and y, and there is no y"),
+        ({"x.npy": npy(), "labels.npy": npy(Y)}, "x and y, and there is no y, only labels, x"),
         ({"x.npy": npy(), "y.npy": npy(Y), "readme.txt": b"hello"}, r"\(.npy\) only, and there is 'readme.txt'"),
         ({"x.npy": npy(), "y.npy": npy(Y), "../z": b"hello"}, r"arrays \(.npy\) only, and there is '../z'"),
         ({"x.npy": npy(X.astype(object)), "y.npy": npy(Y)}, r"numbers or words in 'x.npy', and its type is '\|O'"),

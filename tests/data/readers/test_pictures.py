@@ -64,9 +64,42 @@ def test_one_bit() -> None:
     np.testing.assert_array_equal(decode_picture(content, PATH, grey=True)[..., 0], np.where(GREY > 128, 255, 0))
 
 
-def test_sixteen_bits_become_the_upper_eight() -> None:
-    deep = GREY.astype(np.uint16) * 256 + 77
-    np.testing.assert_array_equal(decode_picture(encoded(Image.fromarray(deep)), PATH, grey=True)[..., 0], GREY)
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(channels: int, bits: int, before: bytes = b"") -> bytes:
+    """A picture of two by two; `before` comes before the header, which Pillow lets pass."""
+    row = b"\0" + b"\x07" * (2 * channels * bits // 8)
+    header = struct.pack(">IIBBBBB", 2, 2, bits, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
+    pixels = chunk(b"IDAT", zlib.compress(row * 2))
+    return b"\x89PNG\r\n\x1a\n" + before + chunk(b"IHDR", header) + pixels + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("before", [b"", chunk(b"tEXt", b"by\0me")])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_sixteen_bits_are_refused(tmp_path: Path, channels: int, before: bytes) -> None:
+    path = tmp_path / "deep.png"
+    path.write_bytes(png(channels, 16, before))
+    for read in (read_header, read_picture):
+        with pytest.raises(InputError, match=r"deep\.png is not accepted: expected a picture of 8 bits .* npz:PATH"):
+            read(path)
+    path.write_bytes(png(channels, 8, before))
+    assert read_picture(path).shape == (2, 2, 3)
+
+
+def test_an_xray_of_twelve_bits_is_refused() -> None:
+    deep = encoded(Image.fromarray(np.arange(4096, dtype=np.uint16).reshape(64, 64)))
+    with pytest.raises(InputError, match="8 bits a channel, and it has 16: bring it to 8 bits, so that what matters"):
+        decode_picture(deep, PATH, grey=True)
+
+
+def test_sixteen_bits_for_all_three_colours_are_eight_or_less_a_channel() -> None:
+    # a BMP of 5, 6 and 5 bits: one pixel of pure green
+    masks = struct.pack("<III", 0xF800, 0x07E0, 0x001F)
+    header = struct.pack("<IHHIIiiHHIIiiII", 70, 0, 0, 66, 40, 1, 1, 1, 16, 3, 4, 0, 0, 0, 0)
+    content = b"BM" + header + masks + struct.pack("<HH", 0x07E0, 0)
+    assert decode_picture(content, PATH).tolist() == [[[0, 255, 0]]]
 
 
 def test_what_is_transparent_is_white() -> None:
@@ -166,9 +199,6 @@ def test_a_thin_picture_is_not_blown_up() -> None:
 
 
 def png_header(width: int, height: int) -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
     data = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", data) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
 

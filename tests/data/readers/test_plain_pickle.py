@@ -4,6 +4,7 @@ import os
 import pickle
 import pickletools
 import struct
+import sys
 import tracemalloc
 from contextlib import suppress
 from pathlib import Path
@@ -202,6 +203,12 @@ ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00tU\x01bt
         (b"K\x01K\x02.", "an end before everything"),
         (b"K\x01(K\x02e.", "no list"),
         (b"](K\x01u.", "no dict"),
+        (b"(" + b"N" * 17 + b"t.", "a tuple of more than 16 items"),
+        (b"}(" + b"".join(b"M" + struct.pack("<H", k) + b"N" for k in range(1001)) + b"u.", "of more than 1,000 keys"),
+        (b"}X" + struct.pack("<I", 1001) + b"a" * 1001 + b"Ns.", "a key of more than 1,000 letters"),
+        (b"Np500001\n.", "a place in the memo"),
+        (b"Np-1\n.", "a place in the memo"),
+        (b"cnumpy\ndtype\n(U\x04||u1I00\nI01\ntR.", "'dtype' with arguments"),
         (b"}(K\x01u.", "no dict"),
         (b"K\x01q\x00", "broken"),
         (b"", "broken"),
@@ -256,6 +263,35 @@ def test_bombs_are_stopped() -> None:
     assert max(peak_of_refusing(bomb) for bomb in (laughs, doubling, encoded)) < 2_000_000
     assert peak_of_refusing(b"]" * 200_000) < 10_000_000
     assert peak_of_refusing(b"(" * (plain_pickle.MOST_STEPS + 10)) < 20_000_000
+
+
+def calls_of_reading(content: bytes) -> int:
+    """How many functions are called, built-in or not, until a pickle is read or refused."""
+    count = 0
+
+    def profile(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        with suppress(InputError):
+            read_plain_pickle(content, PATH)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("size", [16, 17, 1000])
+def test_work_grows_with_the_file_and_no_faster(size: int) -> None:
+    # a tuple that a list refers to again and again
+    short, long = (b"](" + b"N" * size + b"tq\x00a" + b"h\x00a" * times + b"." for times in (1000, 3000))
+    assert read_plain_pickle(b"](" + b"N" * 16 + b"tq\x00ah\x00a.", PATH) == [(None,) * 16] * 2
+    calls = [calls_of_reading(content) for content in (short, long)]
+    # 16 items are looked at when they are referred to, and again when they are put into the list
+    assert calls[0] < 40 * len(short)
+    assert calls[1] < 40 * len(long)
 
 
 def assert_plain(value: Any, deepest: int = 30) -> None:

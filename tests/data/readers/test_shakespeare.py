@@ -165,6 +165,76 @@ def test_leaf_without_a_test_part_is_split_in_time_and_shares_no_character(tmp_p
     assert sorted(samples(decoded, decoded.test)) == sorted(("LEAR", *sample) for sample in windows(text[560:]))
 
 
+def lines_in_windows(lines: list[str]) -> list[tuple[str, str]]:
+    """Every line with 80 spaces before it, as older versions of LEAF have it."""
+    return [sample for line in lines for sample in windows(" " * 80 + line + "\n")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "border", "begin"),
+    [
+        ([399, 99], 400, 400),  # 500 samples: the border is where a line begins
+        ([449, 49], 400, 450),  # in a line, of which 50 samples are left: the next one begins after them
+        ([299, 199], 400, 480),  # in a line that goes on for longer than 80
+        ([9] * 50, 400, 400),
+        ([6] * 50, 280, 280),  # 350 samples, seven of each line
+        ([5, 0, 3, 0], 9, 11),  # of 12 samples, the tenth and the eleventh are of the third line
+    ],
+)
+def test_leaf_line_by_line_is_split_without_a_common_character(
+    tmp_path: Path, lines: list[int], border: int, begin: int
+) -> None:
+    texts = [prose(number, length).replace("\n", ".") for number, length in enumerate(lines)]
+    some = lines_in_windows(texts)
+    decoded = read(put(tmp_path / "all_data.json", leaf({"LEAR": some})))
+    assert sorted(samples(decoded, decoded.train)) == sorted(("LEAR", *sample) for sample in some[:border])
+    assert sorted(samples(decoded, decoded.test)) == sorted(("LEAR", *sample) for sample in some[begin:])
+    # by a plain loop: which characters of which line a sample has, without the spaces before
+    places = [
+        {(number, at) for at in range(first - 80, first + 1) if at >= 0}
+        for number, text in enumerate(texts)
+        for first in range(len(text) + 1)
+    ]
+    trained = set().union(*places[:border])
+    assert not any(place & trained for place in places[begin:])
+    assert begin == border or places[begin - 1] & trained
+
+
+@pytest.mark.parametrize("lined", [False, True])
+@pytest.mark.parametrize("change", ["shuffled", "swapped", "left out", "reversed", "another letter"])
+def test_leaf_in_another_order_is_refused(tmp_path: Path, change: str, lined: bool) -> None:
+    text = prose(8, 700).replace("\n", ".")
+    some = lines_in_windows([text[:300], text[300:]]) if lined else windows(text)
+    at = 150
+    if change == "shuffled":
+        random.Random(0).shuffle(some)
+    elif change == "swapped":
+        some[at : at + 2] = some[at : at + 2][::-1]
+    elif change == "left out":
+        del some[at]
+    elif change == "reversed":
+        some.reverse()
+    else:
+        some[at - 1] = (some[at - 1][0], "!")
+    first = "1" if change in ("shuffled", "reversed") else str(at)
+    said = rf"all_data\.json is not accepted: .* of user 'LEAR' in the order of the text.* sample {first} \(count"
+    users = {"FOOL": windows(prose(9, 300)), "LEAR": some}
+    with pytest.raises(InputError, match=said):
+        read(put(tmp_path / "all_data.json", leaf(users)))
+    # with a test part of its own, the order says nothing
+    put(tmp_path / "own/train/a.json", leaf(users))
+    put(tmp_path / "own/test/a.json", leaf(users))
+    assert len(read(tmp_path / "own").train.targets) == 220 + len(some)
+
+
+def test_a_user_of_two_files_is_refused(tmp_path: Path) -> None:
+    text = prose(8, 700)
+    put(tmp_path / "all_data_0.json", leaf({"LEAR": windows(text[:400])}))
+    put(tmp_path / "all_data_1.json", leaf({"FOOL": windows(prose(9, 300)), "LEAR": windows(text[320:])}))
+    with pytest.raises(InputError, match=r"all_data_1\.json .*every user in one file only, and 'LEAR' was in another"):
+        read(tmp_path)
+
+
 GOOD = leaf({"LEAR": windows(prose(8, 300))})
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,7 @@ def test_however_it_is_written_it_says_the_same(content: str, written: Written) 
     decoded = read_csv(written(content), silent)
     assert (decoded.kind, decoded.standardise, decoded.classes) == ("vector", True, ("p", "q"))
     assert decoded.owners == ("c0", "c1", "c2")
-    assert decoded.about == {"held_out": True, "columns": ["a", "b"]}
+    assert decoded.about == {"test": "a fifth of the samples, held out", "features": ["a", "b"]}
     assert (len(decoded.train.targets), len(decoded.test.targets)) == (16, 4)
     seen = []
     for part in (decoded.train, decoded.test):
@@ -89,6 +90,7 @@ def test_train_and_test_by_a_column_or_by_two_files(in_folder: bool, written: Wr
     assert sorted(decoded.train.inputs[:, 0].tolist()) == list(range(15))
     assert sorted(decoded.test.inputs[:, 0].tolist()) == list(range(15, 20))
     assert decoded.classes == ("8", "10")  # in the order of numbers
+    assert decoded.about == {"test": "test.csv.gz" if in_folder else "split column", "features": ["a"]}
     for part in (decoded.train, decoded.test):
         assert part.owner is not None
         assert (part.inputs[:, 0] % 2 == part.targets).all()
@@ -128,7 +130,7 @@ def test_as_many_rows_as_it_takes_several_pieces_for(written: Written) -> None:
         ("label\np\nq\n", "names of columns in the first line, a comma, a semicolon, a tab between them"),
         ("a,b\n1,2\n", "a column label, y, class or target, and the columns are 'a', 'b'"),
         ("a,y,Label\n1,2,3\n", "one column of label, y, class, target, and there are 'y', 'Label'"),
-        ("a,y,user,site\n1,2,3,4\n", "one column of client, .*, and there are 'user', 'site'"),
+        ("a,y,user,site\n1,2,3,4\n", "one column of client, .*, and there are 'user', 'site': leave the others out"),
         ("y,client\n1,2\n", "at least one column of numbers beside 'y', 'client'"),
         ("a,a ,y\n1,2,3\n", "every name of a column once, and 'a' is there 2 times"),
         (",a,y\n0,1,2\n", "a name for every column, and column 1 has none"),
@@ -156,13 +158,34 @@ def test_as_many_rows_as_it_takes_several_pieces_for(written: Written) -> None:
         ('a,y\n1,"p"x\n2,q\n', "a row of fields in line 2, and it is not one"),
         ("a,y\n1,p\n" + "2" * 200_000 + ",q\n", "a row of fields in line 3, and it is not one .*field limit"),
         ("a,y\n1,p\n2,\x00\n3,q\n3,r\n", None),
-        (b"a,y\n1,\xff\n", "text in UTF-8, and after line 0 it is not"),
-        ("a,y\n1,p\n".encode("utf-16"), "text in UTF-8"),
+        (b"a,y\n1,\xff\n", "text in UTF-8, and line 2 has the byte 0xff$"),
+        (b"a,y\n1,\xc3\xa4\n\n2,ab\xe4\n3,q\n", "text in UTF-8, and line 4 has the byte 0xe4$"),
+        (b"a,y\r" + b"1,p\r" * 40_000 + b"2,\x80\r3,q\r", "text in UTF-8, and line 40002 has the byte 0x80$"),
+        (b"a,y\n1,p\n2,\xc3", "text in UTF-8, and line 3 has the byte 0xc3$"),
+        (b"a,y\n1,\xed\xb3\xbf\n", "text in UTF-8, and line 2 has the byte 0xed$"),
+        ("a,y\n1,p\n".encode("utf-16"), "text in UTF-8, and line 1 has the byte 0xff$"),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_line(content: str | bytes, said: str | None, written: Written) -> None:
     with pytest.raises(InputError, match=rf"mine\.csv is not accepted: expected .*{said or ''}"):
         read_csv(written(content), silent)
+
+
+@pytest.mark.parametrize(
+    ("cell", "hinted"), [("mercy", True), ("NA", True), ("", False), ("nan", False), ("1,5", False)]
+)
+def test_a_column_of_words_may_be_the_owner(cell: str, hinted: bool, written: Written) -> None:
+    with pytest.raises(InputError, match="column 'clinic' of line 3") as refused:
+        read_csv(written(f"a;clinic;y\n1;2;p\n1;{cell};q\n"), silent)
+    hint = "if it says who has the sample, call the column client, user, .*patient or device; other words must be made"
+    assert bool(re.search(hint, str(refused.value))) is hinted
+
+
+@pytest.mark.parametrize("name", ["hospital", "Patient", "device"])
+def test_hospitals_patients_and_devices_are_owners(name: str, written: Written) -> None:
+    content = f"a,{name},y\n" + "".join(f"{i},h{i % 2},{i % 3}\n" for i in range(12))
+    decoded = read_csv(written(content), silent)
+    assert (decoded.owners, decoded.about["features"]) == (("h0", "h1"), ["a"])
 
 
 def test_two_files_that_do_not_fit_are_refused(written: Written) -> None:
