@@ -37,7 +37,7 @@ def storages() -> dict[int, int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # looking at every object touches deprecated ones
         tensors = [thing for thing in gc.get_objects() if type(thing) in (torch.Tensor, torch.nn.Parameter)]
-    places = [tensor.untyped_storage() for tensor in tensors]
+    places = [tensor.untyped_storage() for tensor in tensors if tensor.layout == torch.strided]
     return {place.data_ptr(): place.nbytes() for place in places if place.nbytes()}
 
 
