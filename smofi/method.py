@@ -132,6 +132,11 @@ class Method:
         """The placement, a server row per client unless the method says otherwise."""
         return self.placement or PER_CLIENT
 
+    @property
+    def coupled(self) -> bool:
+        """Whether clients meet before the round is over: momentum is fused, or a server model or its average shared."""
+        return bool(self.fuse) or self.placement is not None
+
     def __post_init__(self) -> None:
         if self.steps is not None:
             check_count("steps", self.steps)

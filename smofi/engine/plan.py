@@ -34,6 +34,11 @@ class RoundPlan:
             self.steps, self.epoch_steps, lambda step: generator(self.seed, "visits", self.round, step)
         )
 
+    def ticks_of(self, rows: Sequence[int]) -> Iterator[Tick]:
+        """The steps of these rows alone, where they need not wait for anyone."""
+        for step in range(max(self.steps[row] for row in rows)):
+            yield Tick([(row,) for row in rows if step < self.steps[row]])
+
 
 @dataclass(frozen=True)
 class Planner:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from smofi.engine.plan import RoundPlan
 from smofi.engine.state import GlobalState
-from smofi.method import Method
+from smofi.method import Method, Tick
 from smofi.optim import Optimizer
 
 
@@ -20,6 +20,7 @@ class Cohort(Protocol):
     optimizer: Optimizer
 
     def begin(self, plan: RoundPlan) -> None: ...
+    def ticks(self) -> Iterator[Tick]: ...
     def step(self, groups: Sequence[Sequence[int]]) -> None: ...
     def fuse(self) -> None: ...
     def average_servers(self, active: Sequence[int]) -> None: ...
@@ -40,7 +41,7 @@ def run_round(
     """One round; the state changes at its very end, or not at all."""
     # W_j <- W ;  m̄ <- 0
     cohort.begin(plan)
-    for number, tick in enumerate(plan.ticks(method)):
+    for number, tick in enumerate(cohort.ticks()):
         # for every active j, in parallel: g_j ;  m_j = beta m̄ + g_j ;  W_j -= eta m_j
         cohort.step(tick.groups)
         # m̄ = sum_j (age_j + 1)^alpha m_j / |J|

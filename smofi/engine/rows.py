@@ -18,7 +18,7 @@ class Rows:
         runs = [(slice(0, size), count)]
         if shared is not None:
             runs = [(slice(0, shared.start), count), (shared, 1), (slice(shared.stop, size), count)]
-        self.size = size
+        self.size, self.shared = size, shared
         self.pieces = [(run, like.new_zeros(rows, run.stop - run.start)) for run, rows in runs]
 
     def matrix(self, columns: Columns) -> Tensor:
@@ -43,20 +43,23 @@ class Rows:
         for _, piece in self.pieces:
             piece.zero_()
 
-    def mean(self, shares: Tensor) -> Tensor:
-        """The weighted mean of the rows, `[P]`."""
-        means = [piece[0] if len(piece) == 1 else shares @ piece for _, piece in self.pieces]
-        return torch.cat(means)
+    def weighted_sum(self, shares: Tensor) -> Tensor:
+        """sum_j p_j row_j, `[P]`; columns that exist only once are there once."""
+        return torch.cat([piece[0] if run == self.shared else shares @ piece for run, piece in self.pieces])
+
+    def weighted_change(self, shares: Tensor, origin: Tensor) -> Tensor:
+        """sum_j p_j (row_j - origin), `[P]`; exactly zero in columns that no row changed."""
+        changes = [(run, change_from(origin[run], piece)) for run, piece in self.pieces]
+        return torch.cat([change[0] if run == self.shared else shares @ change for run, change in changes])
 
 
-def mean_where_changed(rows: Tensor, shares: Tensor, origin: Tensor) -> Tensor:
-    """The weighted mean of rows that all came from `origin`; a column that no row changed stays exactly as it was.
+def change_from(origin: Tensor, rows: Tensor) -> Tensor:
+    """How far each row is from where it came from; exactly zero where it is the same.
 
-    Statistics are averaged so, since what looks like one may be a constant, infinite even, such as an attention mask.
+    Statistics are averaged by their changes, since what looks like one may be a constant, infinite even, such as an
+    attention mask.
 
-    >>> mean_where_changed(torch.tensor([[1.0, -torch.inf], [3.0, -torch.inf]]), torch.tensor([0.5, 0.5]),
-    ...                    torch.tensor([0.0, -torch.inf]))
-    tensor([2., -inf])
+    >>> change_from(torch.tensor([0.0, -torch.inf]), torch.tensor([[1.0, -torch.inf], [3.0, -torch.inf]])).tolist()
+    [[1.0, 0.0], [3.0, 0.0]]
     """
-    changed = torch.where(rows == origin, torch.zeros_like(rows), rows - origin)
-    return origin + (changed[0] if len(rows) == 1 else shares @ changed)
+    return torch.where(rows == origin, torch.zeros_like(rows), rows - origin)

@@ -26,9 +26,13 @@ class Memory:
 
 
 def round_memory(plan: RoundPlan, layout: Layout, method: Method, moments: int, diagnose: bool = False) -> list[Memory]:
-    """The rows of a round and what belongs to them, when the last client finishes."""
-    count, where, width = len(plan.clients), method.where, torch.empty(0, dtype=layout.dtype).element_size()
-    servers = [columns_in(cut.server(layout)) for cut in plan.cuts]
+    """The rows of a round and what belongs to them, when the last client finishes.
+
+    Clients that meet only at the end of the round share one row, one after the other.
+    """
+    together = method.coupled or diagnose
+    count, where, width = len(plan.clients) if together else 1, method.where, layout.dtype.itemsize
+    servers = [columns_in(cut.server(layout)) for cut in plan.cuts[:count]]
     own = count * layout.size - sum(servers)
     rows, in_rows = count * layout.size, f"{count} x {layout.size:,}"
     statistics = count * layout.statistics_size
@@ -36,6 +40,7 @@ def round_memory(plan: RoundPlan, layout: Layout, method: Method, moments: int, 
         rows, in_rows = own + servers[0], f"({count} x {own // count:,} + {servers[0]:,})"
         cut = plan.cuts[0]
         statistics -= (count - 1) * columns_in(layout.statistic_columns(cut.first, cut.last))
+    added = 1 + (moments if method.carry else 0)
     gradients, in_gradients = (rows, in_rows) if where.merges else (layout.size, f"{layout.size:,}")
 
     def item(what: str, arithmetic: str, numbers: int) -> Memory:
@@ -45,6 +50,11 @@ def round_memory(plan: RoundPlan, layout: Layout, method: Method, moments: int, 
         item("rows: weights", in_rows, rows),
         item("rows: statistics", f"{statistics:,}", statistics),
         item("gradients", in_gradients, gradients),
+        item(
+            "sums",
+            f"({added} x {layout.size:,} + {layout.statistics_size:,})",
+            added * layout.size + layout.statistics_size,
+        ),
     ]
     # SMoFi's buffers reach from the first server column of any client to the last
     fused = columns_in(layout.columns(min(cut.first for cut in plan.cuts), max(cut.last for cut in plan.cuts)))
@@ -83,6 +93,7 @@ def activation_memory(cohort: SimulatedCohort, plan: RoundPlan) -> Memory:
     """What autograd keeps between the forward and the backward pass of one group's step, measured in a real one."""
     short = replace(plan, steps=[1] * len(plan.steps))
     cohort.begin(short)
+    first = next(cohort.ticks())
     rows = {_place(piece) for rows in (cohort.weights, cohort.statistics) for _, piece in rows.pieces}
     kept: dict[int, Tensor] = {}
 
@@ -91,7 +102,7 @@ def activation_memory(cohort: SimulatedCohort, plan: RoundPlan) -> Memory:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        cohort.step(next(short.ticks(cohort.method)).groups[:1])
+        cohort.step(first.groups[:1])
     size = sum(tensor.untyped_storage().nbytes() for place, tensor in kept.items() if place not in rows)
     return Memory("activations", "measured in one step", size)
 

@@ -47,7 +47,7 @@ def time_rounds(cohort: SimulatedCohort, evaluator: Evaluator, plans: Sequence[R
     until = now() + deadline
     for plan in plans:
         begin.append(_timed(now, cohort.begin, plan))
-        for planned in plan.ticks(cohort.method):
+        for planned in cohort.ticks():
             for group in planned.groups:
                 step.append(_timed(now, cohort.step, [group]) / len(group))
                 if now() > until:

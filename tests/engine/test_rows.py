@@ -10,13 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from smofi.engine.rows import Rows, mean_where_changed
+from smofi.engine.rows import Rows
 
 LIKE = torch.zeros(1, dtype=torch.float64)
 
 
 def counted(size: int) -> Tensor:
     return torch.arange(size, dtype=torch.float64)
+
+
+def holding(values: Tensor) -> Rows:
+    rows = Rows(len(values), values.shape[1], values)
+    for row, value in enumerate(values):
+        rows.of(row, slice(0, values.shape[1])).copy_(value)
+    return rows
 
 
 def elements(rows: Rows) -> int:
@@ -55,7 +62,7 @@ def test_shared_columns_may_be_at_either_end_all_or_none(shared: slice) -> None:
     assert elements(rows) == 2 * 4 - (shared.stop - shared.start)
     for columns in (slice(0, shared.start), shared, slice(shared.stop, 4)):
         assert rows.of(1, columns).tolist() == counted(4)[columns].tolist()
-    assert rows.mean(torch.tensor([0.25, 0.75], dtype=torch.float64)).tolist() == [0, 1, 2, 3]
+    assert rows.weighted_sum(torch.tensor([0.25, 0.75], dtype=torch.float64)).tolist() == [0, 1, 2, 3]
 
 
 def test_columns_across_the_edge_of_a_piece_have_no_view() -> None:
@@ -72,13 +79,13 @@ def test_views_are_views() -> None:
     assert view.data_ptr() == rows.matrix(slice(1, 3))[1].data_ptr()
 
 
-def test_the_mean_by_hand() -> None:
+def test_the_sum_by_hand() -> None:
     rows = Rows(2, 3, LIKE, shared=slice(1, 2))
     rows.of(0, slice(0, 1)).fill_(10)
     rows.of(1, slice(0, 1)).fill_(20)
     rows.of(0, slice(1, 2)).fill_(7)
     rows.of(0, slice(2, 3)).fill_(-4)
-    assert rows.mean(torch.tensor([0.25, 0.75], dtype=torch.float64)).tolist() == [17.5, 7, -1]
+    assert rows.weighted_sum(torch.tensor([0.25, 0.75], dtype=torch.float64)).tolist() == [17.5, 7, -1]
 
 
 @given(
@@ -86,7 +93,7 @@ def test_the_mean_by_hand() -> None:
     edges=st.tuples(st.integers(0, 6), st.integers(0, 6)).map(sorted),
     seed=st.integers(0, 99),
 )
-def test_the_mean_of_any_rows(count: int, edges: list[int], seed: int) -> None:
+def test_the_sum_of_any_rows(count: int, edges: list[int], seed: int) -> None:
     draw = torch.Generator().manual_seed(seed)
     shared = slice(*edges)
     shares = torch.rand(count, generator=draw, dtype=torch.float64)
@@ -98,7 +105,7 @@ def test_the_mean_of_any_rows(count: int, edges: list[int], seed: int) -> None:
         for columns in (slice(0, shared.start), shared, slice(shared.stop, 6)):
             rows.of(row, columns).copy_(values[row, columns])
     expected = sum(share * row for share, row in zip(shares, values, strict=True))
-    assert (rows.mean(shares) - expected).abs().max() < 1e-14
+    assert (rows.weighted_sum(shares) - expected).abs().max() < 1e-14
 
 
 @given(count=st.integers(1, 5), seed=st.integers(0, 99))
@@ -107,19 +114,19 @@ def test_the_mean_of_changes_is_the_mean(count: int, seed: int) -> None:
     shares = torch.rand(count, generator=draw, dtype=torch.float64)
     shares /= shares.sum()
     origin = torch.randn(4, generator=draw, dtype=torch.float64)
-    rows = torch.randn((count, 4), generator=draw, dtype=torch.float64)
-    expected = sum(share * row for share, row in zip(shares, rows, strict=True))
-    assert (mean_where_changed(rows, shares, origin) - expected).abs().max() < 1e-14
+    values = torch.randn((count, 4), generator=draw, dtype=torch.float64)
+    expected = sum(share * row for share, row in zip(shares, values, strict=True))
+    assert (origin + holding(values).weighted_change(shares, origin) - expected).abs().max() < 1e-14
 
 
 def test_what_no_row_changed_stays_in_every_bit() -> None:
     """Shares that do not add up to one in binary would move 0.1, and make infinities into NaN."""
     origin = torch.tensor([0.1, -math.inf, math.inf, 1e300], dtype=torch.float64)
     shares = torch.tensor([1 / 3, 1 / 3, 1 / 3], dtype=torch.float64) * 0.9
-    assert torch.equal(mean_where_changed(origin.repeat(3, 1), shares, origin), origin)
+    assert holding(origin.repeat(3, 1)).weighted_change(shares, origin).tolist() == [0.0] * 4
 
 
 def test_a_column_that_one_row_changed_is_averaged() -> None:
     origin = torch.tensor([2.0, 2.0])
-    rows = torch.tensor([[2.0, 6.0], [2.0, 2.0]])
-    assert mean_where_changed(rows, torch.tensor([0.25, 0.75]), origin).tolist() == [2.0, 3.0]
+    rows = holding(torch.tensor([[2.0, 6.0], [2.0, 2.0]]))
+    assert rows.weighted_change(torch.tensor([0.25, 0.75]), origin).tolist() == [0.0, 1.0]
