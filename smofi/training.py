@@ -16,6 +16,7 @@ from smofi.cut import CutSpec, parse_cut
 from smofi.data.augment import Augment, parse_augment
 from smofi.data.samples import Samples, as_samples
 from smofi.engine.check import check_device, check_plan, check_samples, check_speeds, try_evaluation, try_step
+from smofi.engine.crew import Crew
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.evaluate import Evaluator, Metric
 from smofi.engine.events import Callback, Record
@@ -90,6 +91,7 @@ def prepare(
     target_accuracy: float | None = None,
     diagnose: bool = False,
     augment: str | Augment | None = None,
+    crew: Crew | None = None,
 ) -> Session:
     """Train one model on the data of many clients, split between them and a server.
 
@@ -110,6 +112,7 @@ def prepare(
     validation      data held out to decide when to stop: after `patience` rounds without a better accuracy on it, or at
                     `target_accuracy` (on the test data, if there is no validation data)
     augment         vary training images, as "crop(4)+flip": shifted by up to 4 pixels, half of them mirrored
+    crew            the processes that share the work, from `smofi.joined()` under torchrun; this one alone if not given
     diagnose        also record why a method helps: how far clients diverge, how well their momenta agree, ...
 
     >>> x, y = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 2
@@ -150,7 +153,7 @@ def prepare(
     state = GlobalState.of(template, layout, method, optimizer, home)
     judged = shell(template)
     layout.bind(judged, state.weights.__getitem__, state.statistics.__getitem__)
-    evaluator = Evaluator(judged, loss, metrics, tested, samples, validated)
+    evaluator = Evaluator(judged, loss, metrics, tested, samples, validated, crew=crew)
     first = planner.eligible[0]
     outputs = try_evaluation(evaluator, samples[first], f"clients[{first}]")
     check_samples(samples, {"test": tested, "validation": validated}, loss, outputs)
@@ -159,9 +162,11 @@ def prepare(
             try_evaluation(evaluator, held_out, name)
     varied = parse_augment(augment) if isinstance(augment, str) else augment
     try_step(template, layout, state, planner, samples, loss, varied)
+    if diagnose and crew and crew.size > 1:
+        refuse("diagnose", diagnose, f"False with {crew.size} workers: it compares all clients in one process")
     diagnostics = Diagnostics() if diagnose else None
-    cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire, diagnostics, varied)
-    return Session(plain, layout, Run(cohort, planner, state, evaluator, stopping, rounds, callback))
+    cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire, diagnostics, varied, crew)
+    return Session(plain, layout, Run(cohort, planner, state, evaluator, stopping, rounds, callback, crew))
 
 
 def _resolve(method: str | Method, optimizer: str | Optimizer) -> tuple[Method, Optimizer]:

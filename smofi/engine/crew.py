@@ -6,9 +6,9 @@ Every process runs the same rounds from the same state: a sum leaves the same bi
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -29,9 +29,6 @@ class Crew(Protocol):
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum of what every process brings, in place."""
 
-    def gather(self, tensor: Tensor, lengths: Sequence[int]) -> Tensor:
-        """What every process brings, one after the other; `lengths` says how many rows each has."""
-
     def copy(self, tensor: Tensor) -> Tensor:
         """What the first process has, in place."""
 
@@ -48,9 +45,6 @@ class Alone:
     def sum(self, tensor: Tensor) -> Tensor:
         return tensor
 
-    def gather(self, tensor: Tensor, lengths: Sequence[int]) -> Tensor:
-        return tensor
-
     def copy(self, tensor: Tensor) -> Tensor:
         return tensor
 
@@ -60,32 +54,27 @@ class WorkerGone(SmofiError):
 
 
 class Workers:
-    """The processes of `torch.distributed`: gloo on CPUs, nccl on GPUs."""
+    """The processes of `torch.distributed`, gloo on CPUs and nccl on GPUs; they meet when they first have to."""
 
-    def __init__(self) -> None:
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+    def __init__(self, rank: int, size: int, backend: str) -> None:
+        self.rank, self.size, self.backend = rank, size, backend
 
     def sum(self, tensor: Tensor) -> Tensor:
         self._together(dist.all_reduce, tensor)
         return tensor
 
-    def gather(self, tensor: Tensor, lengths: Sequence[int]) -> Tensor:
-        # a sum of blocks that are zero elsewhere: exact, and it asks for no other operation
-        whole = tensor.new_zeros(sum(lengths), *tensor.shape[1:])
-        start = sum(lengths[: self.rank])
-        whole[start : start + len(tensor)] = tensor
-        return self.sum(whole)
-
     def copy(self, tensor: Tensor) -> Tensor:
         self._together(dist.broadcast, tensor, 0)
         return tensor
 
-    def _together(self, operation: object, *arguments: object) -> None:
+    def _together(self, operation: Callable[..., Any], *arguments: Any) -> None:
         try:
-            operation(*arguments)  # type: ignore[operator]
+            if not dist.is_initialized():
+                dist.init_process_group(self.backend, rank=self.rank, world_size=self.size, timeout=PATIENCE)
+            operation(*arguments)
         except RuntimeError as error:
             raise WorkerGone(
-                f"worker {self.rank + 1} of {self.size} lost touch with another worker, which has ended or was killed "
+                f"worker {self.rank + 1} of {self.size} lost touch with another one, which has ended or was killed "
                 f"({str(error).strip().splitlines()[-1][:200]})"
             ) from error
 
@@ -96,11 +85,8 @@ def joined(device: torch.device) -> Crew:
     >>> joined(torch.device("cpu")).size
     1
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return Alone()
-    if not dist.is_initialized():
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
-    return Workers()
+    rank, size = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+    return Alone() if size == 1 else Workers(rank, size, "nccl" if device.type == "cuda" else "gloo")
 
 
 def deal(steps: Sequence[int], hands: int) -> list[list[int]]:

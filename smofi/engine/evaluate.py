@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.data.samples import Samples
+from smofi.engine.crew import Alone, Crew
 from smofi.engine.split import Loss
 from smofi.errors import check_choice, refuse
 
@@ -69,10 +70,12 @@ class Evaluator:
         clients: Sequence[Samples],
         validation: Samples | None = None,
         batch_size: int = 500,
+        crew: Crew | None = None,
     ) -> None:
         self.model, self.loss, self.test, self.clients = model.eval(), loss, test, clients
         self.validation = validation
         self.batch_size = batch_size
+        self.crew: Crew = crew or Alone()
         self.on_test: dict[str, Metric] = {}
         self.on_clients: dict[str, ClientMetric] = {}
         if isinstance(metrics, str) or not isinstance(metrics, Sequence):
@@ -102,7 +105,7 @@ class Evaluator:
         if self.test is not None:
             loss, metrics = self.measure(*self.predict(self.test))
         if self.on_clients:
-            accuracies = [top1(*self.predict(client)) if len(client) else None for client in self.clients]
+            accuracies = self._accuracies()
             metrics |= {name: summarise(accuracies) for name, summarise in self.on_clients.items()}
         return loss, metrics
 
@@ -114,12 +117,39 @@ class Evaluator:
 
     @torch.inference_mode()
     def predict(self, samples: Samples, most: int | None = None) -> tuple[Tensor, Tensor]:
-        """The outputs for all samples, or for the first few, and their targets."""
+        """The outputs for all samples, or for the first few, and their targets; every process of a crew takes some."""
+        batches = torch.arange(len(samples))[:most].split(self.batch_size)
+        if len(batches) < self.crew.size:
+            return self._outputs(samples, batches)
+        mine = batches[self.crew.rank :: self.crew.size]
+        outputs, targets = self._outputs(samples, mine)
+        if self.crew.size == 1:
+            return outputs, targets
+        places, total = torch.cat(mine).to(outputs.device), sum(map(len, batches))
+        # every sample is somebody's, and zero with everybody else
+        return (
+            self.crew.sum(part.new_zeros(total, *part.shape[1:]).index_copy_(0, places, part))
+            for part in (outputs, targets)
+        )  # type: ignore[return-value]
+
+    def _outputs(self, samples: Samples, batches: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         parts = []
-        for indices in torch.arange(len(samples))[:most].split(self.batch_size):
+        for indices in batches:
             inputs, targets = samples.batch(indices.to(next(self.model.parameters()).device))
             parts.append((self.model(inputs), targets))
         return torch.cat([outputs for outputs, _ in parts]), torch.cat([targets for _, targets in parts])
+
+    @torch.inference_mode()
+    def _accuracies(self) -> list[float | None]:
+        """The accuracy on each client's own samples; every process of a crew takes some of the clients."""
+        found = torch.zeros(len(self.clients), dtype=torch.float64)
+        for number in range(self.crew.rank, len(self.clients), self.crew.size):
+            client = self.clients[number]
+            if len(client):
+                found[number] = top1(*self._outputs(client, torch.arange(len(client)).split(self.batch_size)))
+        device = next(self.model.parameters()).device
+        values = self.crew.sum(found.to(device)).tolist()
+        return [value if len(client) else None for value, client in zip(values, self.clients, strict=True)]
 
 
 def _fresh(name: str, taken: Container[str]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 import torch
 
 from smofi.engine.checkpoint import Checkpoint
+from smofi.engine.crew import Alone, Crew
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.events import Callback, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.engine.noise import own_random_state
@@ -18,6 +20,9 @@ from smofi.engine.round import Cohort, NonFinite, run_round
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
 from smofi.errors import TrainingWarning
+
+ENOUGH = -1
+"""In place of a round's number: there is no other."""
 
 ADVICE = "try a smaller learning rate, smofi(alpha=-1), or +clip(max_norm=10)"
 
@@ -44,10 +49,13 @@ class Run:
         stopping: Stopping,
         rounds: int,
         callback: Callback | None,
+        crew: Crew | None = None,
     ) -> None:
         self.cohort, self.planner, self.state, self.evaluator = cohort, planner, state, evaluator
         self.stopping, self.rounds = stopping, rounds
-        self.emit: Callback = callback or (lambda event: None)
+        self.crew: Crew = crew or Alone()
+        leads = self.crew.rank == 0
+        self.emit: Callback = callback if callback and leads else (lambda event: None)
         self.keeper: Keeper | None = None
         self.history: list[Record] = []
         self.stopped: str | None = None
@@ -62,7 +70,11 @@ class Run:
         return len(self.history) >= self.rounds or self.stopped is not None
 
     def train(self) -> None:
-        """Run until all rounds are in the history or the run has to stop."""
+        """Run until all rounds are in the history or the run has to stop. In a crew, the first process decides."""
+        for tensor in self.state.tensors().values():
+            self.crew.copy(tensor)
+        if self.crew.rank > 0:
+            return self._follow()
         planner = self.planner
         counts = (len(planner.sizes), len(planner.eligible), planner.per_round, len(self.state.weights))
         self.emit(RunStarted(planner.method.name, self.rounds, *counts, done=len(self.history)))
@@ -72,6 +84,7 @@ class Run:
             self.emit(Warned(f"{planner.method} has nothing to fuse: one client takes part in a round (participation)"))
         self.stopped = self.stopping.reason(self.history)
         while not self.over:
+            self._announce(len(self.history))
             try:
                 self.history.append(self.one_round(planner.plan(len(self.history))))
             except NonFinite as error:
@@ -89,6 +102,7 @@ class Run:
                     self.stopped = f"interrupted after round {len(self.history)} of {self.rounds}"
             if self.keeper:
                 self.keeper.after_round(self)
+        self._announce(ENOUGH)
         self.emit(RunEnded(len(self.history), self.stopped))
 
     def interrupt(self) -> None:
@@ -135,6 +149,16 @@ class Run:
         """Tell the user, by event and by Python's warnings; the run goes on."""
         self.emit(Warned(message))
         warnings.warn(message, TrainingWarning, stacklevel=3)
+
+    def _announce(self, round: int) -> int:
+        """What the first process says comes next, a round's number or that there is none."""
+        return int(self.crew.copy(torch.tensor([round], device=self.state.weights.device)))
+
+    def _follow(self) -> None:
+        """The same rounds as the first process, for as long as it says."""
+        while (round := self._announce(ENOUGH)) != ENOUGH:
+            with suppress(NonFinite):  # seen by all, told by the first
+                self.one_round(self.planner.plan(round))
 
     def _after_tick(self, round: int) -> Callable[[int], None]:
         return lambda tick: self.emit(TickDone(round, tick))

@@ -196,7 +196,8 @@ class SimulatedCohort:
 
     def losses(self) -> list[Tensor]:
         """The training loss of every step, a vector per row."""
-        if self.crew.size > 1 and len(self.sums.losses) < len(self.plan.clients):
+        if self.crew.size > 1 and not self.sums.exchanged:
+            self.sums.exchanged = True
             table = self.state.weights.new_zeros(len(self.plan.clients), max(self.plan.steps))
             for row, losses in self.sums.losses.items():
                 table[row, : len(losses)] = losses

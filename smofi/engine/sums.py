@@ -13,7 +13,10 @@ from smofi.engine.state import GlobalState
 
 
 class Sums:
-    """Weighted sums over the rows of this process; those of several processes are added to each other."""
+    """Weighted sums over the rows of this process; those of several processes are added to each other.
+
+    `exchanged` tells that the losses are those of all processes.
+    """
 
     def __init__(self, state: GlobalState, rows: int) -> None:
         self.state = state
@@ -22,6 +25,7 @@ class Sums:
         self.moments, self.updates = torch.zeros_like(state.carried), torch.zeros_like(state.carried_updates)
         self.broken = torch.zeros(rows, device=state.weights.device)
         self.losses: dict[int, Tensor] = {}
+        self.exchanged = False
 
     def add(self, shares: Tensor, weights: Rows, statistics: Rows) -> None:
         """sum_j p_j W_j, and sum_j p_j (S_j - S) for the statistics."""
