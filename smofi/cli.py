@@ -58,6 +58,8 @@ app = cyclopts.App(
     suppress_keyboard_interrupt=False,
 )
 console = Console()
+ASKED: list[str] = []
+"""The arguments of this command, for the workers it starts."""
 
 Source = Annotated[str | None, Parameter(help="a YAML file or the name of a preset; flags win over it")]
 Flags = Annotated[Settings, Parameter(name="*", negative=(), group="Settings")]
@@ -77,6 +79,7 @@ def run(
     resume: Annotated[Path | None, Parameter(help="continue the run in this folder")] = None,
     display: Annotated[Display, Parameter(help="live on a terminal, plain elsewhere, quiet, or jsonl")] = "auto",
     track: Annotated[list[str] | None, Parameter(help="also in tensorboard, wandb or mlflow", negative=())] = None,
+    workers: Annotated[int | None, Parameter(help="processes that share the clients; one per core, or per GPU")] = None,
     threads: Threads = 1,
 ) -> int:
     """Train, compare methods, and draw their learning curves here and into a picture.
@@ -95,20 +98,24 @@ def run(
     else:
         config = _resolve(source, given, scale)
         folder = output or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{_plain_name(config.data)}"
-    live, command = Live(console, list(config.method), config.rounds, display), shlex.join(["smofi", *sys.argv[1:]])
-    if resume is not None:
+    count = experiment.worker_count(workers, config)
+    with experiment.workers(count, ASKED):
+        if experiment.follows():
+            experiment.follow(config)
+            return 0
+        live, command = Live(console, list(config.method), config.rounds, display), shlex.join(["smofi", *ASKED])
         with _reading(config.data) as progress:
-            runs = experiment.resume(folder, given, live, command, progress)
+            if resume is not None:
+                runs = experiment.resume(folder, given, live, command, progress)
+            else:
+                runs = experiment.start(config, folder, live, command, progress)
         for number, one in enumerate(runs):
             live.recall(number, [record.accuracy for record in one.session.run.history])
-    else:
-        with _reading(config.data) as progress:
-            runs = experiment.start(config, folder, live, command, progress)
-    live.say(
-        f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
-        f"seed {config.seed}, in {folder}"
-    )
-    return _train(config, runs, live, folder, track or [])
+        live.say(
+            f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
+            f"seed {config.seed}, {count} worker{'s' * (count > 1)}, in {folder}"
+        )
+        return _train(config, runs, live, folder, track or [])
 
 
 @app.command
@@ -390,6 +397,7 @@ def _sentence(error: cyclopts.CycloptsError) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The `smofi` command. Exit code 2 for anything the user can mend."""
+    ASKED[:] = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
     try:

@@ -12,6 +12,7 @@ import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+os.environ["SMOFI_WORKERS"] = "1"  # what several do, the tests of it ask for
 os.environ["SMOFI_DATA"] = tempfile.mkdtemp(prefix="smofi-tests-")
 atexit.register(shutil.rmtree, os.environ["SMOFI_DATA"], ignore_errors=True)
 

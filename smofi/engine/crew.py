@@ -1,6 +1,6 @@
 """The processes that share a cohort. Each holds some of the rows; the only way across is the sum over all of them.
 
-Every process runs the same rounds from the same state: a sum leaves the same bits everywhere, so the state stays the same.
+Every process runs the same rounds from the same state: a sum leaves the same bits everywhere, so the state stays alike.
 """
 
 from __future__ import annotations

@@ -1,5 +1,15 @@
 """Configured runs with folders of their own: started, resumed, and several methods side by side."""
 
-from smofi.experiment.runs import FolderRun, resume, start, stored_config
+from smofi.experiment.runs import FolderRun, follow, resume, start, stored_config
+from smofi.experiment.workers import follows, worker_count, workers
 
-__all__ = ["FolderRun", "resume", "start", "stored_config"]
+__all__ = [
+    "FolderRun",
+    "follow",
+    "follows",
+    "resume",
+    "start",
+    "stored_config",
+    "worker_count",
+    "workers",
+]

@@ -13,16 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from smofi.config import Config, changed_fields, config_yaml, read_config
 from smofi.config.federation import Federation, gather
 from smofi.data.decoded import Progress, silent
 from smofi.data.saved import FILE as PARTITION
 from smofi.data.saved import PREFIX as SAVED
 from smofi.engine.checkpoint import write_atomically
+from smofi.engine.crew import Crew, joined
 from smofi.engine.events import Callback
 from smofi.engine.folder import RunFolder
 from smofi.errors import InputError
 from smofi.experiment.provenance import provenance
+from smofi.experiment.workers import own_device
 from smofi.methods import parse_method
 from smofi.training import Result, Session, prepare
 
@@ -44,6 +48,13 @@ class FolderRun:
         finally:
             self.folder.close()
         return result
+
+
+def follow(config: Config) -> None:
+    """Take part in the runs of the first worker, method after method, for as long as it goes on."""
+    arguments, crew = _shared(config, gather(config))
+    for method in config.method:
+        prepare(**arguments, method=method, crew=crew).train()
 
 
 def start(
@@ -135,12 +146,18 @@ def _refuse_taken(path: Path) -> None:
         )
 
 
+def _shared(config: Config, federation: Federation) -> tuple[dict[str, Any], Crew]:
+    """The arguments of a run on this worker's own device, and the workers that share it."""
+    device = own_device(config.device)
+    return config.arguments(federation) | {"device": device}, joined(torch.device(device))
+
+
 @contextmanager
 def _opened(config: Config, federation: Federation, path: Path, callback: Callback | None) -> Iterator[list[FolderRun]]:
     """A session per method, each with its folder locked; all let go if anything fails."""
-    arguments = config.arguments(federation)
+    arguments, crew = _shared(config, federation)
     methods = [parse_method(text) for text in config.method]
-    sessions = {method.name: prepare(**arguments, method=method, callback=callback) for method in methods}
+    sessions = {method.name: prepare(**arguments, method=method, callback=callback, crew=crew) for method in methods}
     runs: list[FolderRun] = []
     try:
         for name, session in sessions.items():

@@ -1,0 +1,80 @@
+"""Every method with a crew of as many processes as it is started with; the first writes what came out.
+
+Run by tests/test_workers.py, under torchrun or alone: python sharded.py OUTPUT
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+import smofi
+from smofi.engine.crew import joined
+
+CASES: dict[str, dict[str, Any]] = {
+    "fedavg": {},
+    "fedprox(mu=0.1)": {},
+    "fednar(max_norm=0.5)": {},
+    "fedavgm(momentum=0.3)": {},
+    "slowmo(lr=0.5, momentum=0.4, steps=3)": {},
+    "fednag": {},
+    'sflv1("step")': {},
+    'sflv1("epoch")': {"local_epochs": 2},
+    "sflv2": {},
+    "mergesfl": {},
+    "smofi": {"cut": "0-1"},
+    "smofi(alpha=-1)": {"cut": (0, 1)},
+    "fedprox(mu=0.1)+smofi": {"cut": [0, 1, 0, 1, 1, 0, 1]},
+    "smofi(global_momentum=0)": {"optimizer": "sgd(lr=0.05, momentum=0.9, nesterov=True)"},
+    "smofi(alpha=-0.5)": {"optimizer": "adam(lr=0.01)"},
+    "smofi(alpha=-0.2)": {"optimizer": "adamw(lr=0.01, weight_decay=0.1)"},
+}
+
+
+def model() -> nn.Sequential:
+    """Convolutions with BatchNorm, dropout and a linear layer, in double precision."""
+    torch.manual_seed(0)
+    block = [nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2)]
+    return nn.Sequential(
+        nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU()),
+        nn.Sequential(*block),
+        nn.Sequential(nn.Flatten(), nn.Linear(4 * 16, 3)),
+    ).double()
+
+
+def federation() -> tuple[list[tuple[Tensor, Tensor]], tuple[Tensor, Tensor]]:
+    """Seven clients of very different size, and test data for several batches."""
+    draw = torch.Generator().manual_seed(1)
+
+    def samples(count: int) -> tuple[Tensor, Tensor]:
+        x = torch.randn(count, 1, 4, 4, generator=draw, dtype=torch.float64)
+        return x, torch.randint(3, (count,), generator=draw)
+
+    return [samples(size) for size in (4, 9, 21, 5, 13, 8, 30)], samples(1203)
+
+
+def main() -> None:
+    """Two rounds of every case."""
+    torch.set_num_threads(1)
+    crew = joined(torch.device("cpu"))
+    clients, test = federation()
+    found: dict[str, Tensor] = {}
+    for method, changes in CASES.items():
+        settings = {"rounds": 2, "participation": 0.8, "local_epochs": 1, "batch_size": 4, "seed": 3, **changes}
+        metrics = ("top1", "macro_f1", "per_client")
+        result = smofi.train(model(), clients, test, method=method, metrics=metrics, crew=crew, **settings)
+        state = result.model.state_dict()
+        found[method] = torch.cat([tensor.flatten() for tensor in state.values() if tensor.is_floating_point()])
+        if crew.rank == 0:
+            numbers = [(r.accuracy, r.loss, r.train_loss, *r.metrics["per_client"]) for r in result.history]
+            found[f"{method} history"] = torch.tensor(numbers, dtype=torch.float64)
+    if crew.rank == 0:
+        save_file(found, sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
