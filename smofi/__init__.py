@@ -6,6 +6,7 @@
 """
 
 from smofi import methods
+from smofi.engine.crew import joined
 from smofi.engine.events import Record
 from smofi.errors import CompositionError, InputError, SmofiError, TrainingWarning
 from smofi.method import Decay, Limit, Method, Outer, Placement, Tick, compose
@@ -33,6 +34,7 @@ __all__ = [
     "adamw",
     "blocks",
     "compose",
+    "joined",
     "methods",
     "prepare",
     "sgd",

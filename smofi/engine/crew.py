@@ -95,7 +95,7 @@ def deal(steps: Sequence[int], hands: int) -> list[list[int]]:
     Longest first, in turns that go back and forth.
 
     >>> deal([5, 1, 4, 2, 3], hands=2)
-    [[0, 3, 4], [1, 2]]
+    [[0, 1, 3], [2, 4]]
     """
     order = sorted(range(len(steps)), key=lambda row: (-steps[row], row))
     dealt: list[list[int]] = [[] for _ in range(hands)]
