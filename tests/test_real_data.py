@@ -96,10 +96,14 @@ def shakespeare() -> Path:
     return shared("shakespeare_roles.json.gz")
 
 
-def test_fashion_mnist_is_read_whole_and_learned(fashion_mnist: Path) -> None:
+def test_fashion_mnist_is_read_whole(fashion_mnist: Path) -> None:
     source = load("fashion-mnist", folder=fashion_mnist)
     assert (len(source.train), len(source.test), source.input_shape) == (60_000, 10_000, (1, 28, 28))
     assert np.bincount(source.train.labels).tolist() == [6000] * 10
+
+
+@pytest.mark.slow
+def test_fashion_mnist_is_learned(fashion_mnist: Path) -> None:
     assert learned("fashion-mnist", fashion_mnist, rounds=3, participation=0.1, max_test=500) > 0.2
 
 

@@ -74,7 +74,9 @@ def test_a_folder_that_cannot_be_made_is_refused_before_any_work(
         start(TINY, Path(place))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_saves_at_the_end_of_the_round_and_the_run_goes_on_from_there(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:

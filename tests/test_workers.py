@@ -41,7 +41,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
     return sharded(tmp_path_factory.mktemp("alone"), 1)
 
 
-@pytest.fixture(scope="module", params=[2, 3])
+@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow)])
 def together(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
     return sharded(tmp_path_factory.mktemp("together"), request.param)
 
@@ -115,7 +115,7 @@ def settings(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in zip(names, QUICK[1::2], strict=True) if key != "display"} | changes
 
 
-@pytest.mark.parametrize("victim", ["first", "second"])
+@pytest.mark.parametrize("victim", [pytest.param("first", marks=pytest.mark.slow), "second"])
 def test_a_worker_that_is_killed_ends_the_run_and_leaves_nobody_behind(tmp_path: Path, victim: str) -> None:
     asked = command(*QUICK, "--rounds", 100_000, "--workers", 2, "--output", tmp_path / "run")
     with subprocess.Popen(
