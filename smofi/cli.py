@@ -99,9 +99,9 @@ def run(
         config = _resolve(source, given, scale)
         folder = output or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{_plain_name(config.data)}"
     count = experiment.worker_count(workers, config)
-    with experiment.workers(count, ASKED):
+    with experiment.workers(count, ASKED) as launch:
         if experiment.follows():
-            experiment.follow(config)
+            experiment.follow(config, resume)
             return 0
         live, command = Live(console, list(config.method), config.rounds, display), shlex.join(["smofi", *ASKED])
         with _reading(config.data) as progress:
@@ -115,6 +115,7 @@ def run(
             f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
             f"seed {config.seed}, {count} worker{'s' * (count > 1)}, in {folder}"
         )
+        launch()
         return _train(config, runs, live, folder, track or [])
 
 

@@ -141,6 +141,14 @@ def test_a_worker_that_is_killed_ends_the_run_and_leaves_nobody_behind(tmp_path:
     assert len(again.train().history) >= 5  # the last checkpoint is whole
 
 
+def test_a_refusal_is_said_once_and_nobody_is_started_for_it(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").touch()
+    asked = command(*QUICK, "--workers", 2, "--output", tmp_path)
+    done = subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("it holds a run already") == done.stderr.count("\n") == 1
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(InputError, match="workers=0 is not accepted"):
         worker_count(0, Config())

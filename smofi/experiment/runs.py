@@ -50,9 +50,9 @@ class FolderRun:
         return result
 
 
-def follow(config: Config) -> None:
+def follow(config: Config, resumed: Path | None = None) -> None:
     """Take part in the runs of the first worker, method after method, for as long as it goes on."""
-    arguments, crew = _shared(config, gather(config))
+    arguments, crew = _shared(config, gather(_by_own_file(config, resumed) if resumed else config))
     for method in config.method:
         prepare(**arguments, method=method, crew=crew).train()
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -64,20 +64,27 @@ def own_device(device: str) -> str:
 
 
 @contextmanager
-def workers(count: int, command: Sequence[str]) -> Iterator[None]:
-    """Start `count` - 1 further workers with the same command, to be joined; when this block ends, so have they."""
+def workers(count: int, command: Sequence[str]) -> Iterator[Callable[[], None]]:
+    """What starts `count` - 1 further workers with the same command; when this block ends, so have they.
+
+    To be called when nothing can be refused any more, so that a refusal is quick and said once.
+    """
     if count == 1 or "WORLD_SIZE" in os.environ:
         if follows():
             _end_with_the_first()
-        yield
+        yield lambda: None
         return
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(count)}
-    children = [_start(command, place, rank) for rank in range(1, count)]
     os.environ.update(place, RANK="0", LOCAL_RANK="0")
+    children: list[subprocess.Popen[bytes]] = []
     done = threading.Event()
-    threading.Thread(target=_watch, args=(children, done), daemon=True).start()
+
+    def launch() -> None:
+        children.extend(_start(command, place, rank) for rank in range(1, count))
+        threading.Thread(target=_watch, args=(children, done), daemon=True).start()
+
     try:
-        yield
+        yield launch
     finally:
         done.set()
         _end(children)
