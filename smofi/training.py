@@ -89,6 +89,7 @@ def prepare(
     validation: Any = None,
     patience: int | None = None,
     target_accuracy: float | None = None,
+    eval_every: int = 1,
     diagnose: bool = False,
     augment: str | Augment | None = None,
     crew: Crew | None = None,
@@ -111,6 +112,7 @@ def prepare(
     speeds          relative speed of each client, by which MergeSFL sizes batches; equal if not given
     validation      data held out to decide when to stop: after `patience` rounds without a better accuracy on it, or at
                     `target_accuracy` (on the test data, if there is no validation data)
+    eval_every      rounds from one evaluation to the next; the last round has one in any case
     augment         vary training images, as "crop(4)+flip": shifted by up to 4 pixels, half of them mirrored
     crew            the processes that share the work, from `smofi.joined()` under torchrun; this one alone if not given
     diagnose        also record why a method helps: how far clients diverge, how well their momenta agree, ...
@@ -121,7 +123,8 @@ def prepare(
     >>> [record.steps for record in result.history]
     [[25, 15], [25, 15]]
     """
-    for name, count in (("rounds", rounds), ("local_epochs", local_epochs), ("batch_size", batch_size)):
+    counts = {"rounds": rounds, "local_epochs": local_epochs, "batch_size": batch_size, "eval_every": eval_every}
+    for name, count in counts.items():
         check_count(name, count)
     check_count("seed", seed, low=0)
     check_number("participation", participation, above=0, high=1)
@@ -166,7 +169,8 @@ def prepare(
         refuse("diagnose", diagnose, f"False with {crew.size} workers: it compares all clients in one process")
     diagnostics = Diagnostics() if diagnose else None
     cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire, diagnostics, varied, crew)
-    return Session(plain, layout, Run(cohort, planner, state, evaluator, stopping, rounds, callback, crew))
+    run = Run(cohort, planner, state, evaluator, stopping, rounds, callback, crew, eval_every)
+    return Session(plain, layout, run)
 
 
 def _resolve(method: str | Method, optimizer: str | Optimizer) -> tuple[Method, Optimizer]:
