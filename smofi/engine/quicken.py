@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch._C import _functorch as functorch
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -54,7 +55,7 @@ class Quick(nn.Sequential):
         layers = _poolings_first(self)
         x, before = input, None
         for layer in layers if self.training or torch.is_grad_enabled() else _folded(layers):
-            in_place = type(layer) is nn.ReLU and type(before) in WRITERS and not x._is_view()
+            in_place = type(layer) is nn.ReLU and type(before) in WRITERS and _is_whole(x)
             x, before = x.relu_() if in_place else layer(x), layer
         return x
 
@@ -102,6 +103,11 @@ def _sees_an_element(pooling: Any) -> bool:
 def _relu(x: Tensor) -> Tensor:
     """A ReLU that keeps its input for the gradient: its output may be changed in place, as that of a pooling may."""
     return torch.threshold(x, 0, 0)
+
+
+def _is_whole(x: Tensor) -> bool:
+    """Not a view, nor under vmap, which makes views: to change part of a tensor in place costs more than it saves."""
+    return not (x._is_view() or functorch.is_batchedtensor(x))
 
 
 def _folded(layers: list[Layer]) -> list[Layer]:
