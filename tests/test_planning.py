@@ -20,7 +20,7 @@ from smofi.engine.simulated import SimulatedCohort
 from smofi.errors import InputError
 from smofi.methods import parse_method
 from smofi.planning import PlanSummary, Seconds, plan_run
-from smofi.planning.memory import activation_memory, lasting_memory, round_memory
+from smofi.engine.memory import activation_memory, lasting_memory, round_memory
 from smofi.planning.timing import time_rounds
 from smofi.training import Session
 
@@ -107,8 +107,8 @@ def test_the_memory_is_what_tensors_really_take(method: str, changes: dict[str, 
     config = Config(**SMALL.model_dump() | changes)
     before = storages()
     session, cohort, data = prepared(config, method)
-    plan, moments = session.run.planner.plan(0), cohort.optimizer.moments
-    items = round_memory(plan, session.layout, parse_method(method), moments, config.diagnose)
+    plan = session.run.planner.plan(0)
+    items = round_memory(cohort, plan)
     estimated = [*items, *lasting_memory(session.run.state, session.model, data)]
 
     def really() -> int:
@@ -128,10 +128,7 @@ def test_the_memory_is_what_tensors_really_take(method: str, changes: dict[str, 
 def test_the_memory_is_that_of_the_fullest_round() -> None:
     config = Config(**SMALL.model_dump() | {"cut": "0-2", "rounds": 12})
     session, cohort, _ = prepared(config, "smofi")
-    totals = [
-        sum(item.bytes for item in round_memory(session.run.planner.plan(n), session.layout, cohort.method, 1))
-        for n in range(12)
-    ]
+    totals = [sum(item.bytes for item in round_memory(cohort, session.run.planner.plan(n))) for n in range(12)]
     lasting = ("activations", "global state", "initial model", "data")
     counted = sum(item.bytes for item in brief(config, "smofi").memory if item.what not in lasting)
     assert counted == max(totals) > min(totals)

@@ -24,6 +24,7 @@ from smofi.optim import parse_optimizer
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
 RESUMABLE = frozenset({"rounds", "checkpoint_every", "patience", "target_accuracy", "data_folder"})
+RESUMABLE |= {"executor", "compile", "memory_limit"}
 """The settings that may change when a run is resumed."""
 
 LONGEST_SENTENCE = 600
@@ -70,6 +71,10 @@ class Settings(BaseModel):
     checkpoint_every: int = Field(5, description="rounds from one checkpoint to the next")
     metrics: tuple[str, ...] = Field(("top1",), description="of top1, macro_f1, per_client and worst_client")
     diagnose: bool = Field(False, description="record every round why a method helps: divergence, alignment, norms")
+    executor: str = Field("auto", description="loop: client by client; vmap: many at once; auto: what is faster here")
+    precision: str = Field("float32", description="of forward and backward passes: float32, or bf16 for mixed")
+    compile: bool = Field(False, description="compile the model with torch.compile: a slow start, faster steps")
+    memory_limit: str | None = Field(None, description="for all workers here, as 2GB: fewer clients at once, or refuse")
 
     @field_validator("*", mode="before")
     @classmethod
@@ -119,7 +124,16 @@ class Config(Settings):
         """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built."""
         found = federation or gather(self)
         same = ["cut", "rounds", "participation", "local_epochs", "batch_size", "seed", "device", "augment"]
-        same += ["patience", "target_accuracy", "metrics", "diagnose"]
+        same += [
+            "executor",
+            "precision",
+            "compile",
+            "memory_limit",
+            "patience",
+            "target_accuracy",
+            "metrics",
+            "diagnose",
+        ]
         return {
             "model": self.build_model(found.source),
             "clients": found.clients,
