@@ -52,19 +52,20 @@ def most_at_once(
     def needed(at_once: int) -> list[Memory]:
         fullest = max((round_memory(cohort, plan, at_once) for plan in plans), key=_total)
         largest = max(step * max(1, at_once), judging)
-        return [*fullest, Memory("activations", f"of {max(1, at_once)} at once, or of an evaluation", largest)]
+        return [*fullest, Memory("activations", f"of {max(1, at_once)} at once or of an evaluation", largest)]
 
     def total(at_once: int) -> int:
         return workers * (taken + _total(needed(at_once)))
 
     if total(0) > limit:
-        sums = "; ".join(f"{item.what}: {item.arithmetic} = {_megabytes(item.bytes)}" for item in needed(0))
+        crowd = f"{workers} workers x " if workers > 1 else ""
+        sums = ", ".join(f"{item.what} {item.arithmetic}" for item in needed(0) if item.bytes > _total(needed(0)) / 50)
         refuse(
             "memory_limit",
             _megabytes(limit),
-            f"at least {_megabytes(total(0))} for {workers} worker{'s' * (workers > 1)}, each of which has "
-            f"{_megabytes(taken)} already (program and data) and needs {_megabytes(_total(needed(0)))} more ({sums}). "
-            f"A smaller model, a lower participation or fewer workers need less",
+            f"at least {_megabytes(total(0))} = {crowd}({_megabytes(taken)} that a process takes already + "
+            f"{_megabytes(_total(needed(0)))} for {sums}). A smaller model, a lower participation or fewer workers "
+            f"need less",
         )
     return next((count for count in range(most, 0, -1) if total(count) <= limit), 0)
 
@@ -108,4 +109,4 @@ def _evaluation(evaluator: Evaluator) -> int:
 
 
 def _megabytes(count: int) -> str:
-    return f"{count / 1e6:,.0f} MB"
+    return f"{count / 1e6:,.0f} MB" if count >= 1e7 else f"{count / 1e6:.1f} MB"

@@ -70,7 +70,6 @@ class SimulatedCohort:
         self.choice = Choice()
         self.dropout = bool(dropouts(model))
         self.local = LocalStep(method, optimizer)
-        self.forward: Callable[..., Tensor] = torch.compile(_loss_of) if compiled else _loss_of
         self.reseed = reseeder(state.weights.device)
         self.table = Table(model, layout, state, method, optimizer)
 
@@ -330,6 +329,11 @@ class SimulatedCohort:
         """The server's side of this process's first row, and its columns."""
         hold = _held(self.members[self.rows[0]]) if self.rows else None
         return (hold.sides.server, hold.server_part) if hold else (nn.Identity(), [])
+
+    @cached_property
+    def forward(self) -> Callable[..., Tensor]:
+        """A model's loss on a batch."""
+        return torch.compile(_loss_of) if self.compiled else _loss_of
 
     @cached_property
     def many(self) -> Many:

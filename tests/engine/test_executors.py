@@ -1,0 +1,240 @@
+"""Many clients at once give the numbers of client by client: every method, family of models and optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import smofi
+from sharded import CASES, federation, model
+from smofi import models
+from smofi.engine import executor, local
+from smofi.engine.choice import Choice
+from smofi.engine.crew import Workers
+from smofi.engine.simulated import SimulatedCohort
+from smofi.training import Session
+
+SETTINGS: dict[str, Any] = {"rounds": 2, "participation": 0.8, "local_epochs": 1, "batch_size": 4, "seed": 3}
+
+
+def cohort_of(session: Session) -> SimulatedCohort:
+    assert isinstance(session.run.cohort, SimulatedCohort)
+    return session.run.cohort
+
+
+def outcome(session: Session) -> Tensor:
+    """Weights, statistics and losses, all in one vector."""
+    result = session.train()
+    tensors = [tensor.flatten() for tensor in result.model.state_dict().values() if tensor.is_floating_point()]
+    return torch.cat([*tensors, torch.tensor([record.train_loss for record in result.history], dtype=torch.float64)])
+
+
+def prepared(choice: Choice, method: str = "smofi", **changes: Any) -> Session:
+    """A session of tests/sharded.py that computes so many clients at once."""
+    clients, test = federation()
+    session = smofi.prepare(model(), clients, test, method=method, **SETTINGS | changes)
+    cohort_of(session).choice = choice
+    return session
+
+
+def gap(one: Tensor, other: Tensor) -> float:
+    return float((one - other).abs().max())
+
+
+WAYS = {"all at once": Choice(64), "two at a time": Choice(2), "at once while four are left": Choice(64, few=4)}
+
+
+@pytest.mark.parametrize("method", [m for m in CASES if m.split("(")[0] not in ("sflv2", "mergesfl")])
+def test_every_method(method: str) -> None:
+    one_by_one = outcome(prepared(Choice(), method, **CASES[method]))
+    for name, choice in WAYS.items():
+        assert gap(outcome(prepared(choice, method, **CASES[method])), one_by_one) < 1e-10, name
+
+
+FAMILIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "mlp": ((6,), {"width": 5}),
+    "cnn": ((1, 8, 8), {"width": 2}),
+    "resnet8": ((1, 8, 8), {"width": 2}),
+    "resnet18": ((1, 8, 8), {"width": 2, "norm": "group"}),
+    "vgg11": ((1, 32, 32), {"width": 2}),
+    "mobilenetv2": ((1, 16, 16), {"width": 2}),
+    "densenet121": ((1, 16, 16), {"width": 2}),
+    "transformer": ((5,), {"width": 4}),
+}
+
+
+@pytest.mark.parametrize("family", [pytest.param(n, marks=[pytest.mark.slow] * (n == "densenet121")) for n in FAMILIES])
+def test_every_family_of_models(family: str) -> None:
+    shape, options = FAMILIES[family]
+    draw = torch.Generator().manual_seed(0)
+    built = models.build(family, seed=0, input_shape=shape, classes=3, **options).double()
+
+    def client(size: int) -> tuple[Tensor, Tensor]:
+        targets = torch.randint(3, (size,), generator=draw)
+        if family == "transformer":
+            return torch.randint(3, (size, *shape), generator=draw), targets
+        return torch.randn(size, *shape, generator=draw, dtype=torch.float64), targets
+
+    clients = [client(size) for size in (4, 9, 5)]
+    found = []
+    for choice in (Choice(), Choice(8)):
+        session = smofi.prepare(built, clients, batch_size=4, rounds=1, local_epochs=1, participation=1.0, seed=1)
+        cohort_of(session).choice = choice
+        found.append(outcome(session))
+    assert gap(*found) < 1e-10
+
+
+def test_the_same_choice_gives_the_same_bits() -> None:
+    assert torch.equal(*(outcome(prepared(Choice(5, few=2))) for _ in range(2)))
+
+
+@pytest.mark.parametrize("method", ["smofi(alpha=-0.5)", "fednar(max_norm=0.5)", "fednag"])
+@pytest.mark.parametrize("choice", [Choice(), Choice(3)])
+def test_an_update_piece_by_piece_is_the_update(method: str, choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every number of it is computed by itself, so the bits are the same."""
+    changes = {"optimizer": "adamw(lr=0.01)"} if method == "smofi(alpha=-0.5)" else {}
+    whole = outcome(prepared(choice, method, **changes))
+    monkeypatch.setattr(local, "IN_CACHE", 7)
+    assert torch.equal(outcome(prepared(choice, method, **changes)), whole)
+
+
+# ------------------------------------------------------------------------------------------------------------- choosing
+
+
+def chosen(method: str = "smofi", built: nn.Sequential | None = None, **changes: Any) -> Choice:
+    clients, test = federation()
+    session = smofi.prepare(built or model(), clients, test, method=method, **SETTINGS | changes)
+    return cohort_of(session).choice
+
+
+def test_all_clients_of_the_process_at_once_if_asked() -> None:
+    assert chosen(executor="vmap") == Choice(6)
+    assert chosen(executor="vmap", crew=Workers(0, 2, "gloo")) == Choice(3)
+    assert chosen(executor="loop") == Choice() == chosen()
+
+
+@pytest.mark.parametrize("executor", ["auto", "vmap"])
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"method": "sflv2"}, "sflv2 has a single server model"),
+        ({"wire": lambda tensor, direction, client: tensor}, "a wire wants every client's own split"),
+        ({"diagnose": True}, "diagnose looks at every client by itself"),
+        ({"compile": True}, "compiled"),
+    ],
+)
+def test_what_cannot_be_computed_at_once_is_said(executor: str, changes: dict[str, Any], why: str) -> None:
+    choice = chosen(executor=executor, **changes)
+    assert str(choice) == f"client by client ({why})"
+
+
+def test_a_model_that_cannot_be_computed_at_once_is_said() -> None:
+    block = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.AlphaDropout(0.5))
+    choice = chosen(built=nn.Sequential(block, nn.Linear(8, 3)).double(), executor="vmap", cut=0)
+    assert choice.at_once == 0
+    assert "cannot be computed at once: vmap: called random operation" in choice.why
+
+
+def times(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) -> None:
+    """Steps that seem to take so long, by the number of clients at once, 0 for one by itself."""
+    monkeypatch.setattr(executor, "_step_seconds", lambda cohort, plan, at_once, clients: seconds(at_once))
+
+
+def test_auto_takes_what_is_faster_and_from_where_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    # c clients at once take 3 + c ms, client by client 2 c: at once pays from 3 clients on
+    times(monkeypatch, lambda at_once: 1e-3 * (3 + at_once) if at_once else 2e-3)
+    choice = chosen(method="fedavg", participation=1.0, local_epochs=2, executor="auto")
+    assert (choice.at_once, choice.few, choice.measured) == (7, 3, True)
+    # Σ over the steps of what it takes, by hand: 1, 2, 5, 1, 3, 2, 7 batches, twice
+    assert choice.why == "about 1.2 times as fast as client by client"
+
+
+def test_auto_stays_with_the_loop_where_nothing_is_gained(monkeypatch: pytest.MonkeyPatch) -> None:
+    times(monkeypatch, lambda at_once: 2e-3 * at_once if at_once else 2e-3)
+    assert str(chosen(executor="auto")) == "client by client (at once would be about 1.0 times as fast)"
+    times(monkeypatch, lambda at_once: 0.5)
+    assert "a step takes 500 ms, nearly all of it arithmetic" in str(chosen(executor="auto"))
+
+
+def test_measuring_changes_nothing() -> None:
+    clients, test = federation()
+    found = []
+    for name in ("loop", "auto"):
+        torch.manual_seed(5)
+        session = smofi.prepare(model(), clients, test, **SETTINGS, executor=name)
+        cohort_of(session).choice = Choice()
+        found.append((outcome(session), torch.rand(1)))
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+
+
+def test_a_resumed_run_computes_as_it_did_before() -> None:
+    measured = Choice(3, few=2, measured=True)
+    first = prepared(measured)
+    first.train()
+    second = prepared(Choice(measured=True))
+    second.run.restore(first.run.checkpoint())
+    assert cohort_of(second).choice == measured
+    asked = prepared(Choice(5))
+    asked.run.restore(first.run.checkpoint())
+    assert cohort_of(asked).choice == Choice(5)
+
+
+def test_a_run_says_how_it_computes() -> None:
+    clients, test = federation()
+    seen: list[Any] = []
+    smofi.train(model(), clients, test, executor="vmap", callback=seen.append, **SETTINGS)
+    assert seen[0].computed == "up to 6 clients at once"
+
+
+# ------------------------------------------------------------------------------------------------- precision and others
+
+
+@pytest.mark.parametrize("way", ["loop", "vmap"])
+def test_mixed_precision_keeps_weights_and_rounds_activations(way: str) -> None:
+    clients, test = ([(x.float(), y) for x, y in part] for part in (federation()[0], [federation()[1]]))
+    seen: set[torch.dtype] = set()
+    watched = nn.ReLU()
+    watched.register_forward_hook(lambda layer, inputs, output: seen.add(output.dtype))
+    net = nn.Sequential(nn.Sequential(nn.Flatten(), nn.Linear(16, 8)), watched, nn.Linear(8, 3))
+    plain, mixed = (
+        smofi.train(net, clients, test[0], precision=precision, executor=way, **SETTINGS)
+        for precision in ("float32", "bf16")
+    )
+    assert seen >= {torch.float32, torch.bfloat16}
+    assert all(parameter.dtype == torch.float32 for parameter in mixed.model.parameters())
+    losses = [[record.train_loss for record in result.history] for result in (plain, mixed)]
+    assert losses[0] != losses[1] == pytest.approx(losses[0], rel=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch warns of its own insides
+def test_a_compiled_model_gives_the_same_numbers() -> None:
+    clients, test = federation()
+    plain, compiled = (
+        outcome(smofi.prepare(model(), clients, test, compile=flag, **SETTINGS)) for flag in (False, True)
+    )
+    assert gap(plain, compiled) < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [
+        ("executor", "gpu", "one of auto, loop, vmap"),
+        ("precision", "fp8", "one of float32, bf16"),
+        ("compile", "yes", "True or False"),
+        ("memory_limit", "much", "a number of bytes, or as 500MB"),
+    ],
+)
+def test_what_is_refused(name: str, value: Any, accepted: str) -> None:
+    clients, test = federation()
+    with pytest.raises(smofi.InputError, match=f"{name}='{value}' is not accepted: expected {accepted}"):
+        smofi.prepare(model(), clients, test, **SETTINGS, **{name: value})
+
+
+def test_replacing_a_choice_keeps_what_was_measured() -> None:
+    assert str(replace(Choice(4, why="as measured"), at_once=2)) == "up to 2 clients at once (as measured)"
