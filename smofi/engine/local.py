@@ -17,7 +17,7 @@ from smofi.flat import Columns
 from smofi.method import Limit, Method
 from smofi.optim import Optimizer
 
-IN_CACHE = 1 << 15
+IN_CACHE = 1 << 17
 """Numbers of one kind in a piece; some five kinds are in use at a time."""
 
 
