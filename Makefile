@@ -24,8 +24,8 @@ check: $(STAMP)  ## Check style, types and the direction of imports
 	$(BIN)/mypy smofi $(wildcard benchmarks)
 	$(BIN)/lint-imports --no-logo
 
-bench: $(STAMP)  ## Measure the cost beside the bare forward and backward pass: benchmarks/overhead.py $(ARGS)
-	@$(BIN)/python benchmarks/overhead.py $(ARGS)
+bench: $(STAMP)  ## Measure time and memory, write benchmarks/RESULTS.md: benchmarks/bench.py $(ARGS)
+	@$(BIN)/python benchmarks/bench.py $(ARGS)
 
 clean:  ## Remove caches and build output; .venv and runs stay
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov

@@ -1,83 +1,130 @@
-"""What a round costs beside the bare forward and backward pass on the same samples.
+"""What a round costs beside the bare forward and backward pass on the same samples, with one worker and with several.
 
-Both are timed in turn, repetition after repetition, in one process on one thread, so that a noisy machine disturbs them
-alike; a round is compared with the mean of the bare passes just before and just after it, and the median over the
-repetitions is reported.
+Bare passes and rounds are timed in turn, repetition after repetition, in one program, so that a noisy machine disturbs
+them alike: while a single worker is timed, the others wait. A round is compared with the mean of the single worker's
+bare passes just before and just after it. MergeSFL's server computes one merged batch where the bare pass, like all
+other methods, goes client by client, so that it may come out below one.
 
     python benchmarks/overhead.py
+    python benchmarks/overhead.py --models resnet8 --methods smofi --workers 1 --repetitions 3
 """
 
 from __future__ import annotations
 
-import copy
-import resource
-import statistics
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
 
 import torch
-from settings import Setting, repetitions_asked_for, seconds, settings
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from form import Goal, Row, Sheet, at_least, at_most, cell, markdown, options, pick
+from measuring import alone, bare_pass, one_round, shared, together
+from settings import SETTINGS, Setting
 
-import smofi
-from smofi.data import batch_order
-from smofi.engine.kernels import convolutions, suits_onednn
-from smofi.engine.plan import RoundPlan
+from smofi.engine.crew import Crew, deal
 
-
-def bare_pass(model: nn.Module, clients: list[tuple[Tensor, Tensor]], plan: RoundPlan) -> Callable[[], None]:
-    """Forward and backward on exactly the batches of the plan, gathered beforehand, and nothing else."""
-    model = copy.deepcopy(model).train()
-    for parameter in model.parameters():
-        if parameter.dim() == 4:
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    batches = []
-    for row, client in enumerate(plan.clients):
-        inputs, targets = clients[client]
-        keys = {"seed": plan.seed, "round": plan.round, "client": client}
-        order = batch_order(len(targets), plan.batch_sizes[row], plan.steps[row], **keys)
-        batches += [(inputs[i].contiguous(memory_format=torch.channels_last), targets[i]) for i in order]
-
-    onednn = suits_onednn(model, max(plan.batch_sizes), batches[0][0][0, 0].numel())  # as in a round
-
-    def run() -> None:
-        with convolutions(onednn):
-            for inputs, targets in batches:
-                cross_entropy(model(inputs), targets).backward()
-
-    return run
+METHODS = ("smofi", "fedavg", "mergesfl")
+BARE, RATIO, SPEED, SHARE = "bare pass", "ratio to the bare pass", "times as fast as one worker", "evaluation's share"
 
 
-def measure(setting: Setting, repetitions: int) -> None:
-    """Print the ratio of a SMoFi and a FedAvg round to the bare pass, and the memory the rows take."""
-    model, clients = setting.model, setting.clients
-    sessions = {name: smofi.prepare(model, clients, method=name, **setting.arguments) for name in ("smofi", "fedavg")}
-    plan = sessions["smofi"].run.planner.plan(0)
-    work = bare_pass(model, clients, plan)
-    ratios: dict[str, list[float]] = {method: [] for method in sessions}
+@dataclass(frozen=True)
+class Contestant:
+    """Something to be timed beside the bare pass: a round of a method, or the bare pass in several processes."""
+
+    method: str
+    workers: int
+    work: Callable[[], object]
+
+
+def contestants(setting: Setting, methods: Sequence[str], crew: Crew) -> Iterator[Contestant]:
+    """Each method with one worker and with the whole crew, and the bare pass shared out to the crew."""
+    for method in methods:
+        yield Contestant(method, 1, one_round(setting.session(method)))
+        if crew.size > 1:
+            yield Contestant(method, crew.size, one_round(setting.session(method, crew=crew)))
+    if crew.size > 1:
+        session = setting.session("fedavg")
+        plan = session.run.planner.plan(0)
+        yield Contestant(BARE, crew.size, bare_pass(session, plan, deal(plan.steps, crew.size)[crew.rank]))
+
+
+def measure(setting: Setting, methods: Sequence[str], repetitions: int | None, sheet: Sheet, crew: Crew) -> None:
+    """Add the ratios to the bare pass, how many times as fast the crew is as one, and the evaluation's share."""
+    session = setting.session("fedavg", test=setting.test)
+    plan, evaluate = session.run.planner.plan(0), session.run.evaluator.evaluate
+    bare, others = bare_pass(session, plan), list(contestants(setting, methods, crew))
+    steps = f"{len(plan.clients)} clients, {sum(plan.steps)} steps"
+    sheet.begin(model=f"{setting.name}; {steps}, {session.layout.size:,} parameters")
     bares: list[float] = []
-    for repetition in range(-1, repetitions):
-        bares.append(seconds(work))
-        for method, session in list(sessions.items())[:: 1 if repetition % 2 else -1]:  # in turn the first to come
-            taken = seconds(partial(session.run.one_round, plan))
-            bares.append(seconds(work))
-            if repetition >= 0:  # the first one warms up
-                ratios[method].append(taken / statistics.mean(bares[-2:]))
-    rows, size = len(plan.clients), len(sessions["smofi"].run.state.weights)
-    print(f"\n{setting.name}: {rows} clients, {sum(plan.steps)} steps, {size:,} parameters")
-    print(f"  bare forward and backward  {statistics.median(bares[1:]):7.3f} s a round")
-    for method, values in ratios.items():
-        spread = f"{min(values):.3f} to {max(values):.3f}"
-        print(f"  {method:<8} {statistics.median(values):.3f}x the bare pass ({spread}, {repetitions} repetitions)")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"  rows x P {rows * size * 4 / 2**20:.1f} MiB, peak memory of the process {peak:.0f} MiB")
+    evaluations: list[float] = []
+    ratios: dict[tuple[str, int], list[float]] = {(one.method, one.workers): [] for one in others}
+    for repetition in range(-1, repetitions or setting.repetitions):
+        bares.append(alone(crew, bare))
+        for one in others[:: 1 if repetition % 2 else -1]:  # in turn the first to come
+            taken = (alone if one.workers == 1 else shared)(crew, one.work)
+            bares.append(alone(crew, bare))
+            ratios[one.method, one.workers].append(taken / fmean(bares[-2:]))
+        evaluations.append(alone(crew, evaluate) / bares[-1])
+    warm = slice(1, None)  # the first repetition warms up
+    sheet.add("seconds", bares[1 + len(others) :], method=BARE, workers=1)
+    for (method, workers), values in ratios.items():
+        sheet.add(RATIO, values[warm], method=method, workers=workers)
+        if workers > 1:
+            ones = ratios.get((method, 1), [1.0] * len(values))
+            speeds = [one / many for one, many in zip(ones, values, strict=True)]
+            sheet.add(SPEED, speeds[warm], method=method, workers=workers)
+        elif setting.test:
+            shares = [one / (one + other) for one, other in zip(evaluations, values, strict=True)]
+            sheet.add(SHARE, shares[warm], method=method, workers=workers)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A line for each model and method."""
+    most = max(row["workers"] for row in rows)
+    lines = []
+    for bare in pick(rows, "seconds"):
+        of_model = [row for row in rows if row["model"] == bare["model"]]
+        for method in dict.fromkeys(row["method"] for row in of_model):
+            one = (
+                f"{median(bare['values']):.3f} s" if method == BARE else cell(of_model, RATIO, method=method, workers=1)
+            )
+            many = cell(of_model, RATIO, method=method, workers=most) if most > 1 else ""
+            more = cell(of_model, SPEED, ".2f", method=method), cell(of_model, SHARE, ".1%", method=method)
+            lines.append([bare["model"] if method == BARE else "", method, one, many, *more])
+    return markdown(["model", "", "one worker", f"{most} workers", "times as fast", "evaluation's share"], lines)
+
+
+def goals(rows: Sequence[Row]) -> list[Goal]:
+    """Little beside the bare pass, and twice the workers nearly twice as fast."""
+    tiny = [row for row in rows if row["model"].startswith("digits")]
+    larger = [row for row in rows if row not in tiny]
+    found = []
+    for method in ("smofi", "fedavg"):
+        alone, crewed = {"method": method, "workers": 1}, {"method": method, "workers": 2}
+        found += [
+            at_most(f"{method}: a round at most 1.05 bare passes, but for digits", pick(larger, RATIO, **alone), 1.05),
+            at_most(f"{method}: a round at most 1.25 bare passes on digits", pick(tiny, RATIO, **alone), 1.25),
+            at_least(
+                f"{method}: two workers 1.7 times as fast as one, but for digits", pick(larger, SPEED, **crewed), 1.7
+            ),
+        ]
+    return found
 
 
 def main() -> None:
-    repetitions = repetitions_asked_for(__doc__)
-    for setting in settings():
-        measure(setting, repetitions)
+    parser = options(__doc__)
+    parser.add_argument("--models", nargs="+", default=list(SETTINGS), choices=SETTINGS)
+    parser.add_argument("--methods", nargs="+", default=METHODS, help="as in smofi run --method")
+    parser.add_argument("--workers", type=int, default=2, help="beside one; 1 for one alone")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+
+    def work(crew: Crew) -> list[Row]:
+        sheet = Sheet(given.results, leads=crew.rank == 0)
+        for name in given.models:
+            measure(SETTINGS[name](), given.methods, given.repetitions, sheet, crew)
+        return sheet.rows
+
+    print("\n" + table(together(given.workers, work)))
 
 
 if __name__ == "__main__":

@@ -99,23 +99,23 @@ def run(
         config = _resolve(source, given, scale)
         folder = output or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{_plain_name(config.data)}"
     count = experiment.worker_count(workers, config)
-    with experiment.workers(count, ASKED) as launch:
+    with experiment.workers(count, config, ASKED) as team:
         if experiment.follows():
             experiment.follow(config, resume)
             return 0
         live, command = Live(console, list(config.method), config.rounds, display), shlex.join(["smofi", *ASKED])
         with _reading(config.data) as progress:
             if resume is not None:
-                runs = experiment.resume(folder, given, live, command, progress)
+                runs = experiment.resume(folder, given, live, command, progress, team.crew)
             else:
-                runs = experiment.start(config, folder, live, command, progress)
+                runs = experiment.start(config, folder, live, command, progress, team.crew)
         for number, one in enumerate(runs):
             live.recall(number, [record.accuracy for record in one.session.run.history])
         live.say(
             f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
             f"seed {config.seed}, {count} worker{'s' * (count > 1)}, in {folder}"
         )
-        launch()
+        team.launch(lambda: experiment.follow_on(runs))
         return _train(config, runs, live, folder, track or [])
 
 

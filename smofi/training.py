@@ -96,6 +96,7 @@ def prepare(
     validation: Any = None,
     patience: int | None = None,
     target_accuracy: float | None = None,
+    eval_every: int = 1,
     diagnose: bool = False,
     augment: str | Augment | None = None,
     crew: Crew | None = None,
@@ -122,6 +123,7 @@ def prepare(
     speeds          relative speed of each client, by which MergeSFL sizes batches; equal if not given
     validation      data held out to decide when to stop: after `patience` rounds without a better accuracy on it, or at
                     `target_accuracy` (on the test data, if there is no validation data)
+    eval_every      rounds from one evaluation to the next; the last round has one in any case
     augment         vary training images, as "crop(4)+flip": shifted by up to 4 pixels, half of them mirrored
     crew            the processes that share the work, from `smofi.joined()` under torchrun; this one alone if not given
     executor        "loop": client by client; "vmap": many at once; "auto": whichever a quick measurement favours
@@ -136,7 +138,8 @@ def prepare(
     >>> [record.steps for record in result.history]
     [[25, 15], [25, 15]]
     """
-    for name, count in (("rounds", rounds), ("local_epochs", local_epochs), ("batch_size", batch_size)):
+    counts = {"rounds": rounds, "local_epochs": local_epochs, "batch_size": batch_size, "eval_every": eval_every}
+    for name, count in counts.items():
         check_count(name, count)
     check_count("seed", seed, low=0)
     check_flag("compile", compile)
@@ -190,7 +193,8 @@ def prepare(
         limit = parse_bytes("memory_limit", memory_limit)
         most = most_at_once(limit, cohort, planner, evaluator, rounds, MOST_AT_ONCE)
     cohort.choice = choose(check_choice("executor", executor, EXECUTORS), cohort, planner.plan(0), most)
-    return Session(plain, layout, Run(cohort, planner, state, evaluator, stopping, rounds, callback, crew))
+    run = Run(cohort, planner, state, evaluator, stopping, rounds, callback, crew, eval_every)
+    return Session(plain, layout, run)
 
 
 def _resolve(method: str | Method, optimizer: str | Optimizer) -> tuple[Method, Optimizer]:

@@ -1,6 +1,6 @@
 """Every method with a crew of as many processes as it is started with; the first writes what came out.
 
-Run by tests/test_workers.py, under torchrun or alone: python sharded.py OUTPUT
+Run by tests/test_workers.py, under torchrun, alone, or forked into so many: python sharded.py OUTPUT [PROCESSES]
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 import smofi
 from smofi.engine.crew import joined
+from smofi.engine.forked import Forked
 
 CASES: dict[str, dict[str, Any]] = {
     "fedavg": {},
-    "fedprox(mu=0.1)": {},
+    "fedprox(mu=0.1)": {"rounds": 3, "eval_every": 2},
     "fednar(max_norm=0.5)": {},
     "fedavgm(momentum=0.3)": {},
     "slowmo(lr=0.5, momentum=0.4, steps=3)": {},
@@ -57,10 +58,17 @@ def federation() -> tuple[list[tuple[Tensor, Tensor]], tuple[Tensor, Tensor]]:
     return [samples(size) for size in (4, 9, 21, 5, 13, 8, 30)], samples(1203)
 
 
+def forked(size: int) -> Forked:
+    """As many processes as that, from here on."""
+    crew = Forked(size)
+    crew.fork()
+    return crew
+
+
 def main() -> None:
-    """Two rounds of every case."""
+    """Two rounds of every case, or as many as it says."""
     torch.set_num_threads(1)
-    crew = joined(torch.device("cpu"))
+    crew = forked(int(sys.argv[2])) if len(sys.argv) > 2 else joined(torch.device("cpu"))
     clients, test = federation()
     found: dict[str, Tensor] = {}
     for method, changes in CASES.items():
@@ -70,7 +78,8 @@ def main() -> None:
         state = result.model.state_dict()
         found[method] = torch.cat([tensor.flatten() for tensor in state.values() if tensor.is_floating_point()])
         if crew.rank == 0:
-            numbers = [(r.accuracy, r.loss, r.train_loss, *r.metrics["per_client"]) for r in result.history]
+            evaluated = [record for record in result.history if record.evaluated]
+            numbers = [(r.accuracy, r.loss, r.train_loss, *r.metrics["per_client"]) for r in evaluated]
             found[f"{method} history"] = torch.tensor(numbers, dtype=torch.float64)
     if crew.rank == 0:
         save_file(found, sys.argv[1])

@@ -118,6 +118,7 @@ def test_what_is_kept(given: dict[str, Any], kept: Any) -> None:
         ({"validation": 1}, "validation=1 is not accepted: expected a number >= 0 and < 1"),
         ({"target_accuracy": 90}, "target_accuracy=90 is not accepted: expected a number > 0 and <= 1"),
         ({"diagnose": 1}, "diagnose=1 is not accepted: expected True or False"),
+        ({"eval_every": 0}, "eval_every=0 is not accepted: expected a whole number >= 1"),
         ({"checkpoint_every": 0}, "checkpoint_every=0 is not accepted: expected a whole number >= 1"),
         ({"data": "digit"}, f"data='digit' is not accepted: expected one of {DATA} (did you mean 'digits'?)"),
         ({"data": 5}, f"data=5 is not accepted: expected one of {DATA}"),
@@ -308,6 +309,7 @@ configs = st.builds(
     validation=st.floats(0, 1, exclude_min=True, exclude_max=True),
     patience=st.none() | st.integers(1, 50),
     target_accuracy=st.none() | st.floats(0, 1, exclude_min=True),
+    eval_every=st.integers(1, 100),
     checkpoint_every=st.integers(1, 100),
     metrics=st.lists(st.sampled_from(["top1", "macro_f1", "per_client"]), min_size=1, unique=True),
     diagnose=st.booleans(),
@@ -365,14 +367,16 @@ def test_without_validation_owners_are_the_partition_itself() -> None:
 
 
 def test_the_arguments_hold_every_training_sample_once() -> None:
-    config = Config(clients=6, validation=0.1, patience=4, target_accuracy=0.8, metrics=("top1", "macro_f1"))
+    config = Config(
+        clients=6, validation=0.1, patience=4, target_accuracy=0.8, eval_every=3, metrics=("top1", "macro_f1")
+    )
     arguments, owner = config.arguments(), config.owners()
     targets = load("digits").train.labels
     for client, samples in enumerate(arguments["clients"]):
         assert samples.labels.tolist() == targets[np.flatnonzero(owner == client)].tolist()
     assert arguments["validation"].labels.tolist() == targets[np.flatnonzero(owner == -1)].tolist()
     assert sum(map(len, arguments["clients"])) + len(arguments["validation"]) == len(targets)
-    names = ("patience", "target_accuracy", "metrics", "diagnose", "rounds", "seed", "cut")
+    names = ("patience", "target_accuracy", "eval_every", "metrics", "diagnose", "rounds", "seed", "cut")
     assert {name: arguments[name] for name in names} == {name: getattr(config, name) for name in names}
     assert Config().arguments()["validation"] is None
 
@@ -384,7 +388,7 @@ def test_a_share_too_small_to_hold_a_sample_is_refused() -> None:
 
 def test_only_some_settings_may_change_on_resume() -> None:
     old = Config(validation=0.1)
-    same = Config(validation=0.1, rounds=99, checkpoint_every=1, patience=3, target_accuracy=0.5)
+    same = Config(validation=0.1, rounds=99, eval_every=2, checkpoint_every=1, patience=3, target_accuracy=0.5)
     assert changed_fields(old, same) == []
     assert changed_fields(old, old) == []
     assert changed_fields(old, Config(seed=1, method=("smofi",))) == [

@@ -8,29 +8,38 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
 from sharded import CASES
+from smofi.cli import main
 from smofi.config import Config
 from smofi.engine.crew import Workers, deal
 from smofi.errors import InputError
 from smofi.experiment import resume, start, worker_count
+from smofi.experiment.workers import start_by
 from smofi.training import prepare
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+SLOW = pytest.mark.slow
 
 
-def sharded(folder: Path, workers: int, name: str = "") -> dict[str, Tensor]:
-    """What tests/sharded.py gives with so many processes."""
+def sharded(folder: Path, workers: int, way: str = "fork", name: str = "") -> dict[str, Tensor]:
+    """What tests/sharded.py gives with so many processes, forked or started by torchrun."""
     output = folder / f"{workers}{name}.safetensors"
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
-    started = [*(command if workers > 1 else [sys.executable]), str(ROOT / "tests/sharded.py"), str(output)]
+    started = [sys.executable, str(ROOT / "tests/sharded.py"), str(output)]
+    if way == "torchrun":
+        started[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
+    elif workers > 1:
+        started.append(str(workers))
     done = subprocess.run(started, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return load_file(output)
@@ -41,9 +50,12 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
     return sharded(tmp_path_factory.mktemp("alone"), 1)
 
 
-@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow)])
+LAYOUTS = [(2, "fork"), *(pytest.param(one, marks=SLOW) for one in ((3, "fork"), (2, "torchrun"), (3, "torchrun")))]
+
+
+@pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: f"{layout[0]} by {layout[1]}")
 def together(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
-    return sharded(tmp_path_factory.mktemp("together"), request.param)
+    return sharded(tmp_path_factory.mktemp("together"), *request.param)
 
 
 @pytest.mark.parametrize("method", CASES)
@@ -56,8 +68,9 @@ def test_several_processes_give_the_numbers_of_one(
 
 
 @pytest.mark.slow
-def test_the_same_layout_gives_the_same_bits(tmp_path: Path) -> None:
-    first, second = sharded(tmp_path, 2, "a"), sharded(tmp_path, 2, "b")
+@pytest.mark.parametrize("way", ["fork", "torchrun"])
+def test_the_same_layout_gives_the_same_bits(way: str, tmp_path: Path) -> None:
+    first, second = sharded(tmp_path, 2, way, "a"), sharded(tmp_path, 2, way, "b")
     assert all(first[key].equal(second[key]) for key in first)
 
 
@@ -82,29 +95,27 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "smofi", "run", *map(str, arguments)]
 
 
-def smofi(*arguments: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        command(*arguments), env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done
-
-
 def accuracies(folder: Path) -> list[float]:
     return [json.loads(line)["accuracy"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def workers_of(parent: int) -> list[int]:
     """The processes that a process has started."""
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=False)
-    return [int(word) for word in found.stdout.split()]
+    asked = ["ps", "-o", "pid=,comm=", "--ppid", str(parent)]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
+    return [int(line.split()[0]) for line in found if not line.endswith(" ps")]
 
 
-def test_a_run_of_two_workers_resumed_by_one_is_that_of_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["fork", pytest.param("spawn", marks=SLOW)])
+def test_a_run_of_two_workers_resumed_by_one_is_that_of_one(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMOFI_START", way)
     (alone,) = start(Config(**settings(rounds=3)), tmp_path / "one")
     alone.train()
-    smofi(*QUICK, "--rounds", 2, "--output", tmp_path / "two", "--workers", 2)
-    smofi("--resume", tmp_path / "two", "--rounds", 3, "--workers", 1, "--display", "jsonl")
+    two = str(tmp_path / "two")
+    assert main(["run", *QUICK, "--rounds", "2", "--output", two, "--workers", "2"]) == 0
+    assert main(["run", "--resume", two, "--rounds", "3", "--workers", "1", "--display", "jsonl"]) == 0
     # in single precision the order of sums shows
     assert accuracies(tmp_path / "one") == pytest.approx(accuracies(tmp_path / "two"), abs=0.02)
 
@@ -115,30 +126,136 @@ def settings(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in zip(names, QUICK[1::2], strict=True) if key != "display"} | changes
 
 
-@pytest.mark.parametrize("victim", [pytest.param("first", marks=pytest.mark.slow), "second"])
-def test_a_worker_that_is_killed_ends_the_run_and_leaves_nobody_behind(tmp_path: Path, victim: str) -> None:
+def begun(folder: Path, leader: subprocess.Popen[str], rounds: int = 6) -> None:
+    """Wait for so many rounds."""
+    metrics, until = folder / "metrics.jsonl", time.monotonic() + 60
+    while not (metrics.exists() and metrics.read_text().count("\n") >= rounds):
+        assert time.monotonic() < until, "the run does not get going"
+        assert leader.poll() is None, leader.stderr and leader.stderr.read()
+        time.sleep(0.1)
+
+
+def gone(process: int, seconds: float = 15) -> bool:
+    """Whether a process is no longer there, or is not soon."""
+    until = time.monotonic() + seconds
+    while Path(f"/proc/{process}").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    return not Path(f"/proc/{process}").exists()
+
+
+@pytest.mark.parametrize("victim", ["first", "second"])
+@pytest.mark.parametrize("way", ["fork", pytest.param("spawn", marks=SLOW)])
+def test_a_worker_that_is_killed_ends_the_run_and_leaves_nobody_behind(way: str, victim: str, tmp_path: Path) -> None:
     asked = command(*QUICK, "--rounds", 100_000, "--workers", 2, "--output", tmp_path / "run")
+    environment = ENVIRONMENT | {"SMOFI_START": way}
     with subprocess.Popen(
-        asked, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        asked, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as leader:
-        metrics, until = tmp_path / "run" / "metrics.jsonl", time.monotonic() + 60
-        while not (metrics.exists() and metrics.read_text().count("\n") >= 6):
-            assert time.monotonic() < until, "the run does not get going"
-            assert leader.poll() is None, leader.stderr and leader.stderr.read()
-            time.sleep(0.1)
+        begun(tmp_path / "run", leader)
         (follower,) = workers_of(leader.pid)
         os.kill(leader.pid if victim == "first" else follower, signal.SIGKILL)
         leader.wait(timeout=30)
         assert leader.stderr is not None
         if victim == "second":
-            assert leader.returncode not in (0, None)
-            assert "worker" in leader.stderr.read()
-    until = time.monotonic() + 15
-    while Path(f"/proc/{follower}").exists():
-        assert time.monotonic() < until, "a worker is left behind"
-        time.sleep(0.1)
+            assert leader.returncode == 2
+            assert "worker 1 of 2 lost touch with another one, which has ended or was killed" in leader.stderr.read()
+    assert gone(follower), "a worker is left behind"
     (again,) = resume(tmp_path / "run", {"target_accuracy": 0.01})
     assert len(again.train().history) >= 5  # the last checkpoint is whole
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=SLOW)])
+def test_a_signal_to_all_of_them_lets_the_first_one_finish_the_round(number: signal.Signals, tmp_path: Path) -> None:
+    """As a terminal sends it, or whoever ends a job. The second method is still to come: the other waits for it."""
+    asked = command(*QUICK, "--method", "fedavg", "--rounds", 100_000, "--workers", 2, "--output", tmp_path / "run")
+    with subprocess.Popen(
+        asked, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as leader:
+        begun(tmp_path / "run" / "smofi", leader, rounds=3)
+        (follower,) = workers_of(leader.pid)
+        for process in (follower, leader.pid):
+            os.kill(process, number)
+        leader.wait(timeout=30)
+        assert leader.stderr is not None
+        told = leader.stderr.read()
+    assert (leader.returncode, told.count("\n")) == (128 + number, 1), told
+    assert "smofi: interrupted; continue with: smofi run --resume" in told
+    assert gone(follower, seconds=1)
+    done = len(accuracies(tmp_path / "run" / "smofi"))
+    assert (tmp_path / "run" / "smofi" / "checkpoints" / f"round-{done:06d}.safetensors").exists()
+
+
+@pytest.fixture
+def misbehave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Run a model that misbehaves in its second worker, forked from here."""
+    monkeypatch.chdir(tmp_path)
+    asked = ["--model", "python:misbehaving:network", "--cut", "0", "--method", "smofi"]
+    asked += ["--rounds", "2", "--clients", "8", "--participation", "0.5", "--local-epochs", "1", "--batch-size", "16"]
+    asked += ["--display", "jsonl", "--workers", "2", "--output", "run"]
+
+    def run(how: str, *more: str) -> int:
+        monkeypatch.setenv("MISBEHAVIOUR", how)
+        return main(["run", *asked, *more])
+
+    return run
+
+
+def test_what_fails_in_another_worker_is_told_and_ends_the_run(
+    misbehave: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert misbehave("raise") == 2
+    first, second, *others = capfd.readouterr().err.splitlines()
+    assert (first.startswith("smofi: client "), first.endswith("failed in round 1, step 1: no luck today")) == (
+        True,
+    ) * 2
+    assert second.startswith("smofi: worker 1 of 2 lost touch with another one, which has ended or was killed")
+    assert others == []
+
+
+@pytest.mark.filterwarnings("ignore:it warns")
+def test_another_worker_is_silent_and_writes_nothing(
+    misbehave: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert misbehave("chat", "--method", "fedavg") == 0
+    told, complained = capfd.readouterr()
+    events = Counter(json.loads(line)["event"] for line in told.splitlines() if line != "it prints")
+    assert events == {"RunStarted": 2, "RoundStarted": 4, "RoundDone": 4, "RunEnded": 2}
+    assert complained == ""
+    assert told.count("it prints") > 0
+    assert [len(accuracies(Path("run") / method)) for method in ("fedavg", "smofi")] == [2, 2]
+    assert workers_of(os.getpid()) == []
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_ends_the_run_of_a_first_one_that_is_busy(tmp_path: Path) -> None:
+    asked = command("--model", "python:misbehaving:network", "--cut", 0, "--method", "fedavg", "--workers", 2)
+    started = time.monotonic()
+    done = subprocess.run(
+        asked, env=ENVIRONMENT | {"MISBEHAVIOUR": "die"}, capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert time.monotonic() - started < 40
+    assert done.returncode == 1
+    assert done.stderr == "smofi: worker 2 has ended (killed by signal 9), so the run cannot go on\n"
+
+
+def test_how_workers_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [start_by(device) for device in ("cpu", "cuda", "cuda:1")] == ["fork", "spawn", "spawn"]
+    monkeypatch.setenv("SMOFI_START", "spawn")
+    assert start_by("cpu") == "spawn"
+    monkeypatch.setenv("SMOFI_START", "fork")
+    with pytest.raises(
+        InputError, match="SMOFI_START='fork' is not accepted: expected spawn, other than on Linux with"
+    ):
+        start_by("cuda")
+    monkeypatch.setenv("SMOFI_START", "forks")
+    with pytest.raises(InputError, match=r"SMOFI_START='forks' is not accepted: .* \(did you mean 'fork'\?\)"):
+        start_by("cpu")
+    monkeypatch.delenv("SMOFI_START")
+    torch.set_num_threads(2)
+    try:
+        assert start_by("cpu") == "spawn"
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_a_refusal_is_said_once_and_nobody_is_started_for_it(tmp_path: Path) -> None:

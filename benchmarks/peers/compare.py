@@ -84,8 +84,9 @@ def compare(workload: Path, starts: dict[str, list[str]], given: argparse.Namesp
         for name in names[first:] + names[:first]:
             result = run(starts[name], workload, given.rounds, scratch / "weights.safetensors", memory=repetition < 0)
             measured[name].add(result)
-            with (given.folder / "results.jsonl").open("a") as file:
-                print(json.dumps({"workload": workload.name, "contestant": name, **result}), file=file)
+            labels = {"workload": workload.name, "contestant": name, "peer": name in PEERS, "distance": distances[name]}
+            with (given.results or given.folder / "results.jsonl").open("a") as file:
+                print(json.dumps({**labels, **result}), file=file)
             print(f"{workload.name}: {measured[name].progress(result)}", file=sys.stderr)
     return list(measured.values())
 
@@ -99,6 +100,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--channels-last", action="store_true", help="the peers use that memory format too")
+    parser.add_argument("--results", type=Path, help="file for every run; results.jsonl in the folder if not given")
     given = parser.parse_args()
     starts = contestants(given)
     for name in given.workloads:

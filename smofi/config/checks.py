@@ -157,6 +157,7 @@ CHECKS: dict[str, Check] = {
     "validation": _number(low=0, below=1),
     "patience": _optional(_count),
     "target_accuracy": _optional(_number(above=0, high=1)),
+    "eval_every": _count,
     "checkpoint_every": _count,
     "metrics": _several("top1", _choice((*TEST_METRICS, *CLIENT_METRICS))),
     "diagnose": _flag,

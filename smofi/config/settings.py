@@ -23,8 +23,10 @@ from smofi.errors import InputError, SmofiError, refuse
 from smofi.optim import parse_optimizer
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
-RESUMABLE = frozenset({"rounds", "checkpoint_every", "patience", "target_accuracy", "data_folder"})
-RESUMABLE |= {"executor", "compile", "memory_limit"}
+RESUMABLE = frozenset(
+    {"rounds", "eval_every", "checkpoint_every", "patience", "target_accuracy", "data_folder"}
+    | {"executor", "compile", "memory_limit"}
+)
 """The settings that may change when a run is resumed."""
 
 LONGEST_SENTENCE = 600
@@ -68,6 +70,7 @@ class Settings(BaseModel):
     target_accuracy: float | None = Field(
         None, description="stop at this accuracy, as 0.9, on the validation split or else the test data"
     )
+    eval_every: int = Field(1, description="rounds from one evaluation to the next; the last has one in any case")
     checkpoint_every: int = Field(5, description="rounds from one checkpoint to the next")
     metrics: tuple[str, ...] = Field(("top1",), description="of top1, macro_f1, per_client and worst_client")
     diagnose: bool = Field(False, description="record every round why a method helps: divergence, alignment, norms")
@@ -124,16 +127,8 @@ class Config(Settings):
         """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built."""
         found = federation or gather(self)
         same = ["cut", "rounds", "participation", "local_epochs", "batch_size", "seed", "device", "augment"]
-        same += [
-            "executor",
-            "precision",
-            "compile",
-            "memory_limit",
-            "patience",
-            "target_accuracy",
-            "metrics",
-            "diagnose",
-        ]
+        same += ["patience", "target_accuracy", "eval_every", "metrics", "diagnose"]
+        same += ["executor", "precision", "compile", "memory_limit"]
         return {
             "model": self.build_model(found.source),
             "clients": found.clients,

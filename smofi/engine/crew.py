@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from smofi.engine.network import interface_towards
 from smofi.errors import SmofiError
 
 PATIENCE = timedelta(minutes=30)
@@ -52,6 +53,12 @@ class Alone:
 class WorkerGone(SmofiError):
     """Another worker ended, so that this one cannot go on."""
 
+    def __init__(self, rank: int, size: int, error: Exception) -> None:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[-1][:200]
+        super().__init__(
+            f"worker {rank + 1} of {size} lost touch with another one, which has ended or was killed ({reason})"
+        )
+
 
 class Workers:
     """The processes of `torch.distributed`, gloo on CPUs and nccl on GPUs; they meet when they first have to."""
@@ -70,13 +77,16 @@ class Workers:
     def _together(self, operation: Callable[..., Any], *arguments: Any) -> None:
         try:
             if not dist.is_initialized():
-                dist.init_process_group(self.backend, rank=self.rank, world_size=self.size, timeout=PATIENCE)
+                self._join()
             operation(*arguments)
         except RuntimeError as error:
-            raise WorkerGone(
-                f"worker {self.rank + 1} of {self.size} lost touch with another one, which has ended or was killed "
-                f"({str(error).strip().splitlines()[-1][:200]})"
-            ) from error
+            raise WorkerGone(self.rank, self.size, error) from error
+
+    def _join(self) -> None:
+        """Meet the others. Left to itself, gloo takes the network that the machine's name points to, if to any."""
+        if self.backend == "gloo" and (network := interface_towards(os.environ.get("MASTER_ADDR", "127.0.0.1"))):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", network)
+        dist.init_process_group(self.backend, rank=self.rank, world_size=self.size, timeout=PATIENCE)
 
 
 def joined(device: torch.device) -> Crew:

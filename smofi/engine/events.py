@@ -10,7 +10,8 @@ from typing import Any
 @dataclass(frozen=True)
 class Record:
     """One round of history; `round` counts from 1. Accuracy and loss are the global model's on the test data,
-    `validation` its accuracy on the validation split; diagnostics are there only when asked for."""
+    `validation` its accuracy on the validation split; in a round without an evaluation all three are None and `metrics`
+    is empty. Diagnostics are there only when asked for."""
 
     round: int
     accuracy: float | None
@@ -24,6 +25,11 @@ class Record:
     metrics: dict[str, Any] = field(default_factory=dict)
     validation: float | None = None
     diagnostics: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether anything was measured after this round."""
+        return self.loss is not None or self.validation is not None or bool(self.metrics)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class TickDone:
 
 @dataclass(frozen=True)
 class RoundDone:
-    """The global model is updated and evaluated."""
+    """The global model is updated, and evaluated if that was due."""
 
     record: Record
 

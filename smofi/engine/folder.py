@@ -82,20 +82,21 @@ class RunFolder:
             for name in ("result.json", "model.safetensors"):  # they are of the rounds so far, and soon outdated
                 (self.path / name).unlink(missing_ok=True)
         self._write_metrics(run.history)
+        if run.over:  # its last round may have been evaluated just now
+            self._keep_best(run)
 
     def after_round(self, run: Run) -> None:
         """Append the metrics; save a checkpoint when one is due. A disk that refuses is retried after every round."""
         try:
-            if self.unsaved:
+            if self.unsaved or run.diverged:  # the last good round may have been evaluated since
                 self._write_metrics(run.history)
-            elif not run.diverged:
+            else:
                 self._append(run.history[-1])
             if self.unsaved or run.over or len(run.history) % self.every == 0:
                 self.unsaved = True
                 self._save(run.checkpoint())
                 self.unsaved = False
-            if run.history and best_round(run.history) == len(run.history):
-                write_checkpoint(self.path / "checkpoints" / "best.safetensors", run.checkpoint())
+            self._keep_best(run)
         except OSError as error:
             self.unsaved = True
             kept = self.saved_rounds()
@@ -142,6 +143,10 @@ class RunFolder:
     def _append(self, record: Record) -> None:
         with open(self.path / "metrics.jsonl", "a") as file:
             file.write(to_json(asdict(record)) + "\n")
+
+    def _keep_best(self, run: Run) -> None:
+        if run.history and best_round(run.history) == len(run.history):
+            write_checkpoint(self.path / "checkpoints" / "best.safetensors", run.checkpoint())
 
     def _save(self, checkpoint: Checkpoint) -> None:
         folder = self.path / "checkpoints"

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
 from smofi.engine.checkpoint import Checkpoint
 from smofi.engine.crew import Alone, Crew
 from smofi.engine.evaluate import Evaluator
-from smofi.engine.events import Callback, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
+from smofi.engine.events import Callback, Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner, RoundPlan
 from smofi.engine.round import Cohort, NonFinite, run_round
@@ -26,6 +27,10 @@ ENOUGH = -1
 """In place of a round's number: there is no other."""
 
 ADVICE = "try a smaller learning rate, smofi(alpha=-1), or +clip(max_norm=10)"
+
+
+def unheard(event: Event) -> None:
+    """The callback nobody listens to."""
 
 
 class Keeper(Protocol):
@@ -51,12 +56,12 @@ class Run:
         rounds: int,
         callback: Callback | None,
         crew: Crew | None = None,
+        eval_every: int = 1,
     ) -> None:
         self.cohort, self.planner, self.state, self.evaluator = cohort, planner, state, evaluator
-        self.stopping, self.rounds = stopping, rounds
+        self.stopping, self.rounds, self.eval_every = stopping, rounds, eval_every
         self.crew: Crew = crew or Alone()
-        leads = self.crew.rank == 0
-        self.emit: Callback = callback if callback and leads else (lambda event: None)
+        self.emit: Callback = callback or unheard
         self.keeper: Keeper | None = None
         self.history: list[Record] = []
         self.stopped: str | None = None
@@ -69,6 +74,10 @@ class Run:
     def over(self) -> bool:
         """Whether there is nothing left to do."""
         return len(self.history) >= self.rounds or self.stopped is not None
+
+    def evaluates(self, round: int) -> bool:
+        """Whether this round, counted from 1, ends with an evaluation: the same answer in every process of a crew."""
+        return round % self.eval_every == 0 or round == self.rounds
 
     def train(self) -> None:
         """Run until all rounds are in the history or the run has to stop. In a crew, the first process decides."""
@@ -92,6 +101,7 @@ class Run:
                 self.history.append(self.one_round(planner.plan(len(self.history))))
             except NonFinite as error:
                 self.diverged = True
+                self._evaluate_last()
                 self.stopped = (
                     f"{error}; the model is the one after round {len(self.history)}. To go further, {ADVICE}."
                 )
@@ -113,44 +123,46 @@ class Run:
         self.interrupted = True
 
     def one_round(self, plan: RoundPlan) -> Record:
-        """Train and evaluate one round, leaving the caller's random state untouched."""
+        """Train one round and evaluate it if that is due, leaving the caller's random state untouched."""
         self.emit(RoundStarted(plan.round + 1, plan.clients, plan.steps))
         started = time.perf_counter()
         with own_random_state(self.state.weights.device):
             run_round(self.cohort, self.planner.method, self.state, plan, self._after_tick(plan.round + 1))
-            loss, metrics = self.evaluator.evaluate()
-            validation = self.evaluator.validate()
+            measures = measured(self.evaluator if self.evaluates(plan.round + 1) else None)
         losses = self.cohort.losses()
         if self.began is None:
             self.began = float(torch.stack([steps[0] for steps in losses]).mean())
         return Record(
             round=plan.round + 1,
-            accuracy=metrics.get("top1"),
-            loss=loss,
             train_loss=float(torch.cat(losses).mean()),
             seconds=time.perf_counter() - started,
             selected=plan.clients,
             steps=plan.steps,
             learning_rate=plan.lr,
             cut=" ".join(dict.fromkeys(map(str, plan.cuts))),
-            metrics=metrics,
-            validation=validation,
             diagnostics=self.cohort.diagnosis(),
+            **measures,
         )
 
     def checkpoint(self) -> Checkpoint:
         """All that the run needs to go on from here."""
-        choice = self.cohort.choice
-        notes = {"began": self.began, "warned": self.warned, "choice": [choice.at_once, choice.few]}
+        choice = [self.cohort.choice.at_once, self.cohort.choice.few]
+        notes = {"began": self.began, "warned": self.warned, "eval_every": self.eval_every, "choice": choice}
         return Checkpoint(self.state.tensors(), self.history, notes)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from there."""
+        """Go on from there as if the run had never stopped. Whether the latest round is evaluated depends on how many
+        there are to be, which may have changed."""
         self.state.load(GlobalState(**checkpoint.tensors))
         self.history = list(checkpoint.history)
         self.began, self.warned = checkpoint.notes["began"], checkpoint.notes["warned"]
         if self.cohort.choice.measured:  # what was measured then, for the same bits
             self._settle(*checkpoint.notes.get("choice", (0, 1)))
+        done, every = len(self.history), checkpoint.notes.get("eval_every", 1)
+        if done == self.rounds:
+            self._evaluate_last()
+        elif done % every and not self.evaluates(done):  # it was for being the last, if it was
+            self.history[-1] = replace(self.history[-1], **measured(None))
 
     def warn(self, message: str) -> None:
         """Tell the user, by event and by Python's warnings; the run goes on."""
@@ -165,10 +177,19 @@ class Run:
         return int(self.crew.copy(torch.tensor([number], device=self.state.weights.device)))
 
     def _follow(self) -> None:
-        """The same rounds as the first process, for as long as it says."""
+        """The same rounds as the first process, for as long as it says; it is the one who tells."""
+        self.emit = unheard
         while (round := self._announce(ENOUGH)) != ENOUGH:
             with suppress(NonFinite):  # seen by all, told by the first
                 self.one_round(self.planner.plan(round))
+
+    def _evaluate_last(self) -> None:
+        """Evaluate the latest round if it was not, in this process alone: the others do not know it is the last."""
+        if self.history and not self.history[-1].evaluated:
+            alone = copy.copy(self.evaluator)
+            alone.crew = Alone()
+            with own_random_state(self.state.weights.device):
+                self.history[-1] = replace(self.history[-1], **measured(alone))
 
     def _after_tick(self, round: int) -> Callable[[int], None]:
         return lambda tick: self.emit(TickDone(round, tick))
@@ -182,3 +203,14 @@ class Run:
                 f"the training loss is {latest.train_loss:.3g} in round {latest.round} and began at {self.began:.3g}: "
                 f"training seems to diverge; {ADVICE}"
             )
+
+
+def measured(evaluator: Evaluator | None) -> dict[str, Any]:
+    """What a record says about the global model: all that an evaluation gives, or nothing.
+
+    >>> measured(None)
+    {'accuracy': None, 'loss': None, 'metrics': {}, 'validation': None}
+    """
+    loss, metrics = evaluator.evaluate() if evaluator else (None, {})
+    validation = evaluator.validate() if evaluator else None
+    return {"accuracy": metrics.get("top1"), "loss": loss, "metrics": metrics, "validation": validation}

@@ -11,7 +11,7 @@ from smofi.engine.events import Record
 @dataclass(frozen=True)
 class Stopping:
     """Stop at a target accuracy (on the validation split if there is one, else on the test data), or after `patience`
-    rounds without a better validation accuracy."""
+    rounds without a better validation accuracy; either only after a round that was evaluated."""
 
     patience: int | None = None
     target_accuracy: float | None = None
@@ -28,8 +28,10 @@ class Stopping:
         if self.target_accuracy is not None and reached is not None and reached >= self.target_accuracy:
             return f"reached the target accuracy {self.target_accuracy:g} with {reached:.4f} in round {latest.round}"
         best = best_round(history)
-        if self.patience is not None and best is not None and latest.round - best >= self.patience:
-            return f"no better validation accuracy for {self.patience} rounds, the best was in round {best}"
+        if self.patience is None or best is None or latest.validation is None:
+            return None
+        if (since := latest.round - best) >= self.patience:
+            return f"no better validation accuracy for {since} rounds, the best was in round {best}"
         return None
 
 

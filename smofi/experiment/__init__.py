@@ -1,11 +1,12 @@
 """Configured runs with folders of their own: started, resumed, and several methods side by side."""
 
-from smofi.experiment.runs import FolderRun, follow, resume, start, stored_config
+from smofi.experiment.runs import FolderRun, follow, follow_on, resume, start, stored_config
 from smofi.experiment.workers import follows, worker_count, workers
 
 __all__ = [
     "FolderRun",
     "follow",
+    "follow_on",
     "follows",
     "resume",
     "start",

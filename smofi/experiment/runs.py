@@ -52,9 +52,17 @@ class FolderRun:
 
 def follow(config: Config, resumed: Path | None = None) -> None:
     """Take part in the runs of the first worker, method after method, for as long as it goes on."""
-    arguments, crew = _shared(config, gather(_by_own_file(config, resumed) if resumed else config))
+    arguments, crew = _shared(config, gather(_by_own_file(config, resumed) if resumed else config), None)
     for method in config.method:
         prepare(**arguments, method=method, crew=crew).train()
+
+
+def follow_on(runs: list[FolderRun]) -> None:
+    """The same in a worker forked from the first one, which has the runs as they were then."""
+    for one in runs:
+        one.folder.close()  # still locked for the first one
+    while runs:
+        runs.pop(0).session.run.train()
 
 
 def start(
@@ -63,12 +71,16 @@ def start(
     callback: Callback | None = None,
     command: str = "",
     progress: Progress = silent,
+    crew: Crew | None = None,
 ) -> list[FolderRun]:
-    """Runs ready to train, one per method, in folders that hold no run yet; `progress` watches the data being read."""
+    """Runs ready to train, one per method, in folders that hold no run yet; `progress` watches the data being read.
+
+    They are shared by `crew`, or by those that this process finds itself among.
+    """
     _refuse_taken(path)
     config = config.with_absolute_paths()
     federation = gather(config, progress)
-    with _opened(config, federation, path, callback) as runs:
+    with _opened(config, federation, path, callback, crew) as runs:
         for place in (path, *(one.folder.path for one in runs)):
             _refuse_taken(place)
         if len(runs) > 1:
@@ -83,6 +95,7 @@ def resume(
     callback: Callback | None = None,
     command: str = "",
     progress: Progress = silent,
+    crew: Crew | None = None,
 ) -> list[FolderRun]:
     """Runs ready to go on from where they were; refuses, field by field, to go on as something else."""
     before, config = stored_config(path), stored_config(path, overrides)
@@ -90,7 +103,7 @@ def resume(
         raise InputError(f"{path} cannot be resumed with other settings: " + "; ".join(changed))
     federation = gather(_by_own_file(config, path), progress)
     data = federation.source.fingerprint()
-    with _opened(config, federation, path, callback) as runs:
+    with _opened(config, federation, path, callback, crew) as runs:
         begun = [one for one in runs if (one.folder.path / "config.yaml").exists()]
         for one in begun:
             one.folder.check_data(federation.owners, data)
@@ -146,16 +159,18 @@ def _refuse_taken(path: Path) -> None:
         )
 
 
-def _shared(config: Config, federation: Federation) -> tuple[dict[str, Any], Crew]:
+def _shared(config: Config, federation: Federation, crew: Crew | None) -> tuple[dict[str, Any], Crew]:
     """The arguments of a run on this worker's own device, and the workers that share it."""
     device = own_device(config.device)
-    return config.arguments(federation) | {"device": device}, joined(torch.device(device))
+    return config.arguments(federation) | {"device": device}, crew or joined(torch.device(device))
 
 
 @contextmanager
-def _opened(config: Config, federation: Federation, path: Path, callback: Callback | None) -> Iterator[list[FolderRun]]:
+def _opened(
+    config: Config, federation: Federation, path: Path, callback: Callback | None, crew: Crew | None
+) -> Iterator[list[FolderRun]]:
     """A session per method, each with its folder locked; all let go if anything fails."""
-    arguments, crew = _shared(config, federation)
+    arguments, crew = _shared(config, federation, crew)
     methods = [parse_method(text) for text in config.method]
     sessions = {method.name: prepare(**arguments, method=method, callback=callback, crew=crew) for method in methods}
     runs: list[FolderRun] = []

@@ -1,4 +1,4 @@
-"""Workers on this machine: the same command started again, once per further process, and none left behind.
+"""The workers of a run: how many, how they are started, and none left behind.
 
     smofi run ... --workers 2        this process is the first worker, and starts the second
     torchrun ... -m smofi run ...    torchrun has started them all; each finds out from its environment
@@ -9,23 +9,45 @@ The first worker talks, writes the run's folder, and decides how long it goes on
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 import torch
 
 from smofi.config import Config
-from smofi.errors import check_count
+from smofi.engine.crew import Crew
+from smofi.errors import check_choice, check_count, refuse
+from smofi.experiment.forking import Forking
+from smofi.experiment.spawning import Spawning, end_with_the_first
 from smofi.methods import parse_method
 
-LINGER = 5.0
-"""Seconds that a worker whose fellow has died is given to say so itself."""
+
+class Team(Protocol):
+    """The workers of a run."""
+
+    @property
+    def crew(self) -> Crew | None:
+        """How they meet; None if that is to be found out from the environment."""
+
+    def launch(self, follow: Callable[[], None]) -> None:
+        """Start the further ones, which then `follow`, if they have inherited what there is to follow.
+
+        To be called when nothing can be refused any more, so that a refusal is quick and said once.
+        """
+
+    def end(self) -> None:
+        """End them."""
+
+
+class Complete:
+    """The workers are all there: this one alone, or those that torchrun has started."""
+
+    crew = None
+
+    def launch(self, follow: Callable[[], None]) -> None: ...
+    def end(self) -> None: ...
 
 
 def worker_count(asked: int | None, config: Config) -> int:
@@ -64,87 +86,33 @@ def own_device(device: str) -> str:
 
 
 @contextmanager
-def workers(count: int, command: Sequence[str]) -> Iterator[Callable[[], None]]:
-    """What starts `count` - 1 further workers with the same command; when this block ends, so have they.
-
-    To be called when nothing can be refused any more, so that a refusal is quick and said once.
-    """
-    if count == 1 or "WORLD_SIZE" in os.environ:
-        if follows():
-            _end_with_the_first()
-        yield lambda: None
-        return
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(count)}
-    os.environ.update(place, RANK="0", LOCAL_RANK="0")
-    children: list[subprocess.Popen[bytes]] = []
-    done = threading.Event()
-
-    def launch() -> None:
-        children.extend(_start(command, place, rank) for rank in range(1, count))
-        threading.Thread(target=_watch, args=(children, done), daemon=True).start()
-
+def workers(count: int, config: Config, command: Sequence[str]) -> Iterator[Team]:
+    """As many workers, the further ones still to be launched; when this block ends, so have they."""
+    if follows():
+        end_with_the_first()
+    team = _team(count, config, command)
     try:
-        yield launch
+        yield team
     finally:
-        done.set()
-        _end(children)
-        for name in (*place, "RANK", "LOCAL_RANK"):
-            os.environ.pop(name, None)
-        if torch.distributed.is_initialized():
-            torch.distributed.destroy_process_group()
+        team.end()
 
 
-def _start(command: Sequence[str], place: dict[str, str], rank: int) -> subprocess.Popen[bytes]:
-    """A worker with a session of its own, so that Ctrl-C reaches the first one only; it hears when that one ends."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "smofi", *command],
-        env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank), "SMOFI_STARTED": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def _team(count: int, config: Config, command: Sequence[str]) -> Team:
+    if count == 1 or "WORLD_SIZE" in os.environ:
+        return Complete()
+    return Forking(count) if start_by(config.device) == "fork" else Spawning(count, command)
 
 
-def _watch(children: Sequence[subprocess.Popen[bytes]], done: threading.Event) -> None:
-    """When a worker dies, the others cannot go on: the run ends, if it does not notice by itself."""
-    while not done.wait(0.2):
-        for rank, child in enumerate(children, 1):
-            code = child.poll()
-            if code not in (None, 0) and not done.wait(LINGER):
-                how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-                sys.stderr.write(f"smofi: worker {rank + 1} has ended ({how}), so the run cannot go on\n")
-                _end(children, patience=0.0)
-                os._exit(1)
+def start_by(device: str) -> str:
+    """How further workers are started: by a fork, or where that cannot be by the same command; SMOFI_START has its say.
 
+    A fork has neither the GPUs of the process before nor torch's further threads, and is not safe on macOS.
 
-def _end(children: Sequence[subprocess.Popen[bytes]], patience: float = LINGER) -> None:
-    until = time.monotonic() + patience
-    for child in children:
-        if child.stdin:
-            child.stdin.close()  # what it waits for: see below
-    for child in children:
-        try:
-            child.wait(max(0.1, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-
-
-def _end_with_the_first() -> None:
-    """Stop at once when the first worker is gone, however it went: then nobody holds the other end of our input."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if "SMOFI_STARTED" in os.environ:
-
-        def wait() -> None:
-            while os.read(0, 1):
-                pass
-            time.sleep(LINGER)  # the end of a run may take a moment
-            os._exit(1)
-
-        threading.Thread(target=wait, daemon=True).start()
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    >>> start_by("cuda")
+    'spawn'
+    """
+    possible = sys.platform == "linux" and torch.device(device).type == "cpu" and torch.get_num_threads() == 1
+    way = os.environ.get("SMOFI_START", "fork" if possible else "spawn")
+    if check_choice("SMOFI_START", way, ("fork", "spawn")) == "fork" and not possible:
+        refuse("SMOFI_START", way, "spawn, other than on Linux with --device cpu and --threads 1")
+    return way

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from statistics import fmean, median
 
 from smofi.config import Config
@@ -86,6 +87,7 @@ def plan_run(
     rounds = [round_memory(cohort, plan) for plan in plans]
     fullest = max(rounds, key=lambda items: sum(item.bytes for item in items))
     data = [*arguments["clients"], arguments["validation"], arguments["test"]]
+    evaluated = ceil(config.rounds / config.eval_every) / config.rounds  # the share of the rounds
     with own_random_state(state.weights.device):
         activations = activation_memory(cohort, plans[0])
         measured = time_rounds(cohort, session.run.evaluator, plans, deadline)
@@ -103,7 +105,7 @@ def plan_run(
         sides=_sides(session),
         memory=(*fullest, activations, *lasting_memory(state, session.model, data)),
         measured=measured,
-        seconds_per_round=measured.per_round(steps, ticks),
+        seconds_per_round=measured.per_round(steps, ticks) - (1 - evaluated) * measured.evaluation,
     )
 
 

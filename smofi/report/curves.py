@@ -19,7 +19,7 @@ FAINT = "bright_black"
 
 
 def finite(curve: Curve) -> list[float]:
-    """The values a curve has; None, NaN and infinities are gaps in it.
+    """The values a curve has: None is a round without an evaluation, NaN and infinities are gaps in it.
 
     >>> finite([0.5, None, float("nan"), 1.0])
     [0.5, 1.0]
@@ -94,7 +94,9 @@ def draw(
     for curve, (style, letter) in zip(curves.values(), keys, strict=True):
         previous: tuple[float, float] | None = None
         for index, value in enumerate(curve):
-            if value is None or not math.isfinite(value):
+            if value is None:  # the line goes on to the next round that has a value
+                continue
+            if not math.isfinite(value):
                 previous = None
                 continue
             point = place(index, value)

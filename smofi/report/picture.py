@@ -102,9 +102,10 @@ def save(
 
 
 def _plot(axes: Axes, curve: Curve, colour: str) -> None:
-    values = [value if value is not None and math.isfinite(value) else math.nan for value in curve]
-    dots = lonely(values)
-    axes.plot(range(1, len(values) + 1), values, color=colour, linewidth=2, marker="o", markevery=dots, clip_on=False)
+    """The line goes on over rounds without an evaluation, and breaks where the accuracy is no number."""
+    known = {round: value for round, value in enumerate(curve, start=1) if value is not None}
+    values = [value if math.isfinite(value) else math.nan for value in known.values()]
+    axes.plot(list(known), values, color=colour, linewidth=2, marker="o", markevery=lonely(values), clip_on=False)
 
 
 def _frame(axes: Axes, *, rounds: int, label: str, percent: bool) -> None:

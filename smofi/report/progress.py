@@ -11,11 +11,13 @@ from statistics import median
 from smofi.report.curves import Curve, finite
 
 LATELY = 5  # rounds that say how long the next ones will take
+RECENT = 200  # rounds among which they are looked for
 
 
 @dataclass
 class Progress:
-    """A run's rounds so far; `inside` is the part of the current round that is done.
+    """A run's rounds so far; an accuracy is None where there was no evaluation, `inside` is the part of the current
+    round that is done.
 
     >>> run = Progress("smofi", rounds=10, accuracies=[0.5, 0.7], seconds=[2.0, 2.0])
     >>> run.best, run.left
@@ -41,7 +43,8 @@ class Progress:
 
     @property
     def last(self) -> float | None:
-        return self.accuracies[-1] if self.accuracies else None
+        """The latest that is known."""
+        return next((value for value in reversed(self.accuracies) if value is not None), None)
 
     @property
     def best(self) -> float | None:
@@ -49,8 +52,13 @@ class Progress:
 
     @property
     def pace(self) -> float | None:
-        """Seconds a round, lately."""
-        return median(self.seconds[-LATELY:]) if self.seconds else None
+        """Seconds a round, lately: those with an evaluation and those without one, each as often as they were."""
+        latest = zip(reversed(self.seconds[-RECENT:]), reversed(self.accuracies[-RECENT:]), strict=False)
+        kinds: dict[bool, list[float]] = {}
+        for seconds, accuracy in latest:
+            kinds.setdefault(accuracy is None, []).append(seconds)
+        total = sum(len(kind) * median(kind[:LATELY]) for kind in kinds.values())
+        return total / sum(map(len, kinds.values())) if kinds else None
 
     @property
     def left(self) -> float | None:

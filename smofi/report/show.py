@@ -92,6 +92,15 @@ class Seen:
         return [one.get("accuracy") for one in self.records]
 
     @property
+    def evaluated(self) -> list[int]:
+        """The rounds after which anything was measured."""
+        return [
+            number
+            for number, one in enumerate(self.records, start=1)
+            if one.get("metrics") or any(one.get(name) is not None for name in ("accuracy", "loss", "validation"))
+        ]
+
+    @property
     def state(self) -> str:
         """A result counts if it is about the rounds that are there: a run may have been resumed since."""
         if self.writer:
@@ -213,12 +222,15 @@ def _settings(seen: Seen) -> list[tuple[str, str]]:
 def _progress(seen: Seen, unicode: bool) -> list[tuple[str, str]]:
     run = seen.progress
     facts = [("progress", "".join(bar(run.part, 40, unicode=unicode)) + f" {run.part:.0%}")]
+    if seen.records and not seen.evaluated:
+        facts.append(("accuracy", "not evaluated yet"))
+    when = f"after round {seen.evaluated[-1]}" if seen.evaluated and seen.evaluated[-1] < run.done else "now"
     if run.best is not None:
         reached = 1 + run.accuracies.index(run.best)
-        facts.append(("accuracy", f"{percent(run.last)} now, {percent(run.best)} at best (round {reached})"))
-    validation = [one.get("validation") for one in seen.records]
-    if known := finite(validation):
-        facts.append(("validation", f"{percent(known[-1])} now, {percent(max(known))} at best"))
+        text = f"{percent(run.last)} {when}, {percent(run.best)} at best (round {reached})"
+        facts.append(("accuracy", text if when == "now" else f"{text}; round {run.done} is not evaluated"))
+    if known := finite([one.get("validation") for one in seen.records]):
+        facts.append(("validation", f"{percent(known[-1])} {when}, {percent(max(known))} at best"))
     if run.pace is not None:
         text = f"{three_digits(run.pace)} s a round, {clock(sum(run.seconds))} in all"
         if seen.state == "still going":

@@ -53,6 +53,16 @@ def test_each_curve_has_its_colour_in_plot_and_legend() -> None:
     assert "target 50.0%" in drawn.plain
 
 
+def test_the_line_goes_on_over_rounds_without_an_evaluation() -> None:
+    # From column 13/4 to 39/4 of 14, in seven steps of 13/14 across and 2/7 up: two dots, four, and two.
+    drawn = draw({"a": [None, 0.0, None, 1.0, None]}, width=20, height=4, encoding="ascii")
+    assert drawn.plain.split("\n")[1:4] == [
+        "100% |         **",
+        " 50% |     ****",
+        "  0% |   **",
+    ]
+
+
 def test_gaps_stay_gaps() -> None:
     drawn = draw({"a": [1.0, None, math.nan, math.inf, 1.0]}, width=46, height=4, encoding="ascii")
     assert next(line for line in drawn.plain.split("\n") if "*" in line) == "100% |*" + " " * 38 + "*"

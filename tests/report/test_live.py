@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,9 @@ def record(round: int, accuracy: float | None, seconds: float = 1.0, train_loss:
     return Record(round, accuracy, 1.0, train_loss, seconds, [0, 1], [4, 2], 0.05, "1")
 
 
-def events(method: str, accuracies: list[float], *, rounds: int | None = None, first: int = 1) -> list[Event]:
+def events(
+    method: str, accuracies: Sequence[float | None], *, rounds: int | None = None, first: int = 1
+) -> list[Event]:
     """A run with two clients of 4 and 2 steps; it has `first - 1` rounds behind it."""
     found: list[Event] = [RunStarted(method, rounds or len(accuracies), 50, 48, 10, 1234, done=first - 1)]
     for number, accuracy in enumerate(accuracies, start=first):
@@ -258,6 +261,26 @@ def test_time_left_counts_the_part_of_a_round() -> None:
     run = Progress("smofi", 10, accuracies=[0.1] * 4, seconds=[100, 2, 2, 2, 4, 2], inside=0.5)
     assert run.left == pytest.approx(2 * 5.5)  # the median of the last five is 2
     assert Progress("smofi", 10).left is None
+
+
+def test_between_evaluations_the_latest_accuracy_is_shown() -> None:
+    runs = [events("smofi", [None, 0.7, None, 0.6, None])]
+    lines = watched("plain", runs, step=10).splitlines()[1:]
+    assert [re.search(r"accuracy +(\S+)  best +(\S+)", line).groups() for line in lines] == [  # type: ignore[union-attr]
+        *[("-", "-"), ("70.0%", "70.0%"), ("70.0%", "70.0%"), ("60.0%", "70.0%"), ("60.0%", "70.0%")],
+    ]
+    frame = last_frame(watched("live", runs, terminal=True))
+    assert any("5/5   60.0%   70.0%" in line for line in frame)
+    assert sum("accuracy" in line for line in frame) == 1
+
+
+def test_time_left_knows_that_some_rounds_are_evaluated() -> None:
+    """Rounds of one second, every third with nine more for the evaluation: four seconds a round."""
+    accuracies, seconds = [None, None, 0.5] * 4, [1.0, 1.0, 10.0] * 4
+    assert Progress("smofi", 30, accuracies=accuracies, seconds=seconds).pace == pytest.approx(4.0)
+    assert Progress("smofi", 30, accuracies=[None, None], seconds=[1.0, 1.0]).pace == 1.0
+    resumed = Progress("smofi", 30, accuracies=accuracies, seconds=[1.0, 1.0, 10.0])
+    assert resumed.pace == pytest.approx(4.0)
 
 
 def test_auto_is_live_on_a_terminal_and_plain_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

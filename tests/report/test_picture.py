@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 import subprocess
 import sys
@@ -52,6 +53,20 @@ def test_colours_stand_for_curves(tmp_path: Path) -> None:
 )
 def test_difficult_curves_are_drawn(curves: dict[str, list[float | None]], tmp_path: Path) -> None:
     assert save(curves, tmp_path / "curves.svg", percent=False, label="loss").stat().st_size > 1000
+
+
+def test_the_line_goes_on_over_rounds_without_an_evaluation(tmp_path: Path) -> None:
+    def line(name: str, curve: list[float | None]) -> str:
+        """Where the first curve's path goes, from "M x y L x y ..."."""
+        text = save({"a": curve}, tmp_path / f"{name}.svg").read_text()
+        return next(path for path in text.split('<path d="') if "stroke: #0072b2" in path).split('"')[0]
+
+    def points(name: str, curve: list[float | None]) -> list[list[str]]:
+        return [piece.split()[:2] for piece in re.split("[ML]", line(name, curve)) if piece.strip()]
+
+    assert "M" not in line("sparse", [0.0, None, None, 0.6])[1:]
+    first, *_, last = points("dense", [0.0, 0.2, 0.4, 0.6])
+    assert points("sparse", [0.0, None, None, 0.6]) == [first, last]
 
 
 @given(heights=st.lists(st.floats(0, 1), max_size=8), gap=st.floats(0.01, 0.5))

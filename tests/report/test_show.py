@@ -35,7 +35,7 @@ device: cpu
 
 def folder(
     path: Path,
-    accuracies: list[float],
+    accuracies: list[float | None],
     *,
     method: str = "smofi",
     rounds: int = 4,
@@ -52,7 +52,12 @@ def folder(
     (path / "metrics.jsonl").write_text("".join(lines))
     (path / ".lock").write_text(str(os.getpid()))
     if result is not None:
-        ended = {"rounds": len(accuracies), "stopped": None, "diverged": False, "best_accuracy": max(accuracies)}
+        ended = {
+            "rounds": len(accuracies),
+            "stopped": None,
+            "diverged": False,
+            "best_accuracy": max(filter(None, accuracies), default=None),
+        }
         (path / "result.json").write_text(json.dumps(ended | result))
     return path
 
@@ -147,9 +152,27 @@ def test_diagnostics_and_validation(tmp_path: Path) -> None:
     with open(path / "metrics.jsonl", "a") as file:
         file.write('{"round": 3, "accuracy": null, "seconds": 1.0, "diagnostics": {"stale_share": 0.4}}\n')
     out = shown(path)
-    assert "55.0% now, 55.0% at best" in out
+    assert "60.0% after round 2, 60.0% at best (round 2); round 3 is not evaluated" in out
+    assert "55.0% after round 2, 55.0% at best" in out
     (line,) = [line.split() for line in out.splitlines() if line.startswith("stale share")]
     assert line == ["stale", "share", "0.25", "0.4", "0.3"]
+
+
+def test_rounds_without_an_evaluation(tmp_path: Path) -> None:
+    path = folder(tmp_path / "early", [None, None], method="fedavg", rounds=7)
+    assert "accuracy     not evaluated yet" in shown(path)
+    path = folder(tmp_path / "between", [None, None, 0.9, None, None, 0.8, None, None], rounds=9)
+    out = shown(path)
+    assert "80.0% after round 6, 90.0% at best (round 3); round 8 is not evaluated" in out
+    assert "smofi 80.0%" in out
+    done = folder(tmp_path / "done", [None, None, 0.9, None, 0.8], method="fednag", rounds=5, result={})
+    assert "80.0% now, 90.0% at best (round 3)" in shown(done)
+    assert "not evaluated" not in shown(done)
+    assert [line.split()[-2:] for line in shown(tmp_path).splitlines() if " last " in line] == [
+        ["last", "80.0%"],
+        ["last", "80.0%"],
+        ["last", "-"],
+    ]
 
 
 def test_a_comparison(tmp_path: Path) -> None:

@@ -34,6 +34,15 @@ def test_the_measures_by_hand() -> None:
     assert [row.seconds for row in (fedavg, smofi, slow)] == [6.0, 9.0, 3.0]
 
 
+def test_rounds_without_an_evaluation_count_as_rounds() -> None:
+    """The target is 0.72: with an evaluation every third round it is seen to be reached in round 6, and in round 3."""
+    fedavg = Run("fedavg", [None, None, 0.60, None, None, 0.80, 0.78])
+    smofi = Run("smofi", [None, None, 0.85, None, None, 0.90, 0.89])
+    one, other = measure([fedavg, smofi])
+    assert [one.rounds, other.rounds, other.speed_up] == [6, 3, 2.0]
+    assert [one.best, one.mean, one.budget] == pytest.approx([0.80, 2.18 / 3, 7])
+
+
 def test_a_target_met_exactly_counts() -> None:
     # 0.9 * 0.8 is 0.7200000000000001 in binary.
     assert measure([Run("fedavg", [0.71, 0.72, 0.8])])[0].rounds == 2

@@ -1,0 +1,44 @@
+"""The runs that peers/compare.py has written, as the page of results shows them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+from form import Goal, Row, at_least, at_most
+
+sys.path.append(str(Path(__file__).parent / "peers"))
+
+import table as theirs
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The table of each workload."""
+    parts = []
+    for workload in dict.fromkeys(row["workload"] for row in rows):
+        measured: dict[str, theirs.Measured] = {}
+        for row in (row for row in rows if row["workload"] == workload):
+            name = row["contestant"]
+            measured.setdefault(name, theirs.Measured(name, row["peer"], row["distance"])).add(row)
+        parts.append(f"### {workload}\n\n{theirs.table(list(measured.values()))}")
+    return "\n\n".join(parts)
+
+
+def goals(rows: Sequence[Row]) -> list[Goal]:
+    """Half as fast again as the fastest peer, and soon at work."""
+
+    def of(workload: str, peer: bool, number: Callable[[Row], float]) -> list[float]:
+        """The medians of those contestants."""
+        timed = [row for row in rows if (row["workload"], row["peer"]) == (workload, peer) and row["memory"] is None]
+        names = dict.fromkeys(row["contestant"] for row in timed)
+        return [median(number(row) for row in timed if row["contestant"] == name) for name in names]
+
+    found = []
+    for workload in ("fashion", "cifar"):
+        own, others = (of(workload, peer, theirs.seconds_per_round) for peer in (False, True))
+        speeds = [{"values": [min(others) / min(own)]}] if own and others else []
+        found.append(at_least(f"{workload}: at least 1.5 times as fast as the fastest peer", speeds, 1.5))
+    firsts = [{"values": [first]} for first in of("digits", False, lambda row: float(row["first_round"]))]
+    return [*found, at_most("digits: the first round is over 5 s after the command", firsts, 5.0, " s")]

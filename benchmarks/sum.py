@@ -1,0 +1,68 @@
+"""What a sum over two processes costs: shared memory of forked processes beside gloo of `torch.distributed`.
+
+Both are timed in turn in the same two processes, a batch of sums each; the medians over the repetitions are shown, with
+the lowest and the highest.
+
+    python benchmarks/sum.py
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+from settings import repetitions_asked_for
+
+from smofi.engine.crew import Crew, Workers
+from smofi.engine.forked import Forked
+
+BATCHES = {2**10: 500, 100 * 2**10: 200, 2**20: 50, 40 * 2**20: 3}
+"""Sums in a row for each number of bytes."""
+
+
+def microseconds(crew: Crew, tensor: torch.Tensor, batch: int) -> float:
+    """The time of one sum, from when all are ready."""
+    crew.sum(torch.zeros(1))
+    started = time.perf_counter()
+    for _ in range(batch):
+        crew.sum(tensor)
+    return (time.perf_counter() - started) / batch * 1e6
+
+
+def main() -> None:
+    repetitions = repetitions_asked_for(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        forked = Forked(2)
+        forked.fork()
+        place = f"file://{folder}/meeting"
+        dist.init_process_group("gloo", init_method=place, rank=forked.rank, world_size=2)
+        measure({"forked": forked, "gloo": Workers(forked.rank, 2, "gloo")}, repetitions, shown=forked.rank == 0)
+        dist.destroy_process_group()
+        if forked.rank > 0:
+            os._exit(0)
+        forked.end()
+
+
+def measure(crews: dict[str, Crew], repetitions: int, shown: bool) -> None:
+    """Print a line for every size and crew."""
+    for size, batch in BATCHES.items():
+        times: dict[str, list[float]] = {name: [] for name in crews}
+        for repetition in range(-1, repetitions):
+            for name, crew in crews.items():
+                took = microseconds(crew, torch.zeros(size // 4), batch)
+                if repetition >= 0:  # the first one warms up
+                    times[name].append(took)
+        for name, found in times.items():
+            if shown:
+                spread = f"{min(found):,.0f} to {max(found):,.0f}"
+                print(
+                    f"{size / 2**10:>8,.0f} KB  {name:<7} {statistics.median(found):>9,.0f} us ({spread})", flush=True
+                )
+
+
+if __name__ == "__main__":
+    main()

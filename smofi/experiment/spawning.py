@@ -1,0 +1,86 @@
+"""Workers started by the same command once more, which meet by `torch.distributed`: where a fork is not safe."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from smofi.experiment.watching import LINGER, Watch
+
+
+class Spawning:
+    """Further workers by `command`; each finds out from its environment what it is."""
+
+    crew = None
+
+    def __init__(self, count: int, command: Sequence[str]) -> None:
+        self.count, self.command = count, command
+        self.place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(count)}
+        os.environ.update(self.place, RANK="0", LOCAL_RANK="0")
+        self.children: list[subprocess.Popen[bytes]] = []
+        self.watch: Watch | None = None
+
+    def launch(self, follow: Callable[[], None]) -> None:
+        self.children.extend(_start(self.command, self.place, rank) for rank in range(1, self.count))
+        self.watch = Watch([child.poll for child in self.children])
+
+    def end(self) -> None:
+        if self.watch:
+            self.watch.stop()
+        _end(self.children)
+        for name in (*self.place, "RANK", "LOCAL_RANK"):
+            os.environ.pop(name, None)
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+
+def end_with_the_first() -> None:
+    """Stop at once when the first worker is gone, however it went: then nobody holds the other end of our input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if "SMOFI_STARTED" in os.environ:
+
+        def wait() -> None:
+            while os.read(0, 1):
+                pass
+            time.sleep(LINGER)  # the end of a run may take a moment
+            os._exit(1)
+
+        threading.Thread(target=wait, daemon=True).start()
+
+
+def _start(command: Sequence[str], place: dict[str, str], rank: int) -> subprocess.Popen[bytes]:
+    """A worker with a session of its own, so that Ctrl-C reaches the first one only; it hears when that one ends."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "smofi", *command],
+        env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank), "SMOFI_STARTED": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    until = time.monotonic() + LINGER
+    for child in children:
+        if child.stdin:
+            child.stdin.close()  # what it waits for: see above
+    for child in children:
+        try:
+            child.wait(max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

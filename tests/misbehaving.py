@@ -1,0 +1,44 @@
+"""A model that misbehaves in every worker but the first, as MISBEHAVIOUR says: run by tests/test_workers.py.
+
+raise    it fails
+die      it kills its process, while the first worker is busy for a minute and exchanges nothing
+chat     it prints and warns, and so it does in the first
+"""
+
+import os
+import signal
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+GONE = Path("gone")
+
+
+class Misbehaving(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = os.getpid()
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        how, follows = os.environ["MISBEHAVIOUR"], os.getpid() != self.first
+        if how == "raise" and follows:
+            raise RuntimeError("no luck today")
+        if how == "die" and follows:
+            GONE.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if how == "die" and GONE.exists():
+            time.sleep(60)
+        if how == "chat":
+            os.write(1, b"it prints\n")
+            warnings.warn("it warns", UserWarning, stacklevel=1)
+        outputs: Tensor = self.layer(inputs.flatten(1))
+        return outputs
+
+
+def network(input_shape: tuple[int, ...], classes: int, **options: Any) -> nn.Sequential:
+    """Called by smofi for --model python:misbehaving:network."""
+    return nn.Sequential(nn.Identity(), Misbehaving(), nn.Linear(10, classes))

@@ -1,0 +1,119 @@
+"""The benchmarks run, and the page of results says what they found, what is missing and which goals are met."""
+
+import doctest
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NAMES = [path.stem for folder in ("benchmarks", "benchmarks/peers") for path in (ROOT / folder).glob("*.py")]
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """The modules of the benchmarks, importable for one test only."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    before = {name: sys.modules.pop(name) for name in NAMES if name in sys.modules}
+    yield __import__
+    for name in NAMES:
+        sys.modules.pop(name, None)
+    sys.modules.update(before)
+
+
+def bench(*words: str | Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "benchmarks/bench.py", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def rows_of(path: Path) -> list[dict[str, object]]:
+    first, *rows = map(json.loads, path.read_text().splitlines())
+    assert {"command", "started", "torch", "python", "git", "cores", "cpu", "memory"} <= first["about"].keys()
+    assert str(path.parent) not in first["about"]["command"]
+    return rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "section", "found"),
+    [
+        (
+            "overhead",
+            "1. Overhead",
+            {"seconds", "ratio to the bare pass", "times as fast as one worker", "evaluation's share"},
+        ),
+        ("fusion", "2. Momentum fusion", {"seconds", "ratio to sflv1", "idle, MiB", "peak, MiB", "planned, MiB"}),
+        ("growth", "4. Growth", {"seconds", "idle, MiB", "peak, MiB", "planned, MiB"}),
+        ("executors", "5. Executors", {"seconds", "times as fast as the loop"}),
+    ],
+)
+def test_a_benchmark_runs_and_is_on_the_page(name: str, section: str, found: set[str], tmp_path: Path) -> None:
+    done = bench(name, "--quick", "--folder", tmp_path, "--page", tmp_path / "RESULTS.md")
+    assert done.returncode == 0, done.stderr
+    assert f"1 of 1: {name}; then none" in done.stdout
+    rows = rows_of(tmp_path / f"{name}.jsonl")
+    assert {row["what"] for row in rows} == found
+    assert all(value > 0 for row in rows for value in row["values"])  # type: ignore[attr-defined]
+    page = (tmp_path / "RESULTS.md").read_text()
+    shown = page.split(f"## {section}\n")[1].split("\n## ")[0]
+    assert "|---|" in shown
+    assert f"`python benchmarks/{name}.py" in shown
+    assert f"`{name}`: no results" not in page
+    assert "`peers`: no results" in page
+
+
+@pytest.mark.slow
+def test_a_benchmark_that_fails_leaves_what_was_found_before(
+    benchmark: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    rows = tmp_path / "peers.jsonl"
+    rows.write_text(json.dumps({"about": benchmark("form").about(["before.py"])}) + "\n")
+    before = rows.read_text()
+    (tmp_path / "peers/work/no-such-workload").mkdir(parents=True)
+    done = bench("peers", "--peers", tmp_path / "peers", "--folder", tmp_path, "--page", tmp_path / "RESULTS.md")
+    assert done.returncode == 1
+    assert "Failed: peers" in done.stderr
+    assert rows.read_text() == before
+    assert "`python before.py`" in (tmp_path / "RESULTS.md").read_text()
+
+
+def test_a_page_without_results_says_so(benchmark: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    page = benchmark("results").page(tmp_path)
+    goals = [line for line in page.split("## Goals")[1].split("## 1.")[0].splitlines() if line.startswith("| ")]
+    assert len(goals) > 5
+    assert all(line.endswith("| not measured | not measured |") for line in goals[1:])
+    assert page.count("\nNot measured.\n") == 8
+    assert "- GPUs" in page
+
+
+def test_the_worst_of_several_rows_decides_about_a_goal(benchmark: Callable[[str], ModuleType]) -> None:
+    form = benchmark("form")
+    rows = [{"values": [1.00, 1.02, 1.90]}, {"values": [1.10, 1.04, 1.01]}]
+    assert form.at_most("little", rows, 1.05) == form.Goal("little", "1.040 (1.010 to 1.100)x", True)
+    assert form.at_most("less", rows, 1.03).met is False
+    assert form.at_least("much", rows, 1.02).met is True
+    assert form.at_least("more", rows, 1.03) == form.Goal("more", "1.020 (1.000 to 1.900)x", False)
+    assert form.at_least("nothing", [], 1.0).met is None
+
+
+def test_the_peers_are_compared_by_medians(benchmark: Callable[[str], ModuleType]) -> None:
+    def row(contestant: str, seconds: float, workload: str = "fashion") -> dict[str, object]:
+        times = {"seconds": [9.0, seconds], "first_round": 4.0, "total": 20.0, "memory": None, "accuracies": [0.5]}
+        return dict(workload=workload, contestant=contestant, peer=contestant != "smofi", distance=0.0, **times)
+
+    rows = [row("pfl", 3.0), row("pfl", 3.2), row("pfl", 9.0), row("plain", 4.0), row("smofi", 2.0)]
+    fashion, cifar, first = benchmark("peers_rows").goals([*rows, row("smofi", 1.0, "digits")])
+    assert (fashion.found, fashion.met) == ("1.600x", True)
+    assert cifar.met is None
+    assert (first.found, first.met) == ("4.000 s", True)
+
+
+@pytest.mark.parametrize("name", ["form", "growth"])
+def test_examples_in_docstrings(name: str, benchmark: Callable[[str], ModuleType]) -> None:
+    failed, tried = doctest.testmod(benchmark(name))
+    assert tried
+    assert not failed
