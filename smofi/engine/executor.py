@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 
 import torch
@@ -15,6 +16,7 @@ from smofi.engine.crew import deal
 from smofi.engine.many import why_not
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import RoundPlan
+from smofi.engine.remembered import remembered
 from smofi.engine.simulated import SimulatedCohort
 
 EXECUTORS = ("auto", "loop", "vmap")
@@ -49,8 +51,10 @@ def _choice(executor: str, cohort: SimulatedCohort, plan: RoundPlan, most: int) 
         return Choice(why=reason) if reason else Choice(max(1, clients))
     if clients < 2:
         return Choice(why="there is nobody to compute at once with another")
+    if reason := _try(cohort, plan):
+        return Choice(why=reason)
     with own_random_state(cohort.state.weights.device):
-        return _measure(cohort, plan, clients)
+        return _measured(cohort, plan, clients)
 
 
 def _obstacle(cohort: SimulatedCohort) -> str | None:
@@ -69,19 +73,10 @@ def _try(cohort: SimulatedCohort, plan: RoundPlan) -> str | None:
     return why_not(cohort.template, cohort.loss, batch)
 
 
-def _measure(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> Choice:
-    # as in the round, but everyone is active for as long as it takes
-    short = replace(plan, steps=[TICKS + 1] * len(plan.steps), epoch_steps=[TICKS + 1] * len(plan.steps))
-    loop = _step_seconds(cohort, short, 0, 1)
+def _measured(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> Choice:
+    loop, two, every = remembered(_circumstances(cohort, plan, clients), lambda: _measure(cohort, plan, clients))
     if loop > LONG_STEP and cohort.state.weights.device.type == "cpu":
         return Choice(why=f"a step takes {1000 * loop:.0f} ms, nearly all of it arithmetic", measured=True)
-    if reason := _try(cohort, plan):
-        return Choice(why=reason)
-    two = every = math.inf
-    for _ in range(TURNS):
-        every = min(every, _step_seconds(cohort, short, clients, clients))
-        two = min(two, _step_seconds(cohort, short, 2, 2))
-        loop = min(loop, _step_seconds(cohort, short, 0, 1))
     # c clients at once take a + b c seconds: from how many on is that less than c times one?
     b = (every - two) / (clients - 2) if clients > 2 else 0.0
     a = two - 2 * b
@@ -91,6 +86,29 @@ def _measure(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> Choice:
     if gain < WORTH:
         return Choice(why=f"at once would be about {gain:.1f} times as fast", measured=True)
     return Choice(clients, few, f"about {gain:.1f} times as fast as client by client", measured=True)
+
+
+def _measure(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> list[float]:
+    """Seconds of one client by itself, of two at once, and of all at once; of the latter only if the first is short."""
+    # as in the round, but everyone is active for as long as it takes
+    short = replace(plan, steps=[TICKS + 1] * len(plan.steps), epoch_steps=[TICKS + 1] * len(plan.steps))
+    ways = (0, 1), (2, 2), (clients, clients)
+    best = [_step_seconds(cohort, short, 0, 1), math.inf, math.inf]
+    if best[0] <= LONG_STEP or cohort.state.weights.device.type != "cpu":
+        for _ in range(TURNS):
+            best = [min(so_far, _step_seconds(cohort, short, *way)) for so_far, way in zip(best, ways, strict=True)]
+    return best
+
+
+def _circumstances(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> str:
+    """All that the times depend on, and nothing that changes from run to run."""
+    device = cohort.state.weights.device
+    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability()
+    where = torch.__version__, str(device.type), machine, platform.node(), torch.get_num_threads()
+    inputs, _ = cohort.clients[plan.clients[0]].batch(torch.zeros(1, dtype=torch.int64, device=device))
+    what = str(cohort.template), str(cohort.layout.dtype), tuple(inputs.shape[1:]), max(plan.batch_sizes), clients
+    how = type(cohort.optimizer).__name__, cohort.together, bool(cohort.method.fuse), cohort.cast is nullcontext
+    return repr((where, what, how))
 
 
 def _step_seconds(cohort: SimulatedCohort, plan: RoundPlan, at_once: int, clients: int) -> float:

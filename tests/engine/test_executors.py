@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 import smofi
 from sharded import CASES, federation, model
 from smofi import models
-from smofi.engine import executor, local
+from smofi.engine import local
 from smofi.engine.choice import Choice
 from smofi.engine.crew import Workers
 from smofi.engine.simulated import SimulatedCohort
@@ -140,25 +141,44 @@ def test_a_model_that_cannot_be_computed_at_once_is_said() -> None:
     assert "cannot be computed at once: vmap: called random operation" in choice.why
 
 
-def times(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) -> None:
-    """Steps that seem to take so long, by the number of clients at once, 0 for one by itself."""
-    monkeypatch.setattr(executor, "_step_seconds", lambda cohort, plan, at_once, clients: seconds(at_once))
+@pytest.fixture(autouse=True)
+def forgetful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured before is not known."""
+    monkeypatch.setenv("SMOFI_DATA", str(tmp_path))
 
 
-def test_auto_takes_what_is_faster_and_from_where_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def times(folder: Path, seconds: list[float]) -> None:
+    """These seconds were measured before for all that was: one client by itself, two at once, all at once."""
+    chosen(executor="auto")
+    (kept,) = (folder / "measured").glob("*.json")
+    kept.write_text(json.dumps({"seconds": seconds}))
+
+
+def test_auto_takes_what_is_faster_and_from_where_on(tmp_path: Path) -> None:
     # c clients at once take 3 + c ms, client by client 2 c: at once pays from 3 clients on
-    times(monkeypatch, lambda at_once: 1e-3 * (3 + at_once) if at_once else 2e-3)
-    choice = chosen(method="fedavg", participation=1.0, local_epochs=2, executor="auto")
-    assert (choice.at_once, choice.few, choice.measured) == (7, 3, True)
-    # Σ over the steps of what it takes, by hand: 1, 2, 5, 1, 3, 2, 7 batches, twice
-    assert choice.why == "about 1.2 times as fast as client by client"
+    times(tmp_path, [0.002, 0.005, 0.009])
+    choice = chosen(executor="auto")
+    assert (choice.at_once, choice.few, choice.measured) == (6, 3, True)
+    steps = [1, 5, 1, 3, 2, 7]  # of those that take part in the first round
+    active = [sum(step < count for count in steps) for step in range(7)]
+    at_once = sum(3 + count if count >= 3 else 2 * count for count in active)
+    assert choice.why == f"about {2 * sum(steps) / at_once:.1f} times as fast as client by client"
 
 
-def test_auto_stays_with_the_loop_where_nothing_is_gained(monkeypatch: pytest.MonkeyPatch) -> None:
-    times(monkeypatch, lambda at_once: 2e-3 * at_once if at_once else 2e-3)
+def test_auto_stays_with_the_loop_where_nothing_is_gained(tmp_path: Path) -> None:
+    times(tmp_path, [0.002, 0.004, 0.012])
     assert str(chosen(executor="auto")) == "client by client (at once would be about 1.0 times as fast)"
-    times(monkeypatch, lambda at_once: 0.5)
+    times(tmp_path, [0.5, 1e9, 1e9])
     assert "a step takes 500 ms, nearly all of it arithmetic" in str(chosen(executor="auto"))
+
+
+def test_what_was_measured_is_kept_so_that_runs_decide_alike(tmp_path: Path) -> None:
+    first = chosen(executor="auto")
+    assert all(chosen(executor="auto") == first for _ in range(3))
+    (kept,) = (tmp_path / "measured").glob("*.json")
+    kept.write_text("{")
+    assert chosen(executor="auto").measured  # anew
+    assert len(json.loads(kept.read_text())["seconds"]) == 3
 
 
 def test_measuring_changes_nothing() -> None:
