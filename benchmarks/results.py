@@ -108,7 +108,7 @@ def page(folder: Path) -> str:
             parts.append("Not measured.")
     missing = [f"`{program}`: no results here" for program in files if program not in found]
     parts += ["## Not measured", "\n".join(f"- {line}" for line in [*NEVER, *missing])]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def machine(about: dict[str, Any]) -> str:
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE)
     given = parser.parse_args()
     given.page.write_text(page(given.folder))
-    print(f"written to {given.page}")
+    print(f"Written to {given.page}.")
 
 
 if __name__ == "__main__":

@@ -23,8 +23,10 @@ from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.evaluate import Evaluator, Metric
 from smofi.engine.events import Callback, Record
 from smofi.engine.executor import EXECUTORS, MOST_AT_ONCE, choose
+from smofi.engine.heap import keep_freed_memory
 from smofi.engine.limit import most_at_once, parse_bytes
 from smofi.engine.plan import Planner
+from smofi.engine.quicken import quicken
 from smofi.engine.run import Run
 from smofi.engine.simulated import SimulatedCohort
 from smofi.engine.split import Cast, Loss, Wire
@@ -168,7 +170,8 @@ def prepare(
     )
     check_plan(planner, cut)
     plain = copy.deepcopy(model).to(home)
-    template = seeded(shell(plain))
+    keep_freed_memory()
+    template = quicken(seeded(shell(plain)))
     state = GlobalState.of(template, layout, method, optimizer, home)
     judged = shell(template)
     layout.bind(judged, state.weights.__getitem__, state.statistics.__getitem__)

@@ -2,19 +2,19 @@
 
 raise    it fails
 die      it kills its process, while the first worker is busy for a minute and exchanges nothing
-chat     it prints and warns, and so it does in the first
+busy     it is busy for a minute
+chat     it prints who it is, and so it does in the first
 """
 
 import os
 import signal
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-GONE = Path("gone")
+BUSY, GONE = Path("busy"), Path("gone")
 
 
 class Misbehaving(nn.Module):
@@ -27,14 +27,16 @@ class Misbehaving(nn.Module):
         how, follows = os.environ["MISBEHAVIOUR"], os.getpid() != self.first
         if how == "raise" and follows:
             raise RuntimeError("no luck today")
+        if how == "busy" and follows:
+            BUSY.touch()
+            time.sleep(60)
         if how == "die" and follows:
             GONE.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         if how == "die" and GONE.exists():
             time.sleep(60)
         if how == "chat":
-            os.write(1, b"it prints\n")
-            warnings.warn("it warns", UserWarning, stacklevel=1)
+            os.write(1, f"process {os.getpid()}\n".encode())
         outputs: Tensor = self.layer(inputs.flatten(1))
         return outputs
 

@@ -120,7 +120,9 @@ class Forked:
             with torch.inference_mode(False):  # a view made in that mode would be of no use outside of it
                 self.views[tensor.dtype] = [turn.view(tensor.dtype).unbind() for turn in self.slots]
         flat = tensor.reshape(-1)  # a view, if it can be one
-        for piece in flat.split(SLOT // tensor.element_size()):
+        most = SLOT // tensor.element_size()
+        for first in range(0, len(flat), most):
+            piece = flat[first : first + most]
             self.turn = 1 - self.turn
             yield piece, [slot[: len(piece)] for slot in self.views[tensor.dtype][self.turn]]
         if flat.data_ptr() != tensor.data_ptr():

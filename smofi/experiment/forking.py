@@ -36,7 +36,7 @@ class Forking:
 
     def launch(self, follow: Callable[[], None]) -> None:
         first = os.getpid()
-        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)  # and so they stay in the others
         try:
             self.crew.fork()
             if self.crew.rank > 0:
@@ -70,10 +70,8 @@ def _follow_and_exit(follow: Callable[[], None], first: int) -> NoReturn:
 
 
 def _step_back(first: int) -> None:
-    """Leave the terminal and the signals to the first worker, and die with it."""
+    """Leave the terminal to the first worker, and die with it."""
     os.setsid()
-    for number in ENDINGS:
-        signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != first:  # it was quicker
         os._exit(1)

@@ -8,12 +8,11 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 import torch
 
-from smofi.experiment.watching import LINGER, Watch
+from smofi.experiment.watching import Watch
 
 
 class Spawning:
@@ -35,7 +34,9 @@ class Spawning:
     def end(self) -> None:
         if self.watch:
             self.watch.stop()
-        _end(self.children)
+        for child in self.children:
+            child.kill()  # it has nothing to save
+            child.communicate()
         for name in (*self.place, "RANK", "LOCAL_RANK"):
             os.environ.pop(name, None)
         if torch.distributed.is_initialized():
@@ -43,14 +44,15 @@ class Spawning:
 
 
 def end_with_the_first() -> None:
-    """Stop at once when the first worker is gone, however it went: then nobody holds the other end of our input."""
+    """Leave signals to the first worker, and stop when it is gone: then nobody holds the other end of our input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "SMOFI_STARTED" in os.environ:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
 
         def wait() -> None:
             while os.read(0, 1):
                 pass
-            time.sleep(LINGER)  # the end of a run may take a moment
             os._exit(1)
 
         threading.Thread(target=wait, daemon=True).start()
@@ -65,19 +67,6 @@ def _start(command: Sequence[str], place: dict[str, str], rank: int) -> subproce
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-
-
-def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    until = time.monotonic() + LINGER
-    for child in children:
-        if child.stdin:
-            child.stdin.close()  # what it waits for: see above
-    for child in children:
-        try:
-            child.wait(max(0.1, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
 
 
 def _free_port() -> int:

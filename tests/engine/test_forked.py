@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, reduce
 from pathlib import Path
+from types import FrameType
 
 import pytest
 import torch
@@ -19,6 +20,20 @@ from smofi.engine.forked import SLOT, Forked
 from smofi.errors import InputError
 
 Work = Callable[[Forked], dict[str, Tensor]]
+
+
+@pytest.fixture(autouse=True)
+def _within_a_minute() -> Iterator[None]:
+    """Who waits for ever fails."""
+
+    def late(number: int, frame: FrameType | None) -> None:
+        pytest.fail("still waiting after a minute")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def in_each(size: int, folder: Path, work: Work) -> list[dict[str, Tensor]]:
