@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 import smofi
-from sharded import CASES, federation, model
-from smofi import models
+from sharded import CASES, FAMILIES, family, federation, model
 from smofi.engine import local
 from smofi.engine.choice import Choice
 from smofi.engine.crew import Workers
 from smofi.engine.simulated import SimulatedCohort
+from smofi.methods import parse_method
 from smofi.training import Session
 
 SETTINGS: dict[str, Any] = {"rounds": 2, "participation": 0.8, "local_epochs": 1, "batch_size": 4, "seed": 3}
@@ -50,38 +50,16 @@ def gap(one: Tensor, other: Tensor) -> float:
 WAYS = {"all at once": Choice(64), "two at a time": Choice(2), "at once while four are left": Choice(64, few=4)}
 
 
-@pytest.mark.parametrize("method", [m for m in CASES if m.split("(")[0] not in ("sflv2", "mergesfl")])
+@pytest.mark.parametrize("method", [name for name in CASES if not parse_method(name).where.one_server])
 def test_every_method(method: str) -> None:
     one_by_one = outcome(prepared(Choice(), method, **CASES[method]))
     for name, choice in WAYS.items():
         assert gap(outcome(prepared(choice, method, **CASES[method])), one_by_one) < 1e-10, name
 
 
-FAMILIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
-    "mlp": ((6,), {"width": 5}),
-    "cnn": ((1, 8, 8), {"width": 2}),
-    "resnet8": ((1, 8, 8), {"width": 2}),
-    "resnet18": ((1, 8, 8), {"width": 2, "norm": "group"}),
-    "vgg11": ((1, 32, 32), {"width": 2}),
-    "mobilenetv2": ((1, 16, 16), {"width": 2}),
-    "densenet121": ((1, 16, 16), {"width": 2}),
-    "transformer": ((5,), {"width": 4}),
-}
-
-
-@pytest.mark.parametrize("family", [pytest.param(n, marks=[pytest.mark.slow] * (n == "densenet121")) for n in FAMILIES])
-def test_every_family_of_models(family: str) -> None:
-    shape, options = FAMILIES[family]
-    draw = torch.Generator().manual_seed(0)
-    built = models.build(family, seed=0, input_shape=shape, classes=3, **options).double()
-
-    def client(size: int) -> tuple[Tensor, Tensor]:
-        targets = torch.randint(3, (size,), generator=draw)
-        if family == "transformer":
-            return torch.randint(3, (size, *shape), generator=draw), targets
-        return torch.randn(size, *shape, generator=draw, dtype=torch.float64), targets
-
-    clients = [client(size) for size in (4, 9, 5)]
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_of_models(name: str) -> None:
+    built, clients = family(name)
     found = []
     for choice in (Choice(), Choice(8)):
         session = smofi.prepare(built, clients, batch_size=4, rounds=1, local_epochs=1, participation=1.0, seed=1)
