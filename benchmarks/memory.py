@@ -22,8 +22,8 @@ from measuring import one_round, peak_memory
 from settings import SETTINGS
 
 from smofi.data.samples import Samples
+from smofi.engine.memory import activation_memory, lasting_memory, round_memory
 from smofi.engine.simulated import SimulatedCohort
-from smofi.planning.memory import activation_memory, lasting_memory, round_memory
 
 SIZES = ("idle", "peak", "planned")
 
@@ -68,7 +68,7 @@ def main() -> None:
     assert isinstance(cohort, SimulatedCohort)
     data: list[Samples | None] = list(cohort.clients)
     sums = [
-        *round_memory(plan, session.layout, run.planner.method, cohort.optimizer.moments),
+        *round_memory(cohort, plan),
         activation_memory(cohort, plan),
         *lasting_memory(run.state, session.model, data),
     ]

@@ -37,6 +37,11 @@ class Optimizer(ABC):
     def moments(self) -> int:
         """How many moments it keeps."""
 
+    @property
+    def counts(self) -> bool:
+        """Whether a step depends on how many there were before it."""
+        return False
+
     @abstractmethod
     def update(
         self, weights: Tensor, gradient: Tensor, prior: Moments, moments: Moments, lr: float, count: float
@@ -89,6 +94,10 @@ class Adam(Optimizer):
     @property
     def moments(self) -> int:
         return 2
+
+    @property
+    def counts(self) -> bool:
+        return True
 
     def update(
         self, weights: Tensor, gradient: Tensor, prior: Moments, moments: Moments, lr: float, count: float

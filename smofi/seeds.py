@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import torch
 
 
 def generator(seed: int, purpose: str, *keys: int) -> np.random.Generator:
@@ -14,3 +18,19 @@ def generator(seed: int, purpose: str, *keys: int) -> np.random.Generator:
     True
     """
     return np.random.default_rng([seed, zlib.crc32(purpose.encode()), *keys])
+
+
+def draws(read: Callable[[], Any]) -> bool:
+    """Whether reading draws from one of the global random streams: then its order matters, and it cannot be done ahead.
+
+    >>> draws(lambda: 1), draws(lambda: random.random()), draws(lambda: torch.rand(1))
+    (False, True, True)
+    """
+    before = _streams()
+    read()
+    return _streams() != before
+
+
+def _streams() -> tuple[Any, ...]:
+    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002  # that is the stream others draw from
+    return torch.get_rng_state().numpy().tobytes(), kind, np.asarray(keys).tobytes(), *rest, random.getstate()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ParamSpec
 
 import torch
@@ -20,15 +22,17 @@ from smofi.engine.crew import Crew
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.evaluate import Evaluator, Metric
 from smofi.engine.events import Callback, Record
+from smofi.engine.executor import EXECUTORS, MOST_AT_ONCE, choose
 from smofi.engine.heap import keep_freed_memory
+from smofi.engine.limit import most_at_once, parse_bytes
 from smofi.engine.plan import Planner
 from smofi.engine.quicken import quicken
 from smofi.engine.run import Run
 from smofi.engine.simulated import SimulatedCohort
-from smofi.engine.split import Loss, Wire
+from smofi.engine.split import Cast, Loss, Wire
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
-from smofi.errors import check_count, check_number, refuse
+from smofi.errors import check_choice, check_count, check_flag, check_number, refuse
 from smofi.flat import Layout, shell
 from smofi.method import Method
 from smofi.methods import parse_method
@@ -36,6 +40,9 @@ from smofi.models.dropout import seeded
 from smofi.optim import Optimizer, parse_optimizer, sgd
 
 Settings = ParamSpec("Settings")
+
+PRECISIONS = ("float32", "bf16")
+"""Of forward and backward passes; "float32" leaves a model of another type as it is."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,10 @@ def prepare(
     diagnose: bool = False,
     augment: str | Augment | None = None,
     crew: Crew | None = None,
+    executor: str = "loop",
+    precision: str = "float32",
+    compile: bool = False,
+    memory_limit: int | str | None = None,
 ) -> Session:
     """Train one model on the data of many clients, split between them and a server.
 
@@ -117,6 +128,10 @@ def prepare(
     eval_every      rounds from one evaluation to the next; the last round has one in any case
     augment         vary training images, as "crop(4)+flip": shifted by up to 4 pixels, half of them mirrored
     crew            the processes that share the work, from `smofi.joined()` under torchrun; this one alone if not given
+    executor        "loop": client by client; "vmap": many at once; "auto": whichever a quick measurement favours
+    precision       "bf16" computes forward and backward passes in mixed precision; weights stay as they are
+    compile         compile the model with `torch.compile`
+    memory_limit    as "2GB": compute fewer clients at once to stay below it, and refuse what cannot
     diagnose        also record why a method helps: how far clients diverge, how well their momenta agree, ...
 
     >>> x, y = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 2
@@ -129,6 +144,7 @@ def prepare(
     for name, count in counts.items():
         check_count(name, count)
     check_count("seed", seed, low=0)
+    check_flag("compile", compile)
     check_number("participation", participation, above=0, high=1)
     stopping = _stopping(patience, target_accuracy, validation is not None)
     home = check_device(device)
@@ -168,10 +184,18 @@ def prepare(
             try_evaluation(evaluator, held_out, name)
     varied = parse_augment(augment) if isinstance(augment, str) else augment
     try_step(template, layout, state, planner, samples, loss, varied)
+    cast = _cast(precision, home)
     if diagnose and crew and crew.size > 1:
         refuse("diagnose", diagnose, f"False with {crew.size} workers: it compares all clients in one process")
     diagnostics = Diagnostics() if diagnose else None
-    cohort = SimulatedCohort(template, layout, state, method, optimizer, samples, loss, wire, diagnostics, varied, crew)
+    cohort = SimulatedCohort(
+        template, layout, state, method, optimizer, samples, loss, wire, diagnostics, varied, crew, cast, compile
+    )
+    most = MOST_AT_ONCE
+    if memory_limit is not None:
+        limit = parse_bytes("memory_limit", memory_limit)
+        most = most_at_once(limit, cohort, planner, evaluator, rounds, MOST_AT_ONCE)
+    cohort.choice = choose(check_choice("executor", executor, EXECUTORS), cohort, planner.plan(0), most)
     run = Run(cohort, planner, state, evaluator, stopping, rounds, callback, crew, eval_every)
     return Session(plain, layout, run)
 
@@ -185,6 +209,12 @@ def _resolve(method: str | Method, optimizer: str | Optimizer) -> tuple[Method, 
     if not isinstance(optimizer, Optimizer):
         refuse("optimizer", optimizer, "a string or a value such as smofi.sgd(lr=0.05, momentum=0.9)")
     return method, optimizer.with_nesterov() if method.nesterov else optimizer
+
+
+def _cast(precision: str, device: torch.device) -> Cast:
+    if check_choice("precision", precision, PRECISIONS) == "float32":
+        return nullcontext
+    return partial(torch.autocast, device.type, torch.bfloat16)
 
 
 def _held_out(name: str, data: Any, layout: Layout, device: torch.device) -> Samples | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import warnings
 from dataclasses import asdict, replace
 from statistics import median
@@ -16,15 +15,16 @@ import smofi
 from smofi.config import Config
 from smofi.data.samples import TensorSamples
 from smofi.engine.diagnostics import Diagnostics
+from smofi.engine.memory import activation_memory, lasting_memory, round_memory
 from smofi.engine.simulated import SimulatedCohort
 from smofi.errors import InputError
-from smofi.methods import parse_method
 from smofi.planning import PlanSummary, Seconds, plan_run
-from smofi.planning.memory import activation_memory, lasting_memory, round_memory
 from smofi.planning.timing import time_rounds
 from smofi.training import Session
 
-SMALL = Config(clients=8, participation=0.5, rounds=4, local_epochs=2, batch_size=32, width=16, validation=0.1)
+SMALL = Config(
+    executor="loop", clients=8, participation=0.5, rounds=4, local_epochs=2, batch_size=32, width=16, validation=0.1
+)
 FINISHED = "momentum: finished clients"
 
 
@@ -101,14 +101,18 @@ def test_many_rounds_are_planned_by_the_first_thousand() -> None:
         ("sflv1", {"norm": "group"}),
         ("sflv2", {}),
         ("mergesfl", {"optimizer": "adam"}),
+        ("fedavg", {"executor": "vmap"}),
+        ("smofi", {"executor": "vmap"}),
+        ("smofi", {"executor": "vmap", "optimizer": "adam", "cut": "[0,1,2,0,1,2,0,1]"}),
+        ("sflv1", {"executor": "vmap"}),
     ],
 )
 def test_the_memory_is_what_tensors_really_take(method: str, changes: dict[str, Any]) -> None:
     config = Config(**SMALL.model_dump() | changes)
     before = storages()
     session, cohort, data = prepared(config, method)
-    plan, moments = session.run.planner.plan(0), cohort.optimizer.moments
-    items = round_memory(plan, session.layout, parse_method(method), moments, config.diagnose)
+    plan = session.run.planner.plan(0)
+    items = round_memory(cohort, plan)
     estimated = [*items, *lasting_memory(session.run.state, session.model, data)]
 
     def really() -> int:
@@ -116,10 +120,11 @@ def test_the_memory_is_what_tensors_really_take(method: str, changes: dict[str, 
 
     cohort.begin(plan)
     ticks = cohort.ticks()
-    first = next(ticks)
+    cohort.step(next(ticks).groups)
     at_first = sum(item.bytes for item in estimated if item.what != FINISHED)
     assert at_first == pytest.approx(really(), rel=0.05)
-    for tick in itertools.chain([first], ticks):
+    cohort.fuse()
+    for tick in ticks:
         cohort.step(tick.groups)
         cohort.fuse()
     assert sum(item.bytes for item in estimated) == pytest.approx(really(), rel=0.05)
@@ -128,10 +133,7 @@ def test_the_memory_is_what_tensors_really_take(method: str, changes: dict[str, 
 def test_the_memory_is_that_of_the_fullest_round() -> None:
     config = Config(**SMALL.model_dump() | {"cut": "0-2", "rounds": 12})
     session, cohort, _ = prepared(config, "smofi")
-    totals = [
-        sum(item.bytes for item in round_memory(session.run.planner.plan(n), session.layout, cohort.method, 1))
-        for n in range(12)
-    ]
+    totals = [sum(item.bytes for item in round_memory(cohort, session.run.planner.plan(n))) for n in range(12)]
     lasting = ("activations", "global state", "initial model", "data")
     counted = sum(item.bytes for item in brief(config, "smofi").memory if item.what not in lasting)
     assert counted == max(totals) > min(totals)

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from sharded import CASES
+from sharded import CASES, FAMILIES
 from smofi.cli import main
 from smofi.config import Config
 from smofi.engine.crew import Workers, deal
@@ -58,11 +58,11 @@ def together(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return sharded(tmp_path_factory.mktemp("together"), *request.param)
 
 
-@pytest.mark.parametrize("method", CASES)
+@pytest.mark.parametrize("case", [*CASES, *FAMILIES])
 def test_several_processes_give_the_numbers_of_one(
-    method: str, alone: dict[str, Tensor], together: dict[str, Tensor]
+    case: str, alone: dict[str, Tensor], together: dict[str, Tensor]
 ) -> None:
-    for key in (method, f"{method} history"):
+    for key in (case, f"{case} history"):
         assert together[key].shape == alone[key].shape
         assert float((together[key] - alone[key]).abs().max()) < 1e-10
 

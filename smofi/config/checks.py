@@ -16,11 +16,14 @@ from smofi.data.augment import parse_augment
 from smofi.data.kinds import parse as parse_partition
 from smofi.data.saved import PREFIX as SAVED
 from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
+from smofi.engine.executor import EXECUTORS
+from smofi.engine.limit import parse_bytes
 from smofi.errors import InputError, SmofiError, check_choice, check_count, check_flag, check_number, refuse
 from smofi.methods import parse_method
 from smofi.models import check_model_name
 from smofi.models.norm import NORMS
 from smofi.optim import parse_optimizer
+from smofi.training import PRECISIONS
 
 Check = Callable[[str, Any], Any]
 
@@ -124,6 +127,12 @@ def _folder(field: str, value: Any) -> str:
     return str(value)
 
 
+def _bytes(field: str, value: Any) -> str:
+    """A size, kept as it is written."""
+    parse_bytes(field, value)
+    return str(value)
+
+
 CHECKS: dict[str, Check] = {
     "data": check_data_name,
     "data_folder": _optional(_folder),
@@ -152,4 +161,8 @@ CHECKS: dict[str, Check] = {
     "checkpoint_every": _count,
     "metrics": _several("top1", _choice((*TEST_METRICS, *CLIENT_METRICS))),
     "diagnose": _flag,
+    "executor": _choice(EXECUTORS),
+    "precision": _choice(PRECISIONS),
+    "compile": _flag,
+    "memory_limit": _optional(_bytes),
 }

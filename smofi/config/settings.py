@@ -23,7 +23,10 @@ from smofi.errors import InputError, SmofiError, refuse
 from smofi.optim import parse_optimizer
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
-RESUMABLE = frozenset({"rounds", "eval_every", "checkpoint_every", "patience", "target_accuracy", "data_folder"})
+RESUMABLE = frozenset(
+    {"rounds", "eval_every", "checkpoint_every", "patience", "target_accuracy", "data_folder"}
+    | {"executor", "compile", "memory_limit"}
+)
 """The settings that may change when a run is resumed."""
 
 LONGEST_SENTENCE = 600
@@ -71,6 +74,10 @@ class Settings(BaseModel):
     checkpoint_every: int = Field(5, description="rounds from one checkpoint to the next")
     metrics: tuple[str, ...] = Field(("top1",), description="of top1, macro_f1, per_client and worst_client")
     diagnose: bool = Field(False, description="record every round why a method helps: divergence, alignment, norms")
+    executor: str = Field("auto", description="loop: client by client; vmap: many at once; auto: what is faster here")
+    precision: str = Field("float32", description="of forward and backward passes: float32, or bf16 for mixed")
+    compile: bool = Field(False, description="compile the model with torch.compile: a slow start, faster steps")
+    memory_limit: str | None = Field(None, description="for all workers here, as 2GB: fewer clients at once, or refuse")
 
     @field_validator("*", mode="before")
     @classmethod
@@ -121,6 +128,7 @@ class Config(Settings):
         found = federation or gather(self)
         same = ["cut", "rounds", "participation", "local_epochs", "batch_size", "seed", "device", "augment"]
         same += ["patience", "target_accuracy", "eval_every", "metrics", "diagnose"]
+        same += ["executor", "precision", "compile", "memory_limit"]
         return {
             "model": self.build_model(found.source),
             "clients": found.clients,

@@ -30,5 +30,5 @@ def select_clients(eligible: list[int], count: int, *, seed: int, round: int) ->
     >>> select_clients([0, 1, 2], 3, seed=0, round=0)
     [0, 1, 2]
     """
-    drawn = generator(seed, "selection", round).choice(eligible, size=min(count, len(eligible)), replace=False)
-    return sorted(int(client) for client in drawn)
+    places = generator(seed, "selection", round).choice(len(eligible), size=min(count, len(eligible)), replace=False)
+    return sorted(eligible[place] for place in places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,17 +13,23 @@ from torch.nn.functional import interpolate
 from torch.utils.data import Dataset, default_collate
 
 from smofi.errors import InputError
+from smofi.seeds import draws
 
 
 class Samples(Protocol):
-    """What the engine asks of data, wherever it comes from. `pixels` is the size of an image, infinite if unknown."""
+    """What the engine asks of data, wherever it comes from. `pixels` is the size of an image, infinite if unknown;
+    `slow` tells that batches are worth reading ahead, and may be."""
 
     pixels: float
+    slow: bool
 
     def __len__(self) -> int: ...
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and targets of these samples."""
+
+    def targets(self, indices: Tensor) -> Tensor:
+        """Their targets alone."""
 
 
 class Store:
@@ -85,6 +92,8 @@ class TensorSamples:
     (2, [0, 2], (1, 8, 8))
     """
 
+    slow = False
+
     def __init__(self, store: Store, rows: Tensor) -> None:
         self.store, self.rows = store, rows
         shape = tuple(store.inputs.shape[1:])
@@ -136,6 +145,9 @@ class TensorSamples:
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         return self.store.gather(self.rows[indices].reshape(-1))
 
+    def targets(self, indices: Tensor) -> Tensor:
+        return self.store.targets[self.rows[indices]]
+
 
 class DatasetSamples:
     """Samples of a map-style Dataset of (input, target) pairs, collated batch by batch."""
@@ -143,6 +155,7 @@ class DatasetSamples:
     def __init__(self, dataset: Dataset[Any], dtype: torch.dtype, device: torch.device) -> None:
         self.dataset, self.dtype, self.device = dataset, dtype, device
         self.pixels = _pixels_of(dataset[0][0]) if len(self) else math.inf
+        self.slow = bool(len(self)) and not draws(lambda: dataset[0])
 
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]  # map-style datasets have a length, their base class does not
@@ -153,6 +166,26 @@ class DatasetSamples:
         if inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         return inputs, targets.to(self.device)
+
+    def targets(self, indices: Tensor) -> Tensor:
+        return self.batch(indices)[1]
+
+
+def batches(samples: Sequence[Samples], indices: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """A batch of each of several clients, `[clients, batch, ...]`, in one go where they share a store.
+
+    >>> both = TensorSamples.of(torch.zeros(5, 2), torch.arange(5))
+    >>> batches([both[:2], both[2:]], [torch.tensor([0, 1]), torch.tensor([0, 2])])[1].tolist()
+    [[0, 1], [2, 4]]
+    """
+    first = samples[0]
+    if isinstance(first, TensorSamples) and all(getattr(one, "store", None) is first.store for one in samples):
+        rows = [one.rows[some] for one, some in zip(samples, indices, strict=True)]  # type: ignore[attr-defined]
+        inputs, targets = first.store.gather(torch.cat(rows))
+        shape = (len(samples), -1)
+        return inputs.unflatten(0, shape), targets.unflatten(0, shape)
+    read = [one.batch(some) for one, some in zip(samples, indices, strict=True)]
+    return torch.stack([inputs for inputs, _ in read]), torch.stack([targets for _, targets in read])
 
 
 def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -> Samples:

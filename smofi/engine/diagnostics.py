@@ -116,9 +116,9 @@ class Alignment:
     def add(self, server_part: Part) -> None:
         """u += m_j / |m_j|, on the client's server columns (several segments if their updates are counted apart)."""
         span = server_part[0].columns.start, server_part[-1].columns.stop
-        momentum = server_part[0].moments[0]
+        momentum = server_part[0].moments[0][0]
         if len(server_part) > 1:
-            momentum = torch.cat([segment.moments[0] for segment in server_part])
+            momentum = torch.cat([segment.moments[0][0] for segment in server_part])
         self.active[span] += 1
         if self.fused:
             self.directions[span].addcdiv_(momentum, torch.linalg.vector_norm(momentum))

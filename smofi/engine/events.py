@@ -35,7 +35,7 @@ class Record:
 @dataclass(frozen=True)
 class RunStarted:
     """Before the first round: `eligible` of the `clients` hold at least one batch, `per_round` of them take part.
-    A resumed run has `done` rounds behind it."""
+    A resumed run has `done` rounds behind it. `computed` says whether clients are computed one by one or at once."""
 
     method: str
     rounds: int
@@ -44,6 +44,7 @@ class RunStarted:
     per_round: int
     parameters: int
     done: int = 0
+    computed: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,29 +19,34 @@ from smofi.method import Fuse
 
 
 class Fusion:
-    """The fused momentum of the server columns, between the steps of one round."""
+    """The fused momentum of the server columns, between the steps of one round.
 
-    def __init__(self, weight: Fuse, regions: Sequence[Region], layout: Layout, moments: int, like: Tensor) -> None:
+    `prior` and `total` are `[moments, columns]`; `latest`, `[moments, rows, columns]`, is a scratch for the momenta of
+    as many rows as are updated at once.
+    """
+
+    def __init__(
+        self, weight: Fuse, regions: Sequence[Region], layout: Layout, moments: int, like: Tensor, rows: int = 1
+    ) -> None:
         self.weight = weight
         self.regions = [(layout.columns(r.first, r.last), len(r.holders)) for r in regions]
         self.low, high = self.regions[0][0].start, self.regions[-1][0].stop
         self.prior = like.new_zeros(moments, high - self.low)
-        self.latest = torch.zeros_like(self.prior)
+        self.latest = like.new_zeros(moments, rows, high - self.low)
         self.total = torch.zeros_like(self.prior)
         self.finished: dict[int, Tensor] = {}
         self.step = 0
 
     def view(self, buffer: Tensor, columns: Columns) -> tuple[Tensor, ...]:
         """Some columns of one of the buffers, a tensor per moment."""
-        return tuple(buffer[:, columns.start - self.low : columns.stop - self.low])
+        return tuple(buffer[..., columns.start - self.low : columns.stop - self.low])
 
-    def add(self, columns: Columns, finished: bool) -> None:
-        """The client that was just updated contributes its latest momentum; a finished one leaves it behind."""
+    def keep(self, columns: Columns, rows: Sequence[int]) -> None:
+        """These rows of the scratch were added to the sum for the last time: their clients are finished."""
         inside = slice(columns.start - self.low, columns.stop - self.low)
-        self.total[:, inside] += self.latest[:, inside]
-        if finished:
-            kept = self.finished.setdefault(self.step, torch.zeros_like(self.total))
-            kept[:, inside] += self.latest[:, inside]
+        kept = self.finished.setdefault(self.step, torch.zeros_like(self.total))
+        for row in rows:
+            kept[:, inside] += self.latest[:, row, inside]
 
     def fuse(self, reduce: Callable[[Tensor], Tensor]) -> None:
         """End the step: `prior` becomes the fused momentum. `reduce` sums over the processes that share the cohort."""

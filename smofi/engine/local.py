@@ -1,9 +1,14 @@
-"""One client's step once its gradient is there: the method's gradient slots, then the optimizer."""
+"""A step once its gradients are there: the method's gradient slots, then the optimizer, on one row or on several.
+
+A large model's columns are gone over in pieces that stay in the processor's cache: everything that is to be done with a
+piece is done before the next one is touched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -12,12 +17,17 @@ from smofi.flat import Columns
 from smofi.method import Limit, Method
 from smofi.optim import Optimizer
 
+IN_CACHE = 1 << 17
+"""Numbers of one kind in a piece; some five kinds are in use at a time."""
+
 
 @dataclass
 class Segment:
-    """Columns of one row that are updated together: views into rows, gradients, round-start weights and moments.
+    """Columns of consecutive rows that are updated together, `[rows, columns]`: views into weights, gradients, moments.
 
-    `prior` is what the momentum continues from: its own `moments`, or SMoFi's fused ones.
+    `start` is where the round began, `[columns]`. `prior` is what the momentum continues from: its own `moments`, or
+    SMoFi's fused ones; then `total`, `[columns]`, is the sum that the moments are added to. Of `counts`, those at
+    `rows` are the numbers of updates that these rows have seen.
     """
 
     blocks: range
@@ -27,17 +37,50 @@ class Segment:
     start: Tensor
     prior: tuple[Tensor, ...]
     moments: tuple[Tensor, ...]
-    updates: float = 0
+    total: tuple[Tensor, ...]
+    counts: list[float]
+    rows: slice
+
+    @property
+    def updates(self) -> float:
+        """How many updates its first row has seen."""
+        first: int = self.rows.start
+        return self.counts[first]
+
+    def count(self) -> float:
+        """One update more for each of its rows, which have seen equally many where the number matters."""
+        self.counts[self.rows] = [count + 1 for count in self.counts[self.rows]]
+        return self.updates
 
     def reset(self) -> None:
         """A fresh optimizer: zero momentum, no updates counted."""
         for moment in self.moments:
             moment.zero_()
-        self.updates = 0
+        self.counts[self.rows] = [0.0] * (self.rows.stop - self.rows.start)
+
+    @cached_property
+    def pieces(self) -> list[Segment]:
+        """The same columns, a few at a time."""
+        rows, width = self.weights.shape
+        if rows * width <= IN_CACHE:
+            return [self]
+        step = max(1, IN_CACHE // rows)
+        return [self._piece(slice(low, low + step)) for low in range(0, width, step)]
+
+    def _piece(self, inside: slice) -> Segment:
+        def of(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            return tuple(tensor[..., inside] for tensor in tensors)
+
+        weights, gradient, start = of((self.weights, self.gradient, self.start))
+        prior, moments, total = of(self.prior), of(self.moments), of(self.total)
+        return replace(self, weights=weights, gradient=gradient, start=start, prior=prior, moments=moments, total=total)
 
 
 Part = Sequence[Segment]
 """One side of the cut: the client's columns (two runs in the U shape) or the server's."""
+
+Across = Callable[[Tensor], Tensor]
+"""Sums over processes that each hold a part of what a norm is taken over."""
 
 
 class LocalStep:
@@ -55,29 +98,47 @@ class LocalStep:
             self.limits = [method.decay.limit, *self.limits]
         self.coupled = coupled
 
-    def apply(self, parts: Sequence[Part], lr: float) -> None:
-        """Change weights and moments in place."""
+    @property
+    def spanning(self) -> int:
+        """How many limits are on a norm over the whole model."""
+        return sum(limit.scope == "model" for limit in self.limits)
+
+    def apply(self, parts: Sequence[Part], lr: float, across: Across | None = None) -> None:
+        """Change weights and moments in place, and leave the gradient zero."""
         segments = [segment for part in parts for segment in part]
-        for segment in segments:
-            if self.pull:
-                self.pull(segment.gradient, segment.weights, segment.start)
-            if self.coupled:
-                segment.gradient.add_(segment.weights, alpha=self.coupled)
+        if self.limits:
+            for segment in segments:
+                self._bend(segment)
         for limit in self.limits:
-            for scope in parts if limit.scope == "part" else [segments]:
-                _clip(scope, limit)
+            if limit.scope == "part":
+                for part in parts:
+                    _clip(part, limit)
+            else:
+                _clip(segments, limit, across)
         for segment in segments:
-            if self.decoupled:
-                segment.weights.mul_(1 - lr * self.decoupled)
-            segment.updates += 1
-            self.optimizer.update(
-                segment.weights, segment.gradient, segment.prior, segment.moments, lr, segment.updates
-            )
+            count = segment.count()
+            for piece in segment.pieces:
+                if not self.limits:
+                    self._bend(piece)
+                if self.decoupled:
+                    piece.weights.mul_(1 - lr * self.decoupled)
+                self.optimizer.update(piece.weights, piece.gradient, piece.prior, piece.moments, lr, count)
+                for total, moment in zip(piece.total, piece.moments, strict=False):
+                    total += moment[0] if len(moment) == 1 else moment.sum(0)
+                piece.gradient.zero_()
+
+    def _bend(self, piece: Segment) -> None:
+        if self.pull:
+            self.pull(piece.gradient, piece.weights, piece.start)
+        if self.coupled:
+            piece.gradient.add_(piece.weights, alpha=self.coupled)
 
 
-def _clip(segments: Part, limit: Limit) -> None:
-    # g *= min(1, A / |g|)
-    norm = torch.stack([torch.linalg.vector_norm(segment.gradient) for segment in segments]).norm()
-    scale = (limit.max_norm / norm).clamp(max=1.0)
+def _clip(segments: Part, limit: Limit, across: Across | None = None) -> None:
+    # g *= min(1, A / |g|), the norm of each row
+    norms = torch.stack([torch.linalg.vector_norm(s.gradient, dim=1) for s in segments]).norm(dim=0)
+    if across:
+        norms = across(norms.square()).sqrt()
+    scale = (limit.max_norm / norms).clamp(max=1.0)
     for segment in segments:
-        segment.gradient.mul_(scale)
+        segment.gradient.mul_(scale[:, None])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from torch.func import vmap
 from smofi.engine.kernels import convolutions
 from smofi.engine.many_layers import merge_layers, merge_loss
 from smofi.engine.noise import give_keys, own_random_state
-from smofi.engine.split import Loss
+from smofi.engine.split import Cast, Loss
 from smofi.flat import Layout, Place, shell
 from smofi.models.dropout import Dropout, dropouts, step_keys
 
@@ -41,8 +42,8 @@ class Many:
     [[12.0, 16.0], [42.0, 56.0]]
     """
 
-    def __init__(self, template: nn.Sequential, layout: Layout, loss: Loss) -> None:
-        self.layout, self.loss = layout, merge_loss(loss)
+    def __init__(self, template: nn.Sequential, layout: Layout, loss: Loss, cast: Cast = nullcontext) -> None:
+        self.layout, self.loss, self.cast = layout, merge_loss(loss), cast
         self.model = shell(template).train()
         self.onednn = merge_layers(self.model)
         self.dropouts = [module for module in self.model.modules() if isinstance(module, Dropout)]
@@ -68,7 +69,8 @@ class Many:
         rows = _tensors(self.layout.statistics, statistics)
         running = [tensor.contiguous() for tensor in rows]  # layers see the clients' channels as one run of channels
         with convolutions(self.onednn):
-            losses = self._losses([*parameters, *running], inputs, targets, keys)
+            with self.cast():
+                losses = self._losses([*parameters, *running], inputs, targets, keys)
             found = torch.autograd.grad(losses, parameters, torch.ones_like(losses), materialize_grads=True)
         with torch.no_grad():
             torch._foreach_copy_(_tensors(places, gradients), found)
@@ -88,6 +90,10 @@ class Many:
 
         of_clients = (0, 0, None if keys is None else 0)
         losses: Tensor = vmap(forward, of_clients, randomness="error")(inputs, targets, keys)
+        for owner, name in self.slots:
+            owner[name] = None  # so that nobody's tensors are kept alive
+        for dropout in self.dropouts:
+            dropout.keys = None
         return losses
 
     def _slot(self, place: Place) -> tuple[dict[str, Any], str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from smofi.cut import Cut, Cuts
 from smofi.data.batches import select_clients
@@ -55,7 +56,7 @@ class Planner:
     lr_decay: float
     speeds: Sequence[float] | None = None
 
-    @property
+    @cached_property
     def eligible(self) -> list[int]:
         """The clients that hold at least one batch."""
         return [client for client, size in enumerate(self.sizes) if size >= self.batch_size]

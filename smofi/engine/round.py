@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from smofi.engine.choice import Choice
 from smofi.engine.plan import RoundPlan
 from smofi.engine.state import GlobalState
 from smofi.method import Method, Tick
@@ -18,6 +19,7 @@ class Cohort(Protocol):
     """Where a round's rows live and its gradients are computed."""
 
     optimizer: Optimizer
+    choice: Choice
 
     def begin(self, plan: RoundPlan) -> None: ...
     def ticks(self) -> Iterator[Tick]: ...

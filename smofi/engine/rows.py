@@ -43,14 +43,20 @@ class Rows:
         for _, piece in self.pieces:
             piece.zero_()
 
-    def weighted_sum(self, shares: Tensor) -> Tensor:
-        """sum_j p_j row_j, `[P]`; columns that exist only once are there once."""
-        return torch.cat([piece[0] if run == self.shared else shares @ piece for run, piece in self.pieces])
+    def weighted_sum(self, shares: Tensor, once: float = 1.0) -> Tensor:
+        """sum_j p_j row_j, `[P]`; columns that exist only once are there once, or not at all if `once` is 0."""
+        return torch.cat([once * piece[0] if run == self.shared else shares @ piece for run, piece in self.pieces])
 
-    def weighted_change(self, shares: Tensor, origin: Tensor) -> Tensor:
+    def weighted_change(self, shares: Tensor, origin: Tensor, once: float = 1.0) -> Tensor:
         """sum_j p_j (row_j - origin), `[P]`; exactly zero in columns that no row changed."""
         changes = [(run, change_from(origin[run], piece)) for run, piece in self.pieces]
-        return torch.cat([change[0] if run == self.shared else shares @ change for run, change in changes])
+        return torch.cat([once * change[0] if run == self.shared else shares @ change for run, change in changes])
+
+    def finite(self) -> list[Tensor]:
+        """Whether all of a row is finite, for each row."""
+        pieces = [[row.isfinite().all() for row in piece] for _, piece in self.pieces]
+        count = max(map(len, pieces))
+        return [torch.stack([piece[row if len(piece) > 1 else 0] for piece in pieces]).all() for row in range(count)]
 
 
 def change_from(origin: Tensor, rows: Tensor) -> Tensor:

@@ -83,11 +83,13 @@ class Run:
         """Run until all rounds are in the history or the run has to stop. In a crew, the first process decides."""
         for tensor in self.state.tensors().values():
             self.crew.copy(tensor)
+        self._settle(*(self._announce(number) for number in (self.cohort.choice.at_once, self.cohort.choice.few)))
         if self.crew.rank > 0:
             return self._follow()
         planner = self.planner
         counts = (len(planner.sizes), len(planner.eligible), planner.per_round, len(self.state.weights))
-        self.emit(RunStarted(planner.method.name, self.rounds, *counts, done=len(self.history)))
+        computed = str(self.cohort.choice)
+        self.emit(RunStarted(planner.method.name, self.rounds, *counts, done=len(self.history), computed=computed))
         if planner.method.fuse and not self.cohort.optimizer.moments:
             self.emit(Warned(f"{planner.method} has nothing to fuse: the optimizer keeps no momentum"))
         if planner.method.fuse and planner.per_round == 1:
@@ -144,7 +146,8 @@ class Run:
 
     def checkpoint(self) -> Checkpoint:
         """All that the run needs to go on from here."""
-        notes = {"began": self.began, "warned": self.warned, "eval_every": self.eval_every}
+        choice = [self.cohort.choice.at_once, self.cohort.choice.few]
+        notes = {"began": self.began, "warned": self.warned, "eval_every": self.eval_every, "choice": choice}
         return Checkpoint(self.state.tensors(), self.history, notes)
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -153,6 +156,8 @@ class Run:
         self.state.load(GlobalState(**checkpoint.tensors))
         self.history = list(checkpoint.history)
         self.began, self.warned = checkpoint.notes["began"], checkpoint.notes["warned"]
+        if self.cohort.choice.measured:  # what was measured then, for the same bits
+            self._settle(*checkpoint.notes.get("choice", (0, 1)))
         done, every = len(self.history), checkpoint.notes.get("eval_every", 1)
         if done == self.rounds:
             self._evaluate_last()
@@ -164,9 +169,12 @@ class Run:
         self.emit(Warned(message))
         warnings.warn(message, TrainingWarning, stacklevel=3)
 
-    def _announce(self, round: int) -> int:
-        """What the first process says comes next, a round's number or that there is none."""
-        return int(self.crew.copy(torch.tensor([round], device=self.state.weights.device)))
+    def _settle(self, at_once: int, few: int) -> None:
+        self.cohort.choice = replace(self.cohort.choice, at_once=at_once, few=few)
+
+    def _announce(self, number: int) -> int:
+        """What the first process says: how many clients at once, then the number of the round to come or ENOUGH."""
+        return int(self.crew.copy(torch.tensor([number], device=self.state.weights.device)))
 
     def _follow(self) -> None:
         """The same rounds as the first process, for as long as it says; it is the one who tells."""

@@ -1,78 +1,46 @@
-"""The simulated cohort: gradients are computed client by client, in this process or in a crew of several."""
+"""The simulated cohort: gradients client by client or many at once, in this process or in a crew of several."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
 
 from smofi.cut import Cut, regions
 from smofi.data.augment import Augment
-from smofi.data.batches import batch_order
 from smofi.data.samples import Samples
+from smofi.engine.choice import Choice
 from smofi.engine.crew import Alone, Crew, deal
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.fusion import Fusion
 from smofi.engine.kernels import convolutions, suits_onednn
-from smofi.engine.local import LocalStep, Segment
+from smofi.engine.local import LocalStep, Part
+from smofi.engine.many import Many
+from smofi.engine.member import Hold, Member, batches_of
 from smofi.engine.noise import give_keys, reseeder
+from smofi.engine.one_server import Crossing, OneServer
 from smofi.engine.plan import RoundPlan
-from smofi.engine.rows import Rows, change_from
-from smofi.engine.split import Loss, Sides, Wire, Work, direct, split_backward
+from smofi.engine.rows import change_from
+from smofi.engine.split import Cast, Loss, Sides, Wire, direct, split_backward
 from smofi.engine.state import GlobalState
 from smofi.engine.sums import Sums
-from smofi.errors import ClientError
+from smofi.engine.table import Table
+from smofi.errors import ClientError, SmofiError
 from smofi.flat import Layout, shell
 from smofi.method import Method, Tick
-from smofi.models.dropout import dropouts, step_keys
+from smofi.models.dropout import dropouts
 from smofi.optim import Optimizer
-from smofi.seeds import generator
-
-
-@dataclass
-class Member:
-    """A client in a round: its model bound to its row, its segments, its batches and how far it has come."""
-
-    client: int
-    model: nn.Module
-    sides: Sides
-    client_part: list[Segment]
-    server_part: list[Segment]
-    samples: Samples
-    order: Tensor
-    noise: list[int]
-    dropout: bool
-    augment: Augment | None = None
-    varied: Tensor | None = None
-    losses: list[Tensor] = field(default_factory=list)
-
-    @property
-    def step(self) -> int:
-        """The number of its next step, from 0."""
-        return len(self.losses)
-
-    @property
-    def finished(self) -> bool:
-        return self.step == len(self.order)
-
-    def next_work(self) -> Work:
-        """The client's next batch, and the seed of whatever is random in its step."""
-        inputs, targets = self.samples.batch(self.order[self.step])
-        if self.augment and self.varied is not None:
-            inputs = self.augment.apply(inputs, self.varied[self.step])
-        noise = self.noise[self.step]
-        keys = step_keys(noise, len(inputs), inputs.device) if self.dropout else None
-        return Work(self.client, self.sides, inputs, targets, noise, keys)
 
 
 class SimulatedCohort:
     """Rows and models of a round's clients: all in this process, or those that fell to it in a crew of several.
 
-    Where clients meet only at the end of a round, they run one after the other in one row, added up as they finish.
+    Where clients meet only at the end of a round, they run one after the other in one row, added up as they finish; or,
+    if so chosen, several beside each other.
     """
 
     def __init__(
@@ -88,6 +56,8 @@ class SimulatedCohort:
         diagnostics: Diagnostics | None = None,
         augment: Augment | None = None,
         crew: Crew | None = None,
+        cast: Cast = nullcontext,
+        compiled: bool = False,
     ) -> None:
         self.template, self.layout, self.state = model, layout, state
         self.method, self.optimizer = method, optimizer
@@ -95,25 +65,36 @@ class SimulatedCohort:
         self.diagnostics = diagnostics
         self.augment = augment
         self.crew: Crew = crew or Alone()
+        self.cast = cast
+        self.compiled = compiled
+        self.choice = Choice()
         self.dropout = bool(dropouts(model))
         self.local = LocalStep(method, optimizer)
         self.reseed = reseeder(state.weights.device)
-        self.models: list[nn.Sequential] = []
-        self.bound_to: tuple[int, Cut | None] | None = None
+        self.table = Table(model, layout, state, method, optimizer)
 
     @property
     def together(self) -> bool:
         """Whether a round's clients must advance step by step beside each other, each in a row of its own."""
         return self.method.coupled or self.diagnostics is not None
 
+    @property
+    def at_once(self) -> int:
+        return self.choice.at_once
+
+    @property
+    def shares_server(self) -> bool:
+        """Whether the first process has the server model of clients that others compute."""
+        return self.method.where.one_server and self.crew.size > 1
+
     def begin(self, plan: RoundPlan) -> None:
         """Nothing is added up yet, and it is settled who computes whose gradients."""
         self.plan = plan
-        if self.method.where.one_server:
-            mine = list(range(len(plan.clients))) if self.crew.rank == 0 else []
-        else:
-            mine = deal(plan.steps, self.crew.size)[self.crew.rank]
-        self.chunks = [mine] if self.together else [[row] for row in mine]
+        mine = deal(plan.steps, self.crew.size)[self.crew.rank]
+        if self.at_once:  # alike and long ones first, so that those still active are neighbours
+            mine.sort(key=lambda row: (str(plan.cuts[row]), -plan.steps[row], row))
+        size = len(mine) if self.together else self.at_once or 1
+        self.chunks = [mine[low : low + size] for low in range(0, len(mine), size)] or [[]]
         self.shares = self.state.weights.new_tensor(plan.shares)
         self.regions = regions(plan.cuts)
         self.split = bool(self.wire) or self.method.where.merges or any(cut.u_shaped for cut in plan.cuts)
@@ -122,40 +103,35 @@ class SimulatedCohort:
         self.sums = Sums(self.state, len(plan.clients))
         self.fusion = None
         if self.method.fuse and self.optimizer.moments:
+            rows = min(self.at_once, len(mine)) or 1
             self.fusion = Fusion(
-                self.method.fuse, self.regions, self.layout, self.optimizer.moments, self.state.weights
+                self.method.fuse, self.regions, self.layout, self.optimizer.moments, self.state.weights, rows
             )
         if self.diagnostics:
             self.diagnostics.begin(plan, self.method, self.layout, self.optimizer.moments, self.state.weights)
 
-    def ticks(self) -> Iterator[Tick]:
+    def ticks(self) -> Generator[Tick, None, None]:
         """The steps of the round, as the method's placement orders them, or client after client."""
-        for rows in self.chunks:
-            self._open(rows)
-            yield from self.plan.ticks(self.method) if self.together else self.plan.ticks_of(rows)
-            self._close()
+        slow = any(self.clients[client].slow for client in self.plan.clients)
+        with ThreadPoolExecutor(1) if slow and not self.at_once else nullcontext() as pool:
+            for rows in self.chunks:
+                self._open(rows, pool)
+                yield from self.plan.ticks(self.method) if self.together else self.plan.ticks_of(rows)
+                self._close()
 
     def step(self, groups: Sequence[Sequence[int]]) -> None:
         """One step of each group: gradient, momentum and weights of each of its clients."""
-        for group in groups:
-            members = [self.members[row] for row in group if row in self.members]
-            if not members:
-                continue
-            try:
-                with convolutions(self.onednn):
-                    losses = self._backward(members)
-            except Exception as error:
-                who = ", ".join(str(member.client) for member in members)
-                where = f"round {self.plan.round + 1}, step {members[0].step + 1}"
-                raise ClientError(f"client {who} failed in {where}: {error}") from error
-            for member, loss in zip(members, losses, strict=True):
-                member.losses.append(loss)
-            with torch.no_grad():
-                if self.diagnostics:
-                    self.diagnostics.gradient(self.gradients, group)
-                self._update(members)
-                if self.diagnostics:
-                    self.diagnostics.momentum(members[0].server_part)
+        if self.shares_server:
+            everyone = [[self.members[row] for row in group] for group in groups]
+            with self._blaming([member for group in everyone for member in group]), convolutions(self.onednn):
+                self.one_server.step(everyone, self.server, self.plan.lr)
+            return
+        own = [[self.members[row] for row in group if row in self.members] for group in groups]
+        for members in self._runs(own) if self.at_once else filter(None, own):
+            if self.at_once and len(members) >= self.choice.few:
+                self._step_at_once(members)
+            else:
+                self._step_group(members)
 
     def fuse(self) -> None:
         """End of a tick: m̄ = sum_j weight(age_j) m_j / |J|."""
@@ -172,22 +148,22 @@ class SimulatedCohort:
                 continue
             taking = torch.zeros_like(self.shares)
             taking[rows] = self.shares[rows] / self.shares[rows].sum()
-            mine = taking[list(self.members)]
-            weights = self.weights.matrix(self.layout.columns(region.first, region.last))
+            mine = taking[self.rows]
+            weights = self.table.weights.matrix(self.layout.columns(region.first, region.last))
             columns = self.layout.statistic_columns(region.first, region.last)
-            statistics, origin = self.statistics.matrix(columns), self.state.statistics[columns]
-            holders = [place for place, row in enumerate(self.members) if row in region.holders]
+            statistics, origin = self.table.statistics.matrix(columns), self.state.statistics[columns]
+            holders = [place for place, row in enumerate(self.rows) if row in region.holders]
             weights[holders] = self.crew.sum(mine @ weights)
             statistics[holders] = origin + self.crew.sum(mine @ change_from(origin, statistics))
         for member in self.members.values():
-            for segment in member.server_part:
+            for segment in _held(member).server_part:
                 segment.reset()
 
     def mean(self) -> tuple[Tensor, Tensor]:
         """W̄ = sum_j p_j W_j, and the same for the statistics."""
         weights = self.crew.sum(self.sums.weights)
         if self.diagnostics:
-            self.diagnostics.end_round(self.weights, self.shares, weights)
+            self.diagnostics.end_round(self.table.weights, self.shares, weights)
         return weights, self.state.statistics + self.crew.sum(self.sums.change)
 
     def mean_moments(self) -> tuple[Tensor, Tensor]:
@@ -213,112 +189,161 @@ class SimulatedCohort:
         """The rows whose weights are no longer finite."""
         return [int(row) for row in self.crew.sum(self.sums.broken).nonzero()]
 
-    def _open(self, rows: list[int]) -> None:
+    def _open(self, rows: list[int], pool: Executor | None) -> None:
         """Every one of these rows starts from the global weights: W_j <- W."""
-        self._bind(len(rows), self.plan.cuts[0] if self.method.where.one_server else None)
-        self.weights.fill(self.state.weights)
-        self.statistics.fill(self.state.statistics)
-        self.members: dict[int, Member] = {}
+        plan, table = self.plan, self.table
+        self.rows = rows
+        table.open(plan, rows, max(map(len, self.chunks)), self.at_once, self.fusion)
+        self.members = {row: self._member(row, pool) for row in rows}
         for place, row in enumerate(rows):
-            self.members[row] = self._member(place, row)
+            sides = Sides.of(table.models[place], plan.cuts[row])
+            self.members[row].hold = Hold(place, sides, partial(table.parts, slice(place, place + 1)))
+        if self.shares_server:
+            others = {row: self._member(row, None) for row in range(len(plan.clients)) if row not in self.members}
+            self.members = dict(sorted((self.members | others).items()))
+            self._share_server(plan.cuts[0])
 
     def _close(self) -> None:
         """The rows are done; they are added up, and may be used again."""
-        if self.members:
-            self.sums.add(self.shares[list(self.members)], self.weights, self.statistics)
+        if self.rows:
+            table = self.table
+            shares = self.shares.new_zeros(table.count)  # zero for rows that nobody has at the moment
+            shares[: len(self.rows)] = self.shares[self.rows]
+            self.sums.add(shares, table.weights, table.statistics, once=float(self.crew.rank == 0))
+            for row, finite in zip(self.rows, table.weights.finite(), strict=False):
+                self.sums.broken[row] = ~finite
         for row, member in self.members.items():
-            parts = [*member.client_part, *member.server_part]
-            self.sums.losses[row] = torch.stack(member.losses)
-            self.sums.broken[row] = ~torch.stack([part.weights.isfinite().all() for part in parts]).all()
-            if self.method.carry:
-                self.sums.add_moments(self.plan.shares[row], parts)
+            if member.losses:
+                self.sums.losses[row] = torch.stack(member.losses)
+        if self.method.carry:
+            self._add_moments()
+
+    def _add_moments(self) -> None:
+        one_server = self.method.where.one_server
+        for row in self.rows:
+            hold = _held(self.members[row])
+            self.sums.add_moments(self.plan.shares[row], hold.client_part)
+            if not one_server:
+                self.sums.add_moments(self.plan.shares[row], hold.server_part)
+        if one_server and self.crew.rank == 0:
+            self.sums.add_moments(1.0, _held(self.members[self.rows[0]]).server_part)
+
+    def _member(self, row: int, pool: Executor | None) -> Member:
+        samples = self.clients[self.plan.clients[row]]
+        ahead = pool if samples.slow else None
+        return Member.of(self.plan, row, samples, self.state.weights.device, self.dropout, self.augment, ahead)
+
+    def _share_server(self, cut: Cut) -> None:
+        sample, _ = self.clients[self.plan.clients[0]].batch(torch.zeros(1, dtype=torch.int64).to(self.shares.device))
+        with convolutions(self.onednn):
+            crossing = Crossing.of(shell(self.template), cut, sample, self.cast)
+        wire = self.wire or direct
+        self.one_server = OneServer(
+            self.crew, self.local, self.loss, wire, self.reseed, self.cast, crossing, cut.u_shaped
+        )
 
     def _backward(self, members: list[Member]) -> list[Tensor]:
-        """The group's gradients, into the gradient rows; whole models where a real split would change nothing."""
-        self.gradients.zero()
+        """The group's gradients, added to the gradient rows; whole models where a real split would change nothing."""
+        works = [member.next_work() for member in members]
         if self.split:
-            return split_backward([m.next_work() for m in members], self.loss, self.wire or direct, self.reseed)
-        (member,) = members
-        work = member.next_work()
+            return split_backward(works, self.loss, self.wire or direct, self.reseed, self.cast)
+        ((work, model),) = [(work, self.table.models[_held(m).place]) for work, m in zip(works, members, strict=True)]
         self.reseed(work.noise)
-        give_keys(member.model, work.keys)
-        value = self.loss(member.model(work.inputs), work.targets)
+        give_keys(model, work.keys)
+        with self.cast():
+            value = self.forward(model, self.loss, work.inputs, work.targets)
         value.backward()
         return [value.detach()]
 
+    def _step_group(self, members: list[Member]) -> None:
+        """One step of a group: a client alone, or several that share their server's batch."""
+        with self._blaming(members), convolutions(self.onednn):
+            losses = self._backward(members)
+        for member, loss in zip(members, losses, strict=True):
+            member.advance(loss)
+        with torch.no_grad():
+            if self.diagnostics:
+                self.diagnostics.gradient(self.table.gradients, [member.row for member in members])
+            self._update(members)
+            if self.diagnostics:
+                self.diagnostics.momentum(_held(members[0]).server_part)
+
     def _update(self, members: list[Member]) -> None:
-        lr = self.plan.lr
+        lr, first = self.plan.lr, _held(members[0])
         if self.method.where.merges:
-            self.local.apply([members[0].server_part], lr)
+            self.local.apply([first.server_part], lr)
             for member in members:
-                self.local.apply([member.client_part], lr)
+                self.local.apply([_held(member).client_part], lr)
             return
-        (member,) = members
-        self.local.apply([member.client_part, member.server_part], lr)
-        if self.fusion:
-            self.fusion.add(member.server_part[0].columns, member.finished)
+        self.local.apply([first.client_part, first.server_part], lr)
+        if self.fusion and members[0].finished:
+            self.fusion.keep(first.server_part[0].columns, [0])
 
-    def _bind(self, count: int, cut: Cut | None) -> None:
-        """Allocate the rows and bind a model to each; again only when their number or the shared columns change."""
-        if self.bound_to == (count, cut):
-            return
-        like, layout = self.state.weights, self.layout
-        shared = cut.server(layout) if cut else None
-        shared_statistics = layout.statistic_columns(cut.first, cut.last) if cut else None
-        self.weights = Rows(count, layout.size, like, shared)
-        self.statistics = Rows(count, layout.statistics_size, like, shared_statistics)
-        self.gradients = Rows(count if self.method.where.merges else 1, layout.size, like, shared)
-        self.models += [shell(self.template).train() for _ in range(count - len(self.models))]
-        for place, model in enumerate(self.models[:count]):
-            layout.bind(model, *(partial(rows.of, place) for rows in (self.weights, self.statistics, self.gradients)))
-        self.bound_to = (count, cut)
+    def _runs(self, groups: list[list[Member]]) -> Iterator[list[Member]]:
+        """Members in neighbouring rows that can take their next step at once, or one by one where they are too few."""
+        runs: list[list[Member]] = []
+        for member in sorted((member for group in groups for member in group), key=lambda member: _held(member).place):
+            if runs and len(runs[-1]) < self.at_once and self._go_together(runs[-1][-1], member):
+                runs[-1].append(member)
+            else:
+                runs.append([member])
+        for run in runs:
+            yield from [run] if len(run) >= self.choice.few else [[member] for member in run]
 
-    def _member(self, place: int, row: int) -> Member:
-        plan, cut, client = self.plan, self.plan.cuts[row], self.plan.clients[row]
-        samples, steps, model = self.clients[client], plan.steps[row], self.models[place]
-        keys = {"seed": plan.seed, "round": plan.round, "client": client}
-        order = batch_order(len(samples), plan.batch_sizes[row], steps, **keys)
-        noise = generator(plan.seed, "noise", plan.round, client).integers(2**63, size=steps)
-        varied = self.augment.draw(steps, plan.batch_sizes[row], **keys) if self.augment else None
-        if self.method.where.one_server and self.members:
-            server_part = next(iter(self.members.values())).server_part
-        else:
-            server_part = self._segments(place, range(cut.first, cut.last), self.fusion)
-        return Member(
-            client=client,
-            model=model,
-            sides=Sides.of(model, cut),
-            client_part=[segment for blocks in cut.client_blocks for segment in self._segments(place, blocks)],
-            server_part=server_part,
-            samples=samples,
-            order=torch.from_numpy(order).to(self.state.weights.device),
-            noise=noise.tolist(),
-            dropout=self.dropout,
-            augment=self.augment,
-            varied=varied,
+    def _go_together(self, one: Member, next_one: Member) -> bool:
+        left, right = _held(one), _held(next_one)
+        return (
+            right.place == left.place + 1
+            and self.plan.cuts[one.row] == self.plan.cuts[next_one.row]
+            and one.batch_size == next_one.batch_size
+            and (not self.optimizer.counts or left.updates == right.updates)
         )
 
-    def _segments(self, place: int, blocks: range, fusion: Fusion | None = None) -> list[Segment]:
-        """Blocks of one row: a single segment, unless carried momentum has seen a different number of updates."""
-        runs = groupby(blocks, key=lambda block: float(self.state.carried_updates[block]))
-        return [self._segment(place, list(run), updates, fusion) for updates, run in runs]
+    def _step_at_once(self, run: list[Member]) -> None:
+        """One step of several clients in neighbouring rows, in one pass."""
+        places = slice(_held(run[0]).place, _held(run[-1]).place + 1)
+        with self._blaming(run):
+            losses = self.many.backward(*self.table.matrices(places), *batches_of(run))
+        for member, loss in zip(run, losses.unbind(), strict=True):
+            member.advance(loss)
+        client_part, server_part = self.table.parts(places)
+        with torch.no_grad():
+            self.local.apply([client_part, server_part], self.plan.lr)
+            if self.fusion and (done := [number for number, member in enumerate(run) if member.finished]):
+                self.fusion.keep(server_part[0].columns, done)
 
-    def _segment(self, place: int, blocks: list[int], updates: float, fusion: Fusion | None) -> Segment:
-        columns = self.layout.columns(blocks[0], blocks[-1] + 1)
-        if fusion:
-            prior, moments = fusion.view(fusion.prior, columns), fusion.view(fusion.latest, columns)
-        elif self.method.carry:
-            prior = moments = tuple(self.state.carried[:, columns].clone())
-        else:
-            size = columns.stop - columns.start
-            prior = moments = tuple(self.state.weights.new_zeros(self.optimizer.moments, size))
-        return Segment(
-            blocks=range(blocks[0], blocks[-1] + 1),
-            columns=columns,
-            weights=self.weights.of(place, columns),
-            gradient=self.gradients.of(place, columns),
-            start=self.state.weights[columns],
-            prior=prior,
-            moments=moments,
-            updates=updates,
-        )
+    @contextmanager
+    def _blaming(self, members: list[Member]) -> Iterator[None]:
+        """Name the clients whose step fails."""
+        try:
+            yield
+        except SmofiError:
+            raise
+        except Exception as error:
+            who = ", ".join(str(member.client) for member in members)
+            where = f"round {self.plan.round + 1}, step {members[0].step + 1}"
+            raise ClientError(f"client {who} failed in {where}: {error}") from error
+
+    @property
+    def server(self) -> tuple[nn.Module, Part]:
+        """The server's side of this process's first row, and its columns."""
+        hold = _held(self.members[self.rows[0]]) if self.rows else None
+        return (hold.sides.server, hold.server_part) if hold else (nn.Identity(), [])
+
+    @cached_property
+    def forward(self) -> Callable[..., Tensor]:
+        """A model's loss on a batch."""
+        return torch.compile(_loss_of) if self.compiled else _loss_of
+
+    @cached_property
+    def many(self) -> Many:
+        return Many(self.template, self.layout, self.loss, self.cast)
+
+
+def _held(member: Member) -> Hold:
+    assert member.hold, "another process computes this client's steps"
+    return member.hold
+
+
+def _loss_of(model: nn.Module, loss: Loss, inputs: Tensor, targets: Tensor) -> Tensor:
+    return loss(model(inputs), targets)

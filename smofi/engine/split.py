@@ -10,6 +10,7 @@ Everything that crosses the cut passes through one hook, `wire(tensor, direction
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +22,8 @@ from smofi.flat import blocks_of
 
 Wire = Callable[[Tensor, str, int], Tensor]
 Loss = Callable[[Tensor, Tensor], Tensor]
+Cast = Callable[[], AbstractContextManager[object]]
+"""The precision that forward passes are computed in, such as `partial(torch.autocast, "cuda", torch.bfloat16)`."""
 
 
 def direct(tensor: Tensor, direction: str, client: int) -> Tensor:
@@ -56,7 +59,11 @@ class Work:
 
 
 def split_backward(
-    group: Sequence[Work], loss: Loss, wire: Wire = direct, reseed: Callable[[int], object] = torch.manual_seed
+    group: Sequence[Work],
+    loss: Loss,
+    wire: Wire = direct,
+    reseed: Callable[[int], object] = torch.manual_seed,
+    cast: Cast = nullcontext,
 ) -> list[Tensor]:
     """Gradients of a group's step, merged on the server; returns each client's loss.
 
@@ -65,49 +72,59 @@ def split_backward(
     """
     server, u_shaped = group[0].sides.server, group[0].sides.back is not None
     sizes = [len(work.inputs) for work in group]
-    activations = []
-    for work in group:
-        reseed(work.noise)
-        give_keys(work.sides.front, work.keys)
-        activations.append(work.sides.front(work.inputs))
+    activations = [forward_front(work, reseed, cast) for work in group]
     arrived = [wire(a.detach(), "up", work.client) for a, work in zip(activations, group, strict=True)]
     merged = _join(arrived).requires_grad_()
     keys = [work.keys for work in group if work.keys is not None]
     give_keys(server, _join(keys) if keys else None)
-    outputs = server(merged.clone())  # a copy, as on another machine: a first layer may work in place
+    with cast():
+        outputs = server(merged.clone())  # a copy, as on another machine: a first layer may work in place
     if u_shaped:
-        losses = _backward_through_clients(group, outputs, sizes, loss, wire)
+        ends = [
+            backward_end(work, output, size / sum(sizes), loss, wire, cast)
+            for work, output, size in zip(group, outputs.detach().split(sizes), sizes, strict=True)
+        ]
+        losses = [value for value, _ in ends]
+        outputs.backward(_join([gradient for _, gradient in ends]))
     else:
-        value = loss(outputs, _join([work.targets for work in group]))
+        with cast():
+            value = loss(outputs, _join([work.targets for work in group]))
         value.backward()
         losses = [value.detach()] * len(group)
     assert merged.grad is not None
     for work, activation, cut_gradient, size in zip(group, activations, merged.grad.split(sizes), sizes, strict=True):
-        scaled = cut_gradient if len(group) == 1 else cut_gradient * (sum(sizes) / size)
-        returned = wire(scaled, "down", work.client)
-        if activation.requires_grad:
-            activation.backward(returned)
+        backward_front(work, activation, cut_gradient, size / sum(sizes), wire)
     return losses
 
 
-def _backward_through_clients(
-    group: Sequence[Work], outputs: Tensor, sizes: list[int], loss: Loss, wire: Wire
-) -> list[Tensor]:
-    """U shape: every client ends the forward pass on its own labels and returns the gradient of what it was sent."""
-    losses, returned = [], []
-    for work, output, size in zip(group, outputs.detach().split(sizes), sizes, strict=True):
-        assert work.sides.back is not None
-        give_keys(work.sides.back, work.keys)
-        received = wire(output, "down", work.client).requires_grad_()
+def forward_front(work: Work, reseed: Callable[[int], object], cast: Cast) -> Tensor:
+    """A client's activations at the cut."""
+    reseed(work.noise)
+    give_keys(work.sides.front, work.keys)
+    with cast():
+        activation: Tensor = work.sides.front(work.inputs)
+    return activation
+
+
+def backward_front(work: Work, activation: Tensor, cut_gradient: Tensor, share: float, wire: Wire) -> None:
+    """The gradient of a client's own part; `share` is its part of the samples that the cut gradient is a mean over."""
+    returned = wire(cut_gradient if share == 1 else cut_gradient / share, "down", work.client)
+    if activation.requires_grad:
+        activation.backward(returned)
+
+
+def backward_end(work: Work, output: Tensor, share: float, loss: Loss, wire: Wire, cast: Cast) -> tuple[Tensor, Tensor]:
+    """U shape: a client ends the forward pass on its own labels; its loss, and the gradient of what it was sent."""
+    assert work.sides.back is not None
+    give_keys(work.sides.back, work.keys)
+    received = wire(output, "down", work.client).requires_grad_()
+    with cast():
         value = loss(work.sides.back(received.clone()), work.targets)
-        value.backward()
-        assert received.grad is not None
-        # the server's gradient is sum_i (B_i / sum B) g_i
-        share = received.grad if len(group) == 1 else received.grad * (size / sum(sizes))
-        returned.append(wire(share, "up", work.client))
-        losses.append(value.detach())
-    outputs.backward(_join(returned))
-    return losses
+    value.backward()
+    assert received.grad is not None
+    # the server's gradient is sum_i (B_i / sum B) g_i
+    returned = wire(received.grad if share == 1 else received.grad * share, "up", work.client)
+    return value.detach(), returned
 
 
 def _join(tensors: list[Tensor]) -> Tensor:

@@ -27,14 +27,14 @@ class Sums:
         self.losses: dict[int, Tensor] = {}
         self.exchanged = False
 
-    def add(self, shares: Tensor, weights: Rows, statistics: Rows) -> None:
-        """sum_j p_j W_j, and sum_j p_j (S_j - S) for the statistics."""
-        self.weights += weights.weighted_sum(shares)
-        self.change += statistics.weighted_change(shares, self.state.statistics)
+    def add(self, shares: Tensor, weights: Rows, statistics: Rows, once: float = 1.0) -> None:
+        """sum_j p_j W_j, and sum_j p_j (S_j - S) for the statistics; `once` as in `Rows.weighted_sum`."""
+        self.weights += weights.weighted_sum(shares, once)
+        self.change += statistics.weighted_change(shares, self.state.statistics, once)
 
     def add_moments(self, share: float, parts: Sequence[Segment]) -> None:
-        """sum_j p_j m_j, and the same for the number of updates of every block."""
+        """p_j m_j of a row's segments, and the same for the number of updates of every block."""
         for segment in parts:
             self.updates[segment.blocks.start : segment.blocks.stop] += share * segment.updates
             for total, moment in zip(self.moments, segment.moments, strict=True):
-                total[segment.columns].add_(moment, alpha=share)
+                total[segment.columns].add_(moment[0], alpha=share)

@@ -8,11 +8,10 @@ from statistics import fmean, median
 
 from smofi.config import Config
 from smofi.config.federation import Federation
+from smofi.engine.memory import Memory, activation_memory, columns_in, lasting_memory, round_memory
 from smofi.engine.noise import own_random_state
 from smofi.engine.simulated import SimulatedCohort
 from smofi.methods import parse_method
-from smofi.optim import parse_optimizer
-from smofi.planning.memory import Memory, activation_memory, columns_in, lasting_memory, round_memory
 from smofi.planning.timing import Seconds, time_rounds
 from smofi.training import Session, prepare
 
@@ -85,8 +84,7 @@ def plan_run(
     plans = [planner.plan(round) for round in range(min(config.rounds, MOST_ROUNDS))]
     steps = fmean(sum(plan.steps) for plan in plans)
     ticks = fmean(sum(1 for _ in plan.ticks(parsed)) for plan in plans[:MOST_SCHEDULES])
-    moments = parse_optimizer(config.optimizer).moments
-    rounds = [round_memory(plan, session.layout, parsed, moments, config.diagnose) for plan in plans]
+    rounds = [round_memory(cohort, plan) for plan in plans]
     fullest = max(rounds, key=lambda items: sum(item.bytes for item in items))
     data = [*arguments["clients"], arguments["validation"], arguments["test"]]
     evaluated = ceil(config.rounds / config.eval_every) / config.rounds  # the share of the rounds

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import torch
-
 from smofi.data.samples import Samples
 from smofi.engine.evaluate import Evaluator
+from smofi.engine.executor import clock
 from smofi.engine.plan import RoundPlan
 from smofi.engine.simulated import SimulatedCohort
 
@@ -39,7 +37,7 @@ class Seconds:
 
 def time_rounds(cohort: SimulatedCohort, evaluator: Evaluator, plans: Sequence[RoundPlan], deadline: float) -> Seconds:
     """Rounds as planned, group by group, until `deadline` seconds are over; then one evaluation."""
-    now = _clock(cohort.state.weights.device)
+    now = clock(cohort.state.weights.device)
     begin: list[float] = []
     step: list[float] = []
     tick: list[float] = []
@@ -48,8 +46,10 @@ def time_rounds(cohort: SimulatedCohort, evaluator: Evaluator, plans: Sequence[R
     for plan in plans:
         begin.append(_timed(now, cohort.begin, plan))
         for planned in cohort.ticks():
-            for group in planned.groups:
-                step.append(_timed(now, cohort.step, [group]) / len(group))
+            size = max(1, cohort.at_once)
+            for low in range(0, len(planned.groups), size):
+                groups = planned.groups[low : low + size]
+                step.append(_timed(now, cohort.step, groups) / sum(map(len, groups)))
                 if now() > until:
                     break
             tick.append(_timed(now, cohort.fuse))
@@ -75,13 +75,3 @@ def _timed(now: Callable[[], float], function: Callable[..., Any], *arguments: A
     started = now()
     function(*arguments)
     return now() - started
-
-
-def _clock(device: torch.device) -> Callable[[], float]:
-    """A clock that waits for the device to be done."""
-
-    def after_device() -> float:
-        torch.cuda.synchronize(device)
-        return time.perf_counter()
-
-    return after_device if device.type == "cuda" else time.perf_counter

@@ -84,6 +84,8 @@ class Live:
             self.current += 1
             if self.current == 0:
                 self.view.say(_about(event))
+            if event.computed:
+                self.view.say(f"{event.method}: {event.computed}")
         run = self.runs[max(0, self.current)]
         _follow(run, event)
         if isinstance(event, Warned):

@@ -31,11 +31,15 @@ def same(total: Tensor) -> Tensor:
 
 
 def contribute(fusion: Fusion, cut: Cut, momentum: Tensor, *, finished: bool) -> None:
-    """What a client's step does: write its momentum where the fusion wants it, then add it."""
+    """What a client's step does: write its momentum where the fusion wants it, and add it to the sum."""
     columns = cut.server(LAYOUT)
-    for target, moment in zip(fusion.view(fusion.latest, columns), momentum, strict=True):
-        target.copy_(moment[columns])
-    fusion.add(columns, finished)
+    for target, total, moment in zip(
+        fusion.view(fusion.latest, columns), fusion.view(fusion.total, columns), momentum, strict=True
+    ):
+        target[0].copy_(moment[columns])
+        total += moment[columns]
+    if finished:
+        fusion.keep(columns, [0])
 
 
 def fused(fusion: Fusion, columns: slice) -> Tensor:

@@ -362,7 +362,7 @@ def held(session: Any) -> int:
     cohort = session.run.cohort
     tensors: list[Tensor] = []
     for member in cohort.members.values():
-        for segment in [*member.client_part, *member.server_part]:
+        for segment in [*member.hold.client_part, *member.hold.server_part]:
             tensors += [segment.weights, segment.gradient, segment.start, *segment.prior, *segment.moments]
     if cohort.fusion:
         tensors += [value for value in vars(cohort.fusion).values() if isinstance(value, Tensor)]

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from smofi.data.samples import Samples, TensorSamples
+from smofi.engine.crew import deal
 from smofi.engine.plan import RoundPlan
 from smofi.engine.simulated import SimulatedCohort
 from smofi.engine.state import GlobalState
-from smofi.flat import Layout
-from smofi.method import Method
 
 
 @dataclass(frozen=True)
@@ -25,14 +24,26 @@ class Memory:
     bytes: int
 
 
-def round_memory(plan: RoundPlan, layout: Layout, method: Method, moments: int, diagnose: bool = False) -> list[Memory]:
-    """The rows of a round and what belongs to them, when the last client finishes.
+def round_memory(cohort: SimulatedCohort, plan: RoundPlan, at_once: int | None = None) -> list[Memory]:
+    """The rows of a round in one process and what belongs to them, when the last client finishes.
 
-    Clients that meet only at the end of the round share one row, one after the other.
+    Clients that meet only at the end of the round share one row, one after the other, or `at_once` rows: as many as the
+    cohort computes at once, if not given.
+
+        rows          J (P + S)              J = 1, or `at_once`, where clients meet only at the end of a round
+        gradients     P                      J P where the server merges batches; `at_once` P if computed at once
+        momentum      K J P                  K moments; SMoFi: K J (client part) + (2 + `at_once` + endings) K (server)
+        sums          P + S                  FedNAG's momentum too
+
+    times 4 bytes in single precision. P: parameters, S: running statistics, J: clients of the round in this process.
     """
-    together = method.coupled or diagnose
-    count, where, width = len(plan.clients) if together else 1, method.where, layout.dtype.itemsize
-    servers = [columns_in(cut.server(layout)) for cut in plan.cuts[:count]]
+    layout, method, where = cohort.layout, cohort.method, cohort.method.where
+    moments, width = cohort.optimizer.moments, layout.dtype.itemsize
+    wide = cohort.at_once if at_once is None else at_once
+    mine = deal(plan.steps, cohort.crew.size)[cohort.crew.rank]
+    count = len(mine) if cohort.together else min(wide or 1, len(mine))
+    wide = min(wide, count) or 1
+    servers = [columns_in(plan.cuts[row].server(layout)) for row in mine[:count]]
     own = count * layout.size - sum(servers)
     rows, in_rows = count * layout.size, f"{count} x {layout.size:,}"
     statistics = count * layout.statistics_size
@@ -41,7 +52,7 @@ def round_memory(plan: RoundPlan, layout: Layout, method: Method, moments: int, 
         cut = plan.cuts[0]
         statistics -= (count - 1) * columns_in(layout.statistic_columns(cut.first, cut.last))
     added = 1 + (moments if method.carry else 0)
-    gradients, in_gradients = (rows, in_rows) if where.merges else (layout.size, f"{layout.size:,}")
+    gradients, in_gradients = (rows, in_rows) if where.merges else (wide * layout.size, f"{wide} x {layout.size:,}")
 
     def item(what: str, arithmetic: str, numbers: int) -> Memory:
         return Memory(what, f"{arithmetic} x {width} bytes", numbers * width)
@@ -60,15 +71,15 @@ def round_memory(plan: RoundPlan, layout: Layout, method: Method, moments: int, 
     fused = columns_in(layout.columns(min(cut.first for cut in plan.cuts), max(cut.last for cut in plan.cuts)))
     if moments and method.fuse:
         parts = f"{count} x {own // count:,}" if len(set(servers)) == 1 else f"{own:,}"
-        endings = len(set(plan.steps))
+        endings = len({plan.steps[row] for row in mine})
         found += [
             item("momentum: client parts", f"{moments} x {parts}", moments * own),
-            item("momentum: fused", f"3 x {moments} x {fused:,}", 3 * moments * fused),
+            item("momentum: fused", f"{2 + wide} x {moments} x {fused:,}", (2 + wide) * moments * fused),
             item("momentum: finished clients", f"{endings} x {moments} x {fused:,}", endings * moments * fused),
         ]
     elif moments:
         found.append(item("momentum", f"{moments} x {in_rows}", moments * rows))
-    if diagnose and moments and not where.one_server:
+    if cohort.diagnostics and moments and not where.one_server:
         directions = sum(dict(zip(plan.cuts, servers, strict=True)).values())
         total = 0 if method.fuse else fused
         found.append(item("diagnostics", f"({total:,} + {directions:,})", total + directions))
@@ -94,7 +105,7 @@ def activation_memory(cohort: SimulatedCohort, plan: RoundPlan) -> Memory:
     short = replace(plan, steps=[1] * len(plan.steps))
     cohort.begin(short)
     first = next(cohort.ticks())
-    rows = {_place(piece) for rows in (cohort.weights, cohort.statistics) for _, piece in rows.pieces}
+    rows = {_place(piece) for rows in (cohort.table.weights, cohort.table.statistics) for _, piece in rows.pieces}
     kept: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:

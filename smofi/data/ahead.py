@@ -1,0 +1,36 @@
+"""Batches read one step ahead, by another thread, where reading a sample takes time and draws nothing at random."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, Future
+
+from torch import Tensor
+
+from smofi.data.samples import Samples
+
+Batch = tuple[Tensor, Tensor]
+
+
+class Ahead:
+    """The batches of one client, step by step; while one is computed with, the next one is read.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> import torch
+    >>> from smofi.data.samples import TensorSamples
+    >>> samples = TensorSamples.of(torch.arange(4.0)[:, None], torch.arange(4))
+    >>> with ThreadPoolExecutor(1) as pool:
+    ...     ahead = Ahead(samples, torch.tensor([[3], [1]]), pool)
+    ...     [int(ahead.batch(step)[1]) for step in range(2)]
+    [3, 1]
+    """
+
+    def __init__(self, samples: Samples, order: Tensor, pool: Executor) -> None:
+        self.samples, self.order, self.pool = samples, order, pool
+        self.coming: Future[Batch] | None = None
+
+    def batch(self, step: int) -> Batch:
+        """The batch of this step; steps are asked for one after the other."""
+        found = self.coming.result() if self.coming else self.samples.batch(self.order[step])
+        more = step + 1 < len(self.order)
+        self.coming = self.pool.submit(self.samples.batch, self.order[step + 1]) if more else None
+        return found
