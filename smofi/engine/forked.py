@@ -134,6 +134,8 @@ class Forked:
         In turn k = 0, 1, ... process i tells process i + 2^k and hears from i - 2^k. So everybody hears from everybody,
         at some removes; and one that is gone is noticed by those it should have told, who then let go of the others.
         """
+        if len(self.links) < len(self.strides):
+            refuse("crew", f"Forked({self.size})", "fork() to be called before anything is shared")
         try:
             for tell, hear in self.links:
                 tell.send(b".")

@@ -52,6 +52,9 @@ class Quick(nn.Sequential):
     """An `nn.Sequential` that runs its layers with less work."""
 
     def forward(self, input: Any) -> Any:
+        if torch.compiler.is_compiling():
+            # a compiler finds shortcuts of its own
+            return super().forward(input)  # type: ignore[no-untyped-call]
         layers = _poolings_first(self)
         x, before = input, None
         for layer in layers if self.training or torch.is_grad_enabled() else _folded(layers):

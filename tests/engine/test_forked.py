@@ -216,6 +216,8 @@ def test_what_is_refused() -> None:
     with pytest.raises(InputError, match="size=0 is not accepted"):
         Forked(0)
     crew = Forked(2)
+    with pytest.raises(InputError, match=r"crew='Forked\(2\)' is not accepted: expected fork\(\) to be called before"):
+        crew.sum(torch.ones(1))
     torch.set_num_threads(2)
     try:
         with pytest.raises(InputError, match="threads=2 is not accepted: expected 1 in a process that forks"):
