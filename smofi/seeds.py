@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,18 @@ def generator(seed: int, purpose: str, *keys: int) -> np.random.Generator:
     True
     """
     return np.random.default_rng([seed, zlib.crc32(purpose.encode()), *keys])
+
+
+@contextmanager
+def untouched_streams() -> Iterator[None]:
+    """Whatever is drawn inside, the global random streams of torch (on the CPU), numpy and Python are as before."""
+    ours, numpys, pythons = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002  # global
+    try:
+        yield
+    finally:
+        torch.set_rng_state(ours)
+        np.random.set_state(numpys)  # noqa: NPY002  # global
+        random.setstate(pythons)
 
 
 def draws(read: Callable[[], Any]) -> bool:

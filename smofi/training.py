@@ -18,11 +18,12 @@ from smofi.cut import CutSpec, parse_cut
 from smofi.data.augment import Augment, parse_augment
 from smofi.data.samples import Samples, as_samples
 from smofi.engine.check import check_device, check_plan, check_samples, check_speeds, try_evaluation, try_step
+from smofi.engine.choice import MOST_AT_ONCE
 from smofi.engine.crew import Crew
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.evaluate import Evaluator, Metric
 from smofi.engine.events import Callback, Record
-from smofi.engine.executor import EXECUTORS, MOST_AT_ONCE, choose
+from smofi.engine.executor import EXECUTORS, choose
 from smofi.engine.heap import keep_freed_memory
 from smofi.engine.limit import most_at_once, parse_bytes
 from smofi.engine.plan import Planner
@@ -144,10 +145,13 @@ def prepare(
     for name, count in counts.items():
         check_count(name, count)
     check_count("seed", seed, low=0)
-    check_flag("compile", compile)
+    check_choice("executor", executor, EXECUTORS)
+    if memory_limit is not None:
+        parse_bytes("memory_limit", memory_limit)
     check_number("participation", participation, above=0, high=1)
     stopping = _stopping(patience, target_accuracy, validation is not None)
     home = check_device(device)
+    cast = _cast(precision, home)
     method, optimizer = _resolve(method, optimizer)
     if callback is not None and not callable(callback):
         refuse("callback", callback, "a function of one event, or None")
@@ -169,6 +173,7 @@ def prepare(
         speeds=check_speeds(speeds, len(samples)),
     )
     check_plan(planner, cut)
+    _check_compile(compile, planner, wire)
     plain = copy.deepcopy(model).to(home)
     keep_freed_memory()
     template = quicken(seeded(shell(plain)))
@@ -184,7 +189,6 @@ def prepare(
             try_evaluation(evaluator, held_out, name)
     varied = parse_augment(augment) if isinstance(augment, str) else augment
     try_step(template, layout, state, planner, samples, loss, varied)
-    cast = _cast(precision, home)
     if diagnose and crew and crew.size > 1:
         refuse("diagnose", diagnose, f"False with {crew.size} workers: it compares all clients in one process")
     diagnostics = Diagnostics() if diagnose else None
@@ -193,9 +197,8 @@ def prepare(
     )
     most = MOST_AT_ONCE
     if memory_limit is not None:
-        limit = parse_bytes("memory_limit", memory_limit)
-        most = most_at_once(limit, cohort, planner, evaluator, rounds, MOST_AT_ONCE)
-    cohort.choice = choose(check_choice("executor", executor, EXECUTORS), cohort, planner.plan(0), most)
+        most = most_at_once(memory_limit, cohort, planner, evaluator, rounds, most)
+    cohort.choice = choose(executor, cohort, planner.plan(0), most)
     run = Run(cohort, planner, state, evaluator, stopping, rounds, callback, crew, eval_every)
     return Session(plain, layout, run)
 
@@ -209,6 +212,14 @@ def _resolve(method: str | Method, optimizer: str | Optimizer) -> tuple[Method, 
     if not isinstance(optimizer, Optimizer):
         refuse("optimizer", optimizer, "a string or a value such as smofi.sgd(lr=0.05, momentum=0.9)")
     return method, optimizer.with_nesterov() if method.nesterov else optimizer
+
+
+def _check_compile(compile: bool, planner: Planner, wire: Wire | None) -> None:
+    u_shaped = any(cut.u_shaped for cut in planner.cuts.options)
+    if check_flag("compile", compile) and (wire or u_shaped or planner.method.where.one_server):
+        refuse(
+            "compile", compile, "False where a split is executed for real: with a wire, a U shape, sflv2 or mergesfl"
+        )
 
 
 def _cast(precision: str, device: torch.device) -> Cast:

@@ -37,6 +37,9 @@ CASES: dict[str, dict[str, Any]] = {
     "smofi(global_momentum=0)": {"optimizer": "sgd(lr=0.05, momentum=0.9, nesterov=True)"},
     "smofi(alpha=-0.5)": {"optimizer": "adam(lr=0.01)"},
     "smofi(alpha=-0.2)": {"optimizer": "adamw(lr=0.01, weight_decay=0.1)"},
+    "fedavg+clip(max_norm=5)": {"participation": 0.3},  # two clients: of three processes, one has none
+    "smofi(alpha=-0.3)": {"participation": 0.3},
+    "clip(max_norm=0.2)+sflv2": {"participation": 0.3},
     "fednag+sflv2": {},
     "clip(max_norm=0.3)+sflv2": {"cut": (0, 1)},
     "fedprox(mu=0.1)+mergesfl(steps=4)": {"cut": (0, 1), "speeds": [1, 0.5, 0.25, 1, 2, 1, 0.6]},

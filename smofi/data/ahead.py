@@ -30,7 +30,10 @@ class Ahead:
 
     def batch(self, step: int) -> Batch:
         """The batch of this step; steps are asked for one after the other."""
-        found = self.coming.result() if self.coming else self.samples.batch(self.order[step])
-        more = step + 1 < len(self.order)
-        self.coming = self.pool.submit(self.samples.batch, self.order[step + 1]) if more else None
+        # the first one, too, is read there: a single thread does all the reading
+        found = (self.coming or self._read(step)).result()
+        self.coming = self._read(step + 1) if step + 1 < len(self.order) else None
         return found
+
+    def _read(self, step: int) -> Future[Batch]:
+        return self.pool.submit(self.samples.batch, self.order[step])

@@ -13,7 +13,10 @@ from torch.nn.functional import interpolate
 from torch.utils.data import Dataset, default_collate
 
 from smofi.errors import InputError
-from smofi.seeds import draws
+from smofi.seeds import draws, untouched_streams
+
+PROBED = 8
+"""Of about as many samples of a Dataset it is found out whether reading one draws random numbers."""
 
 
 class Samples(Protocol):
@@ -154,8 +157,9 @@ class DatasetSamples:
 
     def __init__(self, dataset: Dataset[Any], dtype: torch.dtype, device: torch.device) -> None:
         self.dataset, self.dtype, self.device = dataset, dtype, device
-        self.pixels = _pixels_of(dataset[0][0]) if len(self) else math.inf
-        self.slow = bool(len(self)) and not draws(lambda: dataset[0])
+        with untouched_streams():
+            self.pixels = _pixels_of(dataset[0][0]) if len(self) else math.inf
+            self.slow = _may_be_read_ahead(dataset, len(self))
 
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]  # map-style datasets have a length, their base class does not
@@ -213,6 +217,15 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
         f"{name} is not accepted: expected a pair of tensors (inputs, targets) or a map-style Dataset, "
         f"not {type(data).__name__}"
     )
+
+
+def _may_be_read_ahead(dataset: Dataset[Any], size: int) -> bool:
+    """Whether reading draws nothing at random; one that cannot be read is left to fail in its turn."""
+    some = range(0, size, max(1, size // PROBED))
+    try:
+        return size > 0 and not draws(lambda: [dataset[index] for index in some])
+    except Exception:
+        return False
 
 
 def _moved(tensor: Tensor, device: torch.device, dtype: torch.dtype | None) -> Tensor:

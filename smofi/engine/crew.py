@@ -84,7 +84,7 @@ class Workers:
 
     def _join(self) -> None:
         """Meet the others. Left to itself, gloo takes the network that the machine's name points to, if to any."""
-        if self.backend == "gloo" and (network := interface_towards(os.environ.get("MASTER_ADDR", "127.0.0.1"))):
+        if "gloo" in self.backend and (network := interface_towards(os.environ.get("MASTER_ADDR", "127.0.0.1"))):
             os.environ.setdefault("GLOO_SOCKET_IFNAME", network)
         dist.init_process_group(self.backend, rank=self.rank, world_size=self.size, timeout=PATIENCE)
 
@@ -96,7 +96,7 @@ def joined(device: torch.device) -> Crew:
     1
     """
     rank, size = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
-    return Alone() if size == 1 else Workers(rank, size, "nccl" if device.type == "cuda" else "gloo")
+    return Alone() if size == 1 else Workers(rank, size, "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
 
 
 def deal(steps: Sequence[int], hands: int) -> list[list[int]]:

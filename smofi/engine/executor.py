@@ -11,16 +11,16 @@ from dataclasses import replace
 
 import torch
 
-from smofi.engine.choice import Choice
+from smofi.engine.choice import MOST_AT_ONCE, Choice
 from smofi.engine.crew import deal
 from smofi.engine.many import why_not
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import RoundPlan
 from smofi.engine.remembered import remembered
 from smofi.engine.simulated import SimulatedCohort
+from smofi.seeds import untouched_streams
 
 EXECUTORS = ("auto", "loop", "vmap")
-MOST_AT_ONCE = 64
 WORTH = 1.1
 """How many times as fast it has to be, in prospect, for `auto` to compute clients at once."""
 
@@ -39,9 +39,11 @@ def choose(executor: str, cohort: SimulatedCohort, plan: RoundPlan, most: int = 
         return Choice(why=reason)
     before = cohort.choice
     try:
-        return _choice(executor, cohort, plan, most)
+        with untouched_streams(), own_random_state(cohort.state.weights.device):
+            return replace(_choice(executor, cohort, plan, most), most=most)
     finally:
         cohort.choice = before
+        cohort.release()
 
 
 def _choice(executor: str, cohort: SimulatedCohort, plan: RoundPlan, most: int) -> Choice:
@@ -53,8 +55,7 @@ def _choice(executor: str, cohort: SimulatedCohort, plan: RoundPlan, most: int) 
         return Choice(why="there is nobody to compute at once with another")
     if reason := _try(cohort, plan):
         return Choice(why=reason)
-    with own_random_state(cohort.state.weights.device):
-        return _measured(cohort, plan, clients)
+    return _measured(cohort, plan, clients)
 
 
 def _obstacle(cohort: SimulatedCohort) -> str | None:
@@ -74,7 +75,7 @@ def _try(cohort: SimulatedCohort, plan: RoundPlan) -> str | None:
 
 
 def _measured(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> Choice:
-    loop, two, every = remembered(_circumstances(cohort, plan, clients), lambda: _measure(cohort, plan, clients))
+    loop, two, every = remembered(_circumstances(cohort, plan, clients), 3, lambda: _measure(cohort, plan, clients))
     if loop > LONG_STEP and cohort.state.weights.device.type == "cpu":
         return Choice(why=f"a step takes {1000 * loop:.0f} ms, nearly all of it arithmetic", measured=True)
     # c clients at once take a + b c seconds: from how many on is that less than c times one?
@@ -101,14 +102,14 @@ def _measure(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> list[flo
 
 
 def _circumstances(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> str:
-    """All that the times depend on, and nothing that changes from run to run."""
+    """What the times depend on, and nothing that changes from run to run."""
     device = cohort.state.weights.device
     machine = torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability()
     where = torch.__version__, str(device.type), machine, platform.node(), torch.get_num_threads()
     inputs, _ = cohort.clients[plan.clients[0]].batch(torch.zeros(1, dtype=torch.int64, device=device))
     what = str(cohort.template), str(cohort.layout.dtype), tuple(inputs.shape[1:]), max(plan.batch_sizes), clients
-    how = type(cohort.optimizer).__name__, cohort.together, bool(cohort.method.fuse), cohort.cast is nullcontext
-    return repr((where, what, how))
+    how = cohort.optimizer, str(cohort.method), str(plan.cuts[0]), cohort.augment, cohort.cast is nullcontext
+    return repr((where, what, how, cohort.crew.size, type(cohort.clients[0]).__name__))
 
 
 def _step_seconds(cohort: SimulatedCohort, plan: RoundPlan, at_once: int, clients: int) -> float:

@@ -6,18 +6,32 @@ import os
 import re
 import resource
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from smofi.engine.evaluate import Evaluator
+from smofi.engine.forked import Forked
 from smofi.engine.memory import Memory, activation_memory, round_memory
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner
 from smofi.engine.simulated import SimulatedCohort
 from smofi.errors import refuse
+from smofi.seeds import untouched_streams
 
-UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+UNITS = {
+    "": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+}
 ROUNDS = 50
 """As many rounds are looked at for the fullest one."""
 
@@ -36,38 +50,47 @@ def parse_bytes(name: str, value: int | str) -> int:
 
 
 def most_at_once(
-    limit: int, cohort: SimulatedCohort, planner: Planner, evaluator: Evaluator, rounds: int, most: int
+    limit: int | str, cohort: SimulatedCohort, planner: Planner, evaluator: Evaluator, rounds: int, most: int
 ) -> int:
-    """How many clients fit at once, at most `most`; 0 if client by client is all that fits. Refuses what does not fit.
+    """How many clients fit at once, at most `most`. Refuses what does not fit even client by client.
 
     The limit is that of all workers on this machine.
     """
-    device = cohort.state.weights.device
+    allowed, device = parse_bytes("memory_limit", limit), cohort.state.weights.device
     workers = int(os.environ.get("LOCAL_WORLD_SIZE", cohort.crew.size))
-    plans = [planner.plan(round) for round in range(min(rounds, ROUNDS))]
-    with own_random_state(device):
-        step, judging = activation_memory(cohort, plans[0]).bytes, _evaluation(evaluator)
     taken = _taken(device)
+    shared = isinstance(cohort.crew, Forked)  # forked processes have program and data in common
+    plans = [planner.plan(round) for round in range(min(rounds, ROUNDS))]
+    with untouched_streams(), own_random_state(device):
+        step, judging = activation_memory(cohort, plans[0]).bytes, _evaluation(evaluator)
+    if cohort.shares_server and not cohort.method.where.merges:
+        step *= -(-planner.per_round // cohort.crew.size)  # all clients of a process are under way together
 
     def needed(at_once: int) -> list[Memory]:
         fullest = max((round_memory(cohort, plan, at_once) for plan in plans), key=_total)
-        largest = max(step * max(1, at_once), judging)
-        return [*fullest, Memory("activations", f"of {max(1, at_once)} at once or of an evaluation", largest)]
+        largest, wide = max(step * max(1, at_once), judging), max(1, at_once)
+        gradients = wide * cohort.layout.size * cohort.layout.dtype.itemsize
+        return [
+            *fullest,
+            Memory("activations", f"of {wide} at once or of an evaluation", largest),
+            Memory("gradients on their way", f"{wide} x {cohort.layout.size:,}", gradients),
+        ]
 
     def total(at_once: int) -> int:
-        return workers * (taken + _total(needed(at_once)))
+        return (1 if shared else workers) * taken + workers * _total(needed(at_once))
 
-    if total(0) > limit:
-        crowd = f"{workers} workers x " if workers > 1 else ""
+    if total(0) > allowed:
         sums = ", ".join(f"{item.what} {item.arithmetic}" for item in needed(0) if item.bytes > _total(needed(0)) / 50)
+        crowd = f"{workers} workers x " if workers > 1 else ""
+        everyone = crowd and not shared
         refuse(
             "memory_limit",
-            _megabytes(limit),
-            f"at least {_megabytes(total(0))} = {crowd}({_megabytes(taken)} that a process takes already + "
-            f"{_megabytes(_total(needed(0)))} for {sums}). A smaller model, a lower participation or fewer workers "
-            f"need less",
+            limit,
+            f"at least {_megabytes(total(0))} = {crowd if everyone else ''}{_megabytes(taken)} that a process takes "
+            f"already + {crowd}{_megabytes(_total(needed(0)))} for {sums}. A smaller model, a lower participation or "
+            f"fewer workers need less",
         )
-    return next((count for count in range(most, 0, -1) if total(count) <= limit), 0)
+    return next(count for count in range(most, -1, -1) if total(count) <= allowed)
 
 
 def _total(items: list[Memory]) -> int:
@@ -85,27 +108,29 @@ def _taken(device: torch.device) -> int:
 
 
 def _evaluation(evaluator: Evaluator) -> int:
-    """What the widest layer takes and gives in an evaluation, from that of a few samples."""
+    """What the widest operation of an evaluation takes and gives, from that of one sample."""
     held_out = evaluator.held_out
     if not held_out:
         return 0
-    samples, widest = held_out[0], 0
+    inputs, _ = held_out[0].batch(torch.zeros(1, dtype=torch.int64, device=next(evaluator.model.parameters()).device))
+    with torch.no_grad(), _Widest() as widest:
+        evaluator.model(inputs)
+    found: int = widest.bytes
+    return found * min(evaluator.batch_size, max(map(len, held_out)))
 
-    def look(layer: nn.Module, inputs: tuple[object, ...], output: object) -> None:
-        nonlocal widest
-        tensors = [one for one in (*inputs, output) if isinstance(one, Tensor)]
-        widest = max(widest, sum(tensor.numel() * tensor.element_size() for tensor in tensors))
 
-    leaves = [layer for layer in evaluator.model.modules() if not list(layer.children())]
-    hooks = [layer.register_forward_hook(look) for layer in leaves]
-    try:
-        with torch.inference_mode():
-            inputs, _ = samples.batch(torch.arange(1, device=next(evaluator.model.parameters()).device))
-            evaluator.model(inputs)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return widest * min(evaluator.batch_size, max(map(len, held_out)))
+class _Widest(TorchDispatchMode):
+    """Watches which operation has the most to do with."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = function(*args, **(kwargs or {}))
+        tensors = [one for one in (*args, out) if isinstance(one, Tensor)]
+        self.bytes = max(self.bytes, sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+        return out
 
 
 def _megabytes(count: int) -> str:

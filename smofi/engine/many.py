@@ -89,11 +89,13 @@ class Many:
             return self.loss(self.model(inputs), targets)
 
         of_clients = (0, 0, None if keys is None else 0)
-        losses: Tensor = vmap(forward, of_clients, randomness="error")(inputs, targets, keys)
-        for owner, name in self.slots:
-            owner[name] = None  # so that nobody's tensors are kept alive
-        for dropout in self.dropouts:
-            dropout.keys = None
+        try:
+            losses: Tensor = vmap(forward, of_clients, randomness="error")(inputs, targets, keys)
+        finally:
+            for owner, name in self.slots:
+                owner[name] = None  # so that nobody's tensors are kept alive
+            for dropout in self.dropouts:
+                dropout.keys = None
         return losses
 
     def _slot(self, place: Place) -> tuple[dict[str, Any], str]:

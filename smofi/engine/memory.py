@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from smofi.data.samples import Samples, TensorSamples
-from smofi.engine.crew import deal
+from smofi.engine.crew import Alone, deal
 from smofi.engine.plan import RoundPlan
 from smofi.engine.simulated import SimulatedCohort
 from smofi.engine.state import GlobalState
@@ -101,19 +102,29 @@ def lasting_memory(state: GlobalState, model: torch.nn.Module, data: Sequence[Sa
 
 
 def activation_memory(cohort: SimulatedCohort, plan: RoundPlan) -> Memory:
-    """What autograd keeps between the forward and the backward pass of one group's step, measured in a real one."""
-    short = replace(plan, steps=[1] * len(plan.steps))
-    cohort.begin(short)
-    first = next(cohort.ticks())
-    rows = {_place(piece) for rows in (cohort.table.weights, cohort.table.statistics) for _, piece in rows.pieces}
+    """What autograd keeps between the forward and the backward pass of one step, measured in a real one: that of a
+    client, of those computed at once, or of a group that shares the server's batch."""
+    mine, merges = deal(plan.steps, cohort.crew.size)[cohort.crew.rank], cohort.method.where.merges
+    some = plan.only(mine if merges else mine[: max(1, cohort.at_once)])
+    once = [1] * len(some.clients)
     kept: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         kept[_place(tensor)] = tensor
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        cohort.step(first.groups[:1])
+    before, cohort.crew = cohort.crew, Alone()
+    try:
+        cohort.begin(replace(some, steps=once, epoch_steps=once))
+        with closing(cohort.ticks()) as ticks:
+            first = next(ticks)
+            table = cohort.table
+            rows = {_place(piece) for matrix in (table.weights, table.statistics) for _, piece in matrix.pieces}
+            with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+                cohort.step(first.groups)
+    finally:
+        cohort.crew = before
+        cohort.release()
     size = sum(tensor.untyped_storage().nbytes() for place, tensor in kept.items() if place not in rows)
     return Memory("activations", "measured in one step", size)
 

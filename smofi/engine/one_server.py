@@ -10,6 +10,7 @@ Activations are exchanged by summing: each is somebody's, and zero with everybod
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -52,16 +53,22 @@ class OneServer:
         cast: Cast,
         crossing: Crossing,
         u_shaped: bool,
+        like: Tensor,
+        blaming: Callable[[list[Member]], AbstractContextManager[None]],
     ) -> None:
         self.crew, self.local, self.loss, self.wire, self.reseed, self.cast = crew, local, loss, wire, reseed, cast
-        self.crossing, self.u_shaped = crossing, u_shaped
+        self.crossing, self.u_shaped, self.like, self.blaming = crossing, u_shaped, like, blaming
 
     def step(self, groups: Sequence[Sequence[Member]], server: tuple[nn.Module, Part], lr: float) -> None:
         """One step of each group, in this order; `server` is the first process's model and its columns."""
         everyone = [member for group in groups for member in group]
-        works = {member.row: member.next_work() for member in everyone if member.hold}
-        fronts = {row: forward_front(work, self.reseed, self.cast) for row, work in works.items()}
-        sent = {row: self.wire(front.detach(), "up", works[row].client) for row, front in fronts.items()}
+        works, fronts, sent = {}, {}, {}
+        for member in everyone:
+            if member.hold:
+                with self.blaming([member]):
+                    work = works[member.row] = member.next_work()
+                    front = fronts[member.row] = forward_front(work, self.reseed, self.cast)
+                    sent[member.row] = self.wire(front.detach(), "up", work.client)
         arrived = self._gather(everyone, sent, self.crossing.activation)
         start = 0
         for group in groups:
@@ -91,7 +98,8 @@ class OneServer:
             losses = self._through_clients(group, outputs, works)
         elif outputs is not None:
             with self.cast():
-                value = self.loss(outputs, torch.cat([member.targets() for member in group]))
+                targets = [works[m.row].targets if m.row in works else m.targets() for m in group]
+                value = self.loss(outputs, torch.cat(targets))
             value.backward()
             losses = {member.row: value.detach() for member in group}
         gradient = self._send(merged.grad, sum(sizes), self.crossing.activation)
@@ -134,7 +142,7 @@ class OneServer:
             self.local.apply(parts, lr, across=self.crew.sum)
         else:  # a norm is over both sides, and this process has neither
             for _ in range(self.local.spanning):
-                self.crew.sum(server[0].weights.new_zeros(1))
+                self.crew.sum(self.like.new_zeros(1))
 
     def _gather(self, members: Sequence[Member], own: dict[int, Tensor], like: Tensor) -> Tensor:
         """What the clients send, one after the other."""

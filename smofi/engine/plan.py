@@ -6,8 +6,9 @@ Nothing here depends on timing or on where the rows live; selection and batches 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from smofi.cut import Cut, Cuts
 from smofi.data.batches import select_clients
@@ -35,9 +36,15 @@ class RoundPlan:
             self.steps, self.epoch_steps, lambda step: generator(self.seed, "visits", self.round, step)
         )
 
+    def only(self, rows: Sequence[int]) -> RoundPlan:
+        """The same with some of its rows."""
+        lists = {name: value for name, value in vars(self).items() if isinstance(value, list)}
+        some: dict[str, Any] = {name: [value[row] for row in rows] for name, value in lists.items()}
+        return replace(self, **some)
+
     def ticks_of(self, rows: Sequence[int]) -> Iterator[Tick]:
         """The steps of these rows alone, where they need not wait for anyone."""
-        for step in range(max(self.steps[row] for row in rows)):
+        for step in range(max((self.steps[row] for row in rows), default=0)):
             yield Tick([(row,) for row in rows if step < self.steps[row]])
 
 

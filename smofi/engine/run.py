@@ -83,7 +83,8 @@ class Run:
         """Run until all rounds are in the history or the run has to stop. In a crew, the first process decides."""
         for tensor in self.state.tensors().values():
             self.crew.copy(tensor)
-        self._settle(*(self._announce(number) for number in (self.cohort.choice.at_once, self.cohort.choice.few)))
+        at_once, few = (self._announce(number) for number in (self.cohort.choice.at_once, self.cohort.choice.few))
+        self.cohort.choice = replace(self.cohort.choice, at_once=at_once, few=few)
         if self.crew.rank > 0:
             return self._follow()
         planner = self.planner
@@ -156,8 +157,7 @@ class Run:
         self.state.load(GlobalState(**checkpoint.tensors))
         self.history = list(checkpoint.history)
         self.began, self.warned = checkpoint.notes["began"], checkpoint.notes["warned"]
-        if self.cohort.choice.measured:  # what was measured then, for the same bits
-            self._settle(*checkpoint.notes.get("choice", (0, 1)))
+        self.cohort.choice = self.cohort.choice.as_before(*checkpoint.notes.get("choice", (0, 1)))
         done, every = len(self.history), checkpoint.notes.get("eval_every", 1)
         if done == self.rounds:
             self._evaluate_last()
@@ -168,9 +168,6 @@ class Run:
         """Tell the user, by event and by Python's warnings; the run goes on."""
         self.emit(Warned(message))
         warnings.warn(message, TrainingWarning, stacklevel=3)
-
-    def _settle(self, at_once: int, few: int) -> None:
-        self.cohort.choice = replace(self.cohort.choice, at_once=at_once, few=few)
 
     def _announce(self, number: int) -> int:
         """What the first process says: how many clients at once, then the number of the round to come or ENOUGH."""

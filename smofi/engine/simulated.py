@@ -71,7 +71,7 @@ class SimulatedCohort:
         self.dropout = bool(dropouts(model))
         self.local = LocalStep(method, optimizer)
         self.reseed = reseeder(state.weights.device)
-        self.table = Table(model, layout, state, method, optimizer)
+        self.release()
 
     @property
     def together(self) -> bool:
@@ -87,13 +87,19 @@ class SimulatedCohort:
         """Whether the first process has the server model of clients that others compute."""
         return self.method.where.one_server and self.crew.size > 1
 
+    def release(self) -> None:
+        """Let go of all rows, as before the first round."""
+        self.table = Table(self.template, self.layout, self.state, self.method, self.optimizer)
+        self.members: dict[int, Member] = {}
+        self.fusion: Fusion | None = None
+
     def begin(self, plan: RoundPlan) -> None:
         """Nothing is added up yet, and it is settled who computes whose gradients."""
         self.plan = plan
         mine = deal(plan.steps, self.crew.size)[self.crew.rank]
         if self.at_once:  # alike and long ones first, so that those still active are neighbours
             mine.sort(key=lambda row: (str(plan.cuts[row]), -plan.steps[row], row))
-        size = len(mine) if self.together else self.at_once or 1
+        size = max(1, len(mine) if self.together else self.at_once)  # a process may have no client at all
         self.chunks = [mine[low : low + size] for low in range(0, len(mine), size)] or [[]]
         self.shares = self.state.weights.new_tensor(plan.shares)
         self.regions = regions(plan.cuts)
@@ -238,9 +244,8 @@ class SimulatedCohort:
         with convolutions(self.onednn):
             crossing = Crossing.of(shell(self.template), cut, sample, self.cast)
         wire = self.wire or direct
-        self.one_server = OneServer(
-            self.crew, self.local, self.loss, wire, self.reseed, self.cast, crossing, cut.u_shaped
-        )
+        how = self.loss, wire, self.reseed, self.cast
+        self.one_server = OneServer(self.crew, self.local, *how, crossing, cut.u_shaped, self.shares, self._blaming)
 
     def _backward(self, members: list[Member]) -> list[Tensor]:
         """The group's gradients, added to the gradient rows; whole models where a real split would change nothing."""

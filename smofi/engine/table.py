@@ -39,6 +39,7 @@ class Table:
         self._bind(count, min(at_once, count), plan.cuts[0] if self.where.one_server else None)
         self.weights.fill(self.state.weights)
         self.statistics.fill(self.state.statistics)
+        self.gradients.zero()  # a step that failed may have left some
         # rows cut alike that lie next to each other are a stretch
         self.stretches = [list(places) for _, places in groupby(range(len(rows)), key=self.cuts.__getitem__)]
         self.kept: dict[tuple[int, int], tuple[Tensor, list[float]]] = {}
@@ -70,6 +71,7 @@ class Table:
         self.weights = Rows(count, layout.size, like, shared)
         self.statistics = Rows(count, layout.statistics_size, like, shared_statistics)
         self.gradients = Rows(count if self.where.merges else at_once or 1, layout.size, like, shared)
+        del self.models[count:]  # they would keep the rows of before
         self.models += [shell(self.template).train() for _ in range(count - len(self.models))]
         for place, model in enumerate(self.models[:count]):
             own = place if self.where.merges else 0  # otherwise one gradient at a time

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
 import smofi
 from sharded import CASES, FAMILIES, family, federation, model
@@ -154,9 +155,10 @@ def test_what_was_measured_is_kept_so_that_runs_decide_alike(tmp_path: Path) -> 
     first = chosen(executor="auto")
     assert all(chosen(executor="auto") == first for _ in range(3))
     (kept,) = (tmp_path / "measured").glob("*.json")
-    kept.write_text("{")
-    assert chosen(executor="auto").measured  # anew
-    assert len(json.loads(kept.read_text())["seconds"]) == 3
+    for spoilt in ("{", '{"seconds": [0.1, 0.2]}'):
+        kept.write_text(spoilt)
+        assert chosen(executor="auto").measured  # anew
+        assert len(json.loads(kept.read_text())["seconds"]) == 3
 
 
 def test_measuring_changes_nothing() -> None:
@@ -176,10 +178,10 @@ def test_a_resumed_run_computes_as_it_did_before() -> None:
     first.train()
     second = prepared(Choice(measured=True))
     second.run.restore(first.run.checkpoint())
-    assert cohort_of(second).choice == measured
-    asked = prepared(Choice(5))
-    asked.run.restore(first.run.checkpoint())
-    assert cohort_of(asked).choice == Choice(5)
+    assert cohort_of(second).choice == replace(measured, why="as before")
+    one_by_one = prepared(Choice())
+    one_by_one.run.restore(first.run.checkpoint())
+    assert cohort_of(one_by_one).choice == Choice()
 
 
 def test_a_run_says_how_it_computes() -> None:
@@ -234,5 +236,52 @@ def test_what_is_refused(name: str, value: Any, accepted: str) -> None:
         smofi.prepare(model(), clients, test, **SETTINGS, **{name: value})
 
 
-def test_replacing_a_choice_keeps_what_was_measured() -> None:
-    assert str(replace(Choice(4, why="as measured"), at_once=2)) == "up to 2 clients at once (as measured)"
+# ---------------------------------------------------------------------------------------------- what is left behind
+
+
+def test_measuring_leaves_no_rows_behind() -> None:
+    clients, test = federation()
+    session = smofi.prepare(model(), clients, test, **SETTINGS, executor="auto")
+    assert (cohort_of(session).table.count, cohort_of(session).table.models) == (0, [])
+
+
+def test_a_step_that_failed_leaves_no_gradient_behind() -> None:
+    failing = {"once": True}
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        value = nn.functional.cross_entropy(outputs, targets)
+        if failing["once"]:
+            value.register_hook(fail)
+        return value
+
+    def fail(gradient: Tensor) -> Tensor:
+        failing["once"] = False
+        raise OSError("something went wrong")
+
+    clients, _ = federation()
+    found = []
+    for broken in (False, True):
+        failing["once"] = False
+        session = smofi.prepare(model(), clients, loss=loss, **SETTINGS)
+        failing["once"] = broken
+        if broken:
+            with pytest.raises(smofi.SmofiError, match="something went wrong"):
+                session.train()
+        found.append(outcome(session))
+    assert torch.equal(*found)
+
+
+def test_datasets_are_read_at_once_too() -> None:
+    clients, test = federation()
+    datasets = [TensorDataset(*client) for client in clients]
+    found = [
+        outcome(smofi.prepare(model(), data, test, executor="vmap", **SETTINGS))  # type: ignore[arg-type]
+        for data in (clients, datasets)
+    ]
+    assert gap(*found) < 1e-10
+
+
+def test_a_resumed_run_has_no_more_room_than_it_is_given() -> None:
+    limited = Choice(2, measured=True, most=2)
+    assert str(limited.as_before(10, 1)) == "up to 2 clients at once (as before)"
+    assert Choice(why="as asked").as_before(10, 1) == Choice(why="as asked")
