@@ -17,7 +17,7 @@ def keep_freed_memory() -> bool:
     """Have glibc keep what is freed; returns whether it does: not against settings of one's own, nor without glibc.
 
     A training step frees all its activations at its end, and glibc would give them back: every step would have them
-    mapped and zeroed anew, page by page, for small convolutional networks a tenth to a third of its time. The most
+    mapped and zeroed anew, page by page, for small convolutional networks a tenth to a quarter of its time. The most
     memory that is held at once does not change.
     """
     if os.environ.keys() & {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"}:

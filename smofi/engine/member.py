@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -26,8 +27,13 @@ class Hold:
     to the row, and the columns on each side of the cut."""
 
     place: int
-    sides: Sides
+    part: Callable[[], Sides]
     parts: Callable[[], tuple[list[Segment], list[Segment]]]
+
+    @cached_property
+    def sides(self) -> Sides:
+        """Made when they are first asked for: a model that runs whole needs none."""
+        return self.part()
 
     @property
     def client_part(self) -> list[Segment]:
@@ -108,13 +114,17 @@ class Member:
         """The targets of the next batch."""
         return self.samples.targets(self.order[self.step])
 
-    def next_work(self) -> Work:
-        """The client's next batch, and the seed of whatever is random in its step."""
-        assert self.hold is not None
+    def next_batch(self) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of the next step."""
         inputs, targets = self.ahead.batch(self.step) if self.ahead else self.samples.batch(self.order[self.step])
         if self.augment and self.varied is not None:
             inputs = self.augment.apply(inputs, self.varied[self.step])
-        return Work(self.client, self.hold.sides, inputs, targets, self.noise[self.step], self.keys)
+        return inputs, targets
+
+    def next_work(self) -> Work:
+        """The client's next step, to be executed on either side of the cut."""
+        assert self.hold is not None
+        return Work(self.client, self.hold.sides, *self.next_batch(), self.noise[self.step], self.keys)
 
     def advance(self, loss: Tensor | None) -> None:
         """A step is done; this was its loss, None if another process knows it."""

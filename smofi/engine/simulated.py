@@ -202,7 +202,7 @@ class SimulatedCohort:
         table.open(plan, rows, max(map(len, self.chunks)), self.at_once, self.fusion)
         self.members = {row: self._member(row, pool) for row in rows}
         for place, row in enumerate(rows):
-            sides = Sides.of(table.models[place], plan.cuts[row])
+            sides = partial(Sides.of, table.models[place], plan.cuts[row])
             self.members[row].hold = Hold(place, sides, partial(table.parts, slice(place, place + 1)))
         if self.shares_server:
             others = {row: self._member(row, None) for row in range(len(plan.clients)) if row not in self.members}
@@ -249,14 +249,16 @@ class SimulatedCohort:
 
     def _backward(self, members: list[Member]) -> list[Tensor]:
         """The group's gradients, added to the gradient rows; whole models where a real split would change nothing."""
-        works = [member.next_work() for member in members]
         if self.split:
+            works = [member.next_work() for member in members]
             return split_backward(works, self.loss, self.wire or direct, self.reseed, self.cast)
-        ((work, model),) = [(work, self.table.models[_held(m).place]) for work, m in zip(works, members, strict=True)]
-        self.reseed(work.noise)
-        give_keys(model, work.keys)
+        (member,) = members
+        model = self.table.models[_held(member).place]
+        inputs, targets = member.next_batch()
+        self.reseed(member.noise[member.step])
+        give_keys(model, member.keys)
         with self.cast():
-            value = self.forward(model, self.loss, work.inputs, work.targets)
+            value = self.forward(model, self.loss, inputs, targets)
         value.backward()
         return [value.detach()]
 

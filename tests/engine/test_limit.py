@@ -61,7 +61,7 @@ def test_clients_that_never_meet_need_one_row() -> None:
 
 
 def test_workers_share_the_limit() -> None:
-    with pytest.raises(smofi.InputError, match=r"= 2 workers x \d+ MB that a process takes already \+ 2 workers x"):
+    with pytest.raises(smofi.InputError, match=r"= 2 workers x [\d,]+ MB that a process takes already \+ 2 workers x"):
         prepared("200MB", crew=Workers(0, 2, "gloo"))
 
 
