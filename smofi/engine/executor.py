@@ -16,7 +16,7 @@ from smofi.engine.crew import deal
 from smofi.engine.many import why_not
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import RoundPlan
-from smofi.engine.remembered import remembered
+from smofi.engine.remembered import Measured, remembered
 from smofi.engine.simulated import SimulatedCohort
 from smofi.seeds import untouched_streams
 
@@ -53,8 +53,6 @@ def _choice(executor: str, cohort: SimulatedCohort, plan: RoundPlan, most: int) 
         return Choice(why=reason) if reason else Choice(max(1, clients))
     if clients < 2:
         return Choice(why="there is nobody to compute at once with another")
-    if reason := _try(cohort, plan):
-        return Choice(why=reason)
     return _measured(cohort, plan, clients)
 
 
@@ -75,7 +73,10 @@ def _try(cohort: SimulatedCohort, plan: RoundPlan) -> str | None:
 
 
 def _measured(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> Choice:
-    loop, two, every = remembered(_circumstances(cohort, plan, clients), 3, lambda: _measure(cohort, plan, clients))
+    found = remembered(_circumstances(cohort, plan, clients), lambda: _measure(cohort, plan, clients))
+    loop, two, every = found.loop, found.two, found.every
+    if found.obstacle:
+        return Choice(why=found.obstacle)
     if loop > LONG_STEP and cohort.state.weights.device.type == "cpu":
         return Choice(why=f"a step takes {1000 * loop:.0f} ms, nearly all of it arithmetic", measured=True)
     # c clients at once take a + b c seconds: from how many on is that less than c times one?
@@ -89,16 +90,19 @@ def _measured(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> Choice:
     return Choice(clients, few, f"about {gain:.1f} times as fast as client by client", measured=True)
 
 
-def _measure(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> list[float]:
-    """Seconds of one client by itself, of two at once, and of all at once; of the latter only if the first is short."""
+def _measure(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> Measured:
+    """Several at once are tried only where a step of one is short."""
     # as in the round, but everyone is active for as long as it takes
     short = replace(plan, steps=[TICKS + 1] * len(plan.steps), epoch_steps=[TICKS + 1] * len(plan.steps))
     ways = (0, 1), (2, 2), (clients, clients)
     best = [_step_seconds(cohort, short, 0, 1), math.inf, math.inf]
-    if best[0] <= LONG_STEP or cohort.state.weights.device.type != "cpu":
-        for _ in range(TURNS):
-            best = [min(so_far, _step_seconds(cohort, short, *way)) for so_far, way in zip(best, ways, strict=True)]
-    return best
+    if best[0] > LONG_STEP and cohort.state.weights.device.type == "cpu":
+        return Measured(*best)
+    if obstacle := _try(cohort, plan):
+        return Measured(obstacle=obstacle)
+    for _ in range(TURNS):
+        best = [min(so_far, _step_seconds(cohort, short, *way)) for so_far, way in zip(best, ways, strict=True)]
+    return Measured(*best)
 
 
 def _circumstances(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> str:

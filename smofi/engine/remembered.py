@@ -10,21 +10,29 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 
 from smofi.data.cache import data_home
 from smofi.engine.checkpoint import write_atomically
 
 
-def remembered(circumstances: str, count: int, measure: Callable[[], list[float]]) -> list[float]:
-    """The `count` numbers that were measured under these circumstances before, or what is measured now."""
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of one client by itself, of two at once and of all at once; or why they cannot be computed at once."""
+
+    loop: float = math.inf
+    two: float = math.inf
+    every: float = math.inf
+    obstacle: str | None = None
+
+
+def remembered(circumstances: str, measure: Callable[[], Measured]) -> Measured:
+    """What was measured under these circumstances before, or what is measured now."""
     path = data_home() / "measured" / f"{hashlib.sha256(circumstances.encode()).hexdigest()[:32]}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
-        kept = [float(seconds) for seconds in json.loads(path.read_text())["seconds"]]
-        if len(kept) == count:
-            return kept
-    measured = measure()
-    kept = [seconds if math.isfinite(seconds) else 1e9 for seconds in measured]
+        return Measured(**json.loads(path.read_text())["measured"])
+    found = measure()
     with suppress(OSError):  # nobody may write there: then it is measured again next time
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps({"seconds": kept, "of": circumstances}).encode())
-    return kept
+        write_atomically(path, json.dumps({"measured": asdict(found), "of": circumstances}).encode())
+    return found
