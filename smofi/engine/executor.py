@@ -94,15 +94,16 @@ def _measure(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> Measured
     """Several at once are tried only where a step of one is short."""
     # as in the round, but everyone is active for as long as it takes
     short = replace(plan, steps=[TICKS + 1] * len(plan.steps), epoch_steps=[TICKS + 1] * len(plan.steps))
-    ways = (0, 1), (2, 2), (clients, clients)
-    best = [_step_seconds(cohort, short, 0, 1), math.inf, math.inf]
-    if best[0] > LONG_STEP and cohort.state.weights.device.type == "cpu":
-        return Measured(*best)
+    loop, two, every = _step_seconds(cohort, short, 0, 1), math.inf, math.inf
+    if loop > LONG_STEP and cohort.state.weights.device.type == "cpu":
+        return Measured(loop)
     if obstacle := _try(cohort, plan):
         return Measured(obstacle=obstacle)
     for _ in range(TURNS):
-        best = [min(so_far, _step_seconds(cohort, short, *way)) for so_far, way in zip(best, ways, strict=True)]
-    return Measured(*best)
+        loop = min(loop, _step_seconds(cohort, short, 0, 1))
+        two = min(two, _step_seconds(cohort, short, 2, 2))
+        every = min(every, _step_seconds(cohort, short, clients, clients))
+    return Measured(loop, two, every)
 
 
 def _circumstances(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> str:
