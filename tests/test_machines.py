@@ -78,7 +78,10 @@ def machines() -> Iterator[Machines]:
         found.remove()
 
 
-def test_two_machines_give_the_numbers_of_one(machines: Machines, tmp_path: Path) -> None:
+def test_two_machines_give_the_numbers_of_one(
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "SHARDED_ONLY", "fedavg smofi mergesfl resnet8")
     outputs = [tmp_path / "first", tmp_path / "second"]
     both = [machines.start(number, "tests/sharded.py", str(output)) for number, output in enumerate(outputs)]
     alone = sharded(tmp_path, 1)
@@ -88,6 +91,7 @@ def test_two_machines_give_the_numbers_of_one(machines: Machines, tmp_path: Path
     assert not outputs[1].exists()
     together = load_file(outputs[0])
     assert sorted(together) == sorted(alone)
+    assert len(alone) == 8  # four cases, weights and history of each
     assert max(float((together[key] - alone[key]).abs().max()) for key in alone) < 1e-10
 
 
