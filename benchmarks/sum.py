@@ -9,13 +9,12 @@ the lowest and the highest.
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 import time
 
 import torch
 import torch.distributed as dist
-from settings import repetitions_asked_for
+from form import Sheet, options
 
 from smofi.engine.crew import Crew, Workers
 from smofi.engine.forked import Forked
@@ -34,21 +33,23 @@ def microseconds(crew: Crew, tensor: torch.Tensor, batch: int) -> float:
 
 
 def main() -> None:
-    repetitions = repetitions_asked_for(__doc__)
+    given = options(__doc__, repetitions=7).parse_args()
+    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         forked = Forked(2)
         forked.fork()
         place = f"file://{folder}/meeting"
         dist.init_process_group("gloo", init_method=place, rank=forked.rank, world_size=2)
-        measure({"forked": forked, "gloo": Workers(forked.rank, 2, "gloo")}, repetitions, shown=forked.rank == 0)
+        sheet = Sheet(given.results, leads=forked.rank == 0)
+        measure({"forked": forked, "gloo": Workers(forked.rank, 2, "gloo")}, given.repetitions, sheet)
         dist.destroy_process_group()
         if forked.rank > 0:
             os._exit(0)
         forked.end()
 
 
-def measure(crews: dict[str, Crew], repetitions: int, shown: bool) -> None:
-    """Print a line for every size and crew."""
+def measure(crews: dict[str, Crew], repetitions: int, sheet: Sheet) -> None:
+    """Add a row for every size and crew."""
     for size, batch in BATCHES.items():
         times: dict[str, list[float]] = {name: [] for name in crews}
         for repetition in range(-1, repetitions):
@@ -57,11 +58,7 @@ def measure(crews: dict[str, Crew], repetitions: int, shown: bool) -> None:
                 if repetition >= 0:  # the first one warms up
                     times[name].append(took)
         for name, found in times.items():
-            if shown:
-                spread = f"{min(found):,.0f} to {max(found):,.0f}"
-                print(
-                    f"{size / 2**10:>8,.0f} KB  {name:<7} {statistics.median(found):>9,.0f} us ({spread})", flush=True
-                )
+            sheet.add("microseconds", found, ".0f", KB=size // 2**10, crew=name)
 
 
 if __name__ == "__main__":
