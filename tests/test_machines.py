@@ -6,6 +6,7 @@ Neither has a name that leads to it, so that the workers find each other by the 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -32,6 +33,8 @@ class Machines:
         self.cables = [f"sm{os.getpid()}{end}" for end in "ab"]
 
     def build(self) -> None:
+        for name in left_behind():
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
         for name in self.names:
             ip("netns", "add", name)
         (one, other), (left, right) = self.names, self.cables
@@ -61,6 +64,13 @@ class Machines:
 
 def ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], capture_output=True, text=True, check=True)
+
+
+def left_behind() -> list[str]:
+    """The machines of tests that were killed and could not remove them."""
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False).stdout.splitlines()
+    found = [re.match(r"smofi-(\d+)-\d\b", line) for line in listed]
+    return [one[0] for one in found if one and not Path(f"/proc/{one[1]}").exists()]
 
 
 @pytest.fixture

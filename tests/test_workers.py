@@ -22,8 +22,9 @@ from sharded import CASES, FAMILIES
 from smofi.cli import main
 from smofi.config import Config
 from smofi.engine.crew import Workers, deal
-from smofi.errors import InputError
+from smofi.errors import InputError, SmofiError
 from smofi.experiment import resume, start, worker_count
+from smofi.experiment.forking import _follow_and_exit
 from smofi.experiment.workers import start_by
 from smofi.training import prepare
 
@@ -239,6 +240,42 @@ def test_a_worker_that_dies_ends_the_run_of_a_first_one_that_is_busy(tmp_path: P
     assert time.monotonic() - started < 40
     assert done.returncode == 1
     assert done.stderr == "smofi: worker 2 has ended (killed by signal 9), so the run cannot go on\n"
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_ends_a_run_that_nobody_hears_any_more(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = ENVIRONMENT | {"MISBEHAVIOUR": "die"}
+    try:
+        done = subprocess.run(
+            MISBEHAVING,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=writer,
+            cwd=tmp_path,
+            timeout=40,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert done.returncode == 1
+
+
+def test_a_forked_worker_that_nobody_hears_never_gets_back_to_what_the_first_one_does() -> None:
+    def fail() -> None:
+        raise SmofiError("nobody hears this")
+
+    first, returned = os.getpid(), 77
+    if not (child := os.fork()):
+        try:
+            reader, writer = os.pipe()
+            os.close(reader)
+            sys.stderr = open(writer, "w", buffering=1)  # noqa: SIM115  # as a terminal that is gone
+            _follow_and_exit(fail, first)
+        finally:
+            os._exit(returned)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 
 @pytest.mark.slow

@@ -64,8 +64,7 @@ def _follow_and_exit(follow: Callable[[], None], first: int) -> NoReturn:
         sys.stderr.write(f"smofi: {error}\n")
     except BaseException:
         traceback.print_exc()
-    finally:
-        sys.stderr.flush()
+    finally:  # even if nobody hears what was said
         os._exit(code)
 
 

@@ -33,5 +33,7 @@ class Watch:
                 code = fate()
                 if code not in (None, 0) and not self.over.wait(LINGER):
                     how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-                    sys.stderr.write(f"smofi: worker {rank + 1} has ended ({how}), so the run cannot go on\n")
-                    os._exit(1)  # and the others notice that
+                    try:
+                        sys.stderr.write(f"smofi: worker {rank + 1} has ended ({how}), so the run cannot go on\n")
+                    finally:  # even if nobody hears it
+                        os._exit(1)  # and the others notice that
