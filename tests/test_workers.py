@@ -144,7 +144,7 @@ def gone(process: int, seconds: float = 15) -> bool:
     return not Path(f"/proc/{process}").exists()
 
 
-@pytest.mark.parametrize("victim", ["first", "second"])
+@pytest.mark.parametrize("victim", [pytest.param("first", marks=SLOW), "second"])
 @pytest.mark.parametrize("way", ["fork", pytest.param("spawn", marks=SLOW)])
 def test_a_worker_that_is_killed_ends_the_run_and_leaves_nobody_behind(way: str, victim: str, tmp_path: Path) -> None:
     asked = command(*QUICK, "--rounds", 100_000, "--workers", 2, "--output", tmp_path / "run")

@@ -359,6 +359,7 @@ def half_square(output: Tensor, target: Tensor) -> Tensor:
     return 0.5 * (output - target).square().mean()
 
 
+@pytest.mark.slow
 def test_on_a_strongly_convex_problem_the_error_falls_like_one_over_the_rounds() -> None:
     """The paper's theorem, with eta_n = 4 / (mu * (gamma + n)) and gamma = 8 L / mu - 1, on ridge regression.
 
