@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import matplotlib
 from form import Row, pick
@@ -14,7 +15,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, NullLocator, StrMethodFo
 
 from smofi.report.picture import COLOURS, FAINT, GRID, STYLE
 
-LINES = {
+LINES: dict[str, dict[str, Any]] = {
     "smofi": {"color": COLOURS[0], "label": "SMoFi"},
     "fedavg": {"color": COLOURS[1], "label": "FedAvg"},
     "bare pass": {"color": FAINT, "label": "forward and backward alone", "linestyle": (0, (4, 3))},
@@ -43,7 +44,7 @@ def _lines(axes: Axes, points: Sequence[Row], what: str, *, logarithmic: bool = 
         for model in dict.fromkeys(row["model"] for row in points):
             own = pick(points, points[0]["what"], method=method, model=model)
             places, heights = [row["at"] for row in own], [median(row["values"]) for row in own]
-            axes.plot(places, heights, linewidth=1.6, marker="o", markersize=3, **style)  # type: ignore[arg-type]
+            axes.plot(places, heights, linewidth=1.6, marker="o", markersize=3, **style)
     axes.set_xscale("log")
     if logarithmic:
         axes.set_yscale("log")

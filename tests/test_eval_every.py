@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import mse_loss
 
 import smofi
 from crash import TINY
-from reference import federation, perceptron
+from reference import Weight, federation, perceptron
 from smofi.cli import main
 from smofi.config import Config
 from smofi.engine.checkpoint import read_checkpoint
@@ -174,17 +174,6 @@ def test_resumed_with_another_interval_the_past_stays(tmp_path: Path) -> None:
     (again,) = resume(folder, {"eval_every": 2})
     history = again.train().history
     assert [record.round for record in history if record.evaluated] == [3, 6, 8]
-
-
-class Weight(nn.Module):
-    """Multiplies by one number, which begins at 1."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(()))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.weight * x
 
 
 def diverging(folder: RunFolder) -> smofi.Session:

@@ -35,7 +35,7 @@ def metrics(folder: Path) -> list[dict[str, object]]:
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
-@pytest.mark.parametrize("trial", range(20))
+@pytest.mark.parametrize("trial", [*range(5), *(pytest.param(n, marks=pytest.mark.slow) for n in range(5, 20))])
 def test_killed_at_a_random_moment(trial: int, unbroken: Path, tmp_path: Path) -> None:
     moments = random.Random(trial)
     begun = time.monotonic()

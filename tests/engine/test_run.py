@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import smofi
-from reference import convnet, federation, perceptron
+from reference import Weight, convnet, federation, perceptron
 from smofi import TrainingWarning
 from smofi.engine.events import Event, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 
@@ -213,17 +213,6 @@ def test_everything_is_computed_in_the_models_type(method: str) -> None:
 
 
 # Runs that go wrong
-
-
-class Weight(nn.Module):
-    """Multiplies by one number, which begins at 1."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(()))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.weight * x
 
 
 def explode(lr: float, rounds: int, events: list[Event]) -> smofi.Result:

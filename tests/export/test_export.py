@@ -38,7 +38,9 @@ def same(ours: Tensor, theirs: Tensor) -> None:
     torch.testing.assert_close(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("model", "norm"), [("resnet8", "batch"), ("resnet8", "group"), ("cnn", None)])
+@pytest.mark.parametrize(
+    ("model", "norm"), [("resnet8", "batch"), ("cnn", None), pytest.param("resnet8", "group", marks=pytest.mark.slow)]
+)
 def test_whole_model_in_every_format(
     model: str, norm: str | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

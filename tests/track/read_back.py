@@ -2,6 +2,7 @@
 
 import json
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,11 @@ def read_wandb(folder: Path) -> dict[str, Any]:
     numbers: dict[str, dict[int, float]] = {}
     config: dict[str, Any] = {}
     texts: dict[str, Any] = {}
-    for record in _wandb_records(path.read_bytes()):
+    deadline, records = time.monotonic() + 30, list(_wandb_records(path.read_bytes()))
+    while all(record.WhichOneof("record_type") != "exit" for record in records) and time.monotonic() < deadline:
+        time.sleep(0.1)  # its service may still be writing
+        records = list(_wandb_records(path.read_bytes()))
+    for record in records:
         kind = record.WhichOneof("record_type")
         if kind == "history":
             row = {_key(item): json.loads(item.value_json) for item in record.history.item}
