@@ -6,10 +6,11 @@
 """
 
 from smofi import methods
+from smofi.clock import Device, Timing
 from smofi.engine.crew import joined
 from smofi.engine.events import Record
 from smofi.errors import CompositionError, InputError, SmofiError, TrainingWarning
-from smofi.method import Decay, Limit, Method, Outer, Placement, Tick, compose
+from smofi.method import Decay, Limit, Method, Outer, Placement, Tick, Turnout, compose
 from smofi.models.blocks import blocks
 from smofi.optim import adam, adamw, sgd
 from smofi.training import Result, Session, prepare, train
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CompositionError",
     "Decay",
+    "Device",
     "InputError",
     "Limit",
     "Method",
@@ -29,7 +31,9 @@ __all__ = [
     "Session",
     "SmofiError",
     "Tick",
+    "Timing",
     "TrainingWarning",
+    "Turnout",
     "adam",
     "adamw",
     "blocks",

@@ -39,13 +39,17 @@ from smofi.export import export_run
 from smofi.methods import METHODS, load_plugins
 from smofi.models import MODELS
 from smofi.planning import plan_run
+from smofi.planning.advice import advise as compare_cuts
 from smofi.report import Run, draw, measure, save, table
+from smofi.report.advice import advice_table, save_advice
 from smofi.report.catalogue import data_table, preset_table
+from smofi.report.devices import Fleet, devices_table, save_devices
 from smofi.report.heterogeneity import Heterogeneity, check_picture, heterogeneity_table, save_heterogeneity
 from smofi.report.live import Live
 from smofi.report.models import cuts_table, models_table, outline
 from smofi.report.plan import plan_table
 from smofi.report.show import show_run
+from smofi.report.timeline import read_timelines, save_timelines, timeline_table
 from smofi.spec import describe
 from smofi.track import TRACKERS, combine
 from smofi.track import tracker as start_tracker
@@ -110,7 +114,8 @@ def run(
             else:
                 runs = experiment.start(config, folder, live, command, progress, team.crew)
         for number, one in enumerate(runs):
-            live.recall(number, [record.accuracy for record in one.session.run.history])
+            history, now = one.session.run.history, one.session.run.now
+            live.recall(number, [record.accuracy for record in history], now or None)
         live.say(
             f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
             f"seed {config.seed}, {count} worker{'s' * (count > 1)}, in {folder}"
@@ -138,9 +143,57 @@ def plan(
 
 
 @app.command
+def advise(
+    source: Source = None,
+    /,
+    *,
+    flags: Flags = Settings(),  # noqa: B008  # frozen
+    scale: Scale = None,
+    output: Annotated[Path | None, Parameter(help="also draw it into this file: .png, .svg or .pdf")] = None,
+) -> int:
+    """Say which cut suits the clients' devices: the time of a round and a client's load at every cut of the model.
+
+    Rounds are planned, by a full clock unless the configuration has another; nothing is trained.
+    """
+    if output is not None:
+        check_picture(output)
+    config = _resolve(source, _given(flags), scale)
+    with _reading(config.data) as progress:
+        federation = gather(config, progress)
+    advice = compare_cuts(config, federation)
+    console.print(advice_table(advice))
+    if output is not None:
+        print(f"Picture: {save_advice(output, advice)}")
+    return 0
+
+
+@app.command
 def show(folder: Path, /) -> int:
     """Show a run at a glance, finished or still going."""
     console.print(show_run(folder))
+    return 0
+
+
+@app.command
+def timeline(
+    folder: Path,
+    /,
+    *,
+    round: Annotated[int | None, Parameter(help="which one, from 1; the last")] = None,
+    output: Annotated[Path | None, Parameter(help="also draw it into this file: .png, .svg or .pdf")] = None,
+) -> int:
+    """Show what each client does in one round of a run with a clock: computing, sending, and waiting for others.
+
+    Given the folder of a comparison, the methods are drawn below each other, over the same seconds.
+    """
+    if output is not None:
+        check_picture(output)
+    with _reading(str(folder)) as progress:
+        timelines = read_timelines(folder, round, progress)
+    for one in timelines:
+        console.print(timeline_table(one), "", sep="\n")
+    if output is not None:
+        print(f"Picture: {save_timelines(output, timelines)}")
     return 0
 
 
@@ -198,16 +251,24 @@ def data(
     scale: Scale = None,
     output: Annotated[Path | None, Parameter(help="also draw it into this file: .png, .svg or .pdf")] = None,
     fetch: Annotated[bool, Parameter(help="bring it from the Hugging Face hub first", negative=())] = False,
+    devices: Annotated[
+        str | bool | None, Parameter(help="the clients' devices as well: phones, or a CSV file of yours", negative=())
+    ] = None,
 ) -> int:
     """Show how a data set would be divided among clients: sizes, class mix, divergence from balance.
 
     What is not given is as in the preset of that name, if there is one: `smofi data cifar10` is the paper's partition.
+    `smofi data --devices` shows what devices clients have; with a data set, how fast they are for the preset's model.
     """
-    if name is None:
-        console.print(data_table())
-        return 0
+    fleet = "phones" if devices is True else devices or None
     if output is not None:
         check_picture(output)
+    if name is None:
+        if fleet is None:
+            console.print(data_table())
+        else:
+            _show_devices(Fleet.of(fleet, 100 if clients is None else clients, seed or 0), output)
+        return 0
     if fetch:
         with _reading(name) as progress:
             fetch_data(name, progress)
@@ -223,6 +284,8 @@ def data(
     given = {key: value for key, value in given.items() if value is not None}
     known = name in {preset.name for preset in list_presets()}
     config = read_config(name, given, scale=scale) if known else Config(data=name, **given)
+    if fleet is not None:  # refused before anything is read
+        endowed = Fleet.of(fleet, config.clients, config.seed)
     with _reading(name) as progress:
         federation = gather(config, progress)
     counts = class_counts(federation.source.train.labels, federation.parts, federation.source.classes)
@@ -235,7 +298,21 @@ def data(
         console.print(line, markup=False, highlight=False)
     if output is not None:
         print(f"Picture: {save_heterogeneity(output, shown)}")
+    if fleet is not None:
+        if known:
+            counted = outline(
+                config.model, ",".join(map(str, source.input_shape)), source.classes, config.width, config.norm
+            )
+            endowed = Fleet.of(fleet, config.clients, config.seed, config.model, counted.costs.macs)
+        console.print()
+        _show_devices(endowed, output and output.with_stem(f"{output.stem}-devices"))
     return 0
+
+
+def _show_devices(fleet: Fleet, output: Path | None) -> None:
+    console.print(devices_table(fleet), highlight=False)
+    if output is not None:
+        print(f"Picture: {save_devices(output, fleet)}")
 
 
 @app.command
@@ -358,8 +435,10 @@ def _finishing_the_round(training: list[FolderRun]) -> Iterator[list[int]]:
 
 def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seconds: float, mode: str) -> None:
     curves = {name: [record.accuracy for record in result.history] for name, result in results.items()}
+    ends = {name: [record.virtual_end for record in result.history] for name, result in results.items()}
+    hours = {name: [end / 3600 for end in own if end is not None] for name, own in ends.items()}
     runs = [
-        Run(name, curves[name], sum(record.seconds for record in result.history))
+        Run(name, curves[name], sum(record.seconds for record in result.history), hours=hours[name])
         for name, result in results.items()
         if any(accuracy is not None for accuracy in curves[name])
     ]
@@ -373,7 +452,10 @@ def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seco
     shown = {name: curve for name, curve in curves.items() if curve}
     title = f"{config.data}, {config.clients} clients, {config.partition}, {config.model}"
     try:
-        picture = f"Picture: {save(shown, folder / 'curves.png', target=rows[0].target, title=title)}"
+        pictures = [save(shown, folder / "curves.png", target=rows[0].target, title=title)]
+        if config.clock != "none":
+            pictures.append(save(shown, folder / "curves-hours.png", target=rows[0].target, title=title, hours=hours))
+        picture = f"Picture{'s' * (len(pictures) > 1)}: {' and '.join(map(str, pictures))}"
     except OSError as error:
         picture = f"The picture could not be saved in {folder}: {error.strerror}"
     if mode != "quiet":

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 import numpy as np
 from torch import Tensor
@@ -35,6 +36,21 @@ Fuse = Callable[[int], float]
 
 BatchSizes = Callable[[int, Sequence[float], Sequence[int]], list[int]]
 """batch_sizes(batch_size, speeds, sizes): the batch size of each of the round's clients."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The clients that a round's are chosen from, in a random order: their batch sizes, how many samples of each class
+    they hold, and the bytes that a sample of theirs sends to the server."""
+
+    clients: Sequence[int]
+    batch_sizes: Sequence[int]
+    class_counts: Sequence[np.ndarray]
+    sample_bytes: Sequence[int]
+
+
+Select = Callable[[Candidates, int], list[int]]
+"""select(candidates, most): the places, among the candidates, of at most so many that take part."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +89,45 @@ class Tick:
     average: tuple[int, ...] = ()
 
 
-Schedule = Callable[[Sequence[int], Sequence[int], Callable[[int], np.random.Generator]], Iterator[Tick]]
-"""schedule(steps, epoch_steps, draw): the ticks of a round, given each row's steps in the round and in an epoch."""
+@dataclass(frozen=True)
+class Turnout:
+    """Who takes a step when: each row's steps in the round and in an epoch. Where some are late, `landed` has the rows
+    whose step is done by the end of each tick; otherwise a row's steps follow each other tick by tick."""
+
+    steps: Sequence[int]
+    epoch_steps: Sequence[int]
+    landed: Sequence[Sequence[int]] | None = None
+
+    def each_step(self) -> Iterator[list[int]]:
+        """The rows that take a step, tick by tick.
+
+        >>> list(Turnout([3, 1, 2], [3, 1, 2]).each_step())
+        [[0, 1, 2], [0, 2], [0]]
+        """
+        if self.landed is not None:
+            yield from map(list, self.landed)
+            return
+        for step in range(max(self.steps, default=0)):
+            yield active_rows(self.steps, step)
+
+
+Draw = Callable[[int], np.random.Generator]
+"""draw(step): the randomness of a step's order."""
+
+Schedule = Callable[[Turnout, Draw], Iterator[Tick]]
+"""schedule(turnout, draw): the ticks of a round."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """How many server models there are, and in which order they see the clients."""
+    """How many server models there are, and in which order they see the clients.
+
+    `waits` says what clients wait for: at every "step" for the slowest, at every "epoch", until the "round" is over, or
+    for their turn, "client" after client.
+    """
 
     schedule: Schedule
+    waits: Literal["step", "epoch", "round", "client"] = "round"
     one_server: bool = False
     merges: bool = False
     resets: bool = False
@@ -96,12 +142,10 @@ def active_rows(steps: Sequence[int], step: int) -> list[int]:
     return [row for row, count in enumerate(steps) if step < count]
 
 
-def in_parallel(
-    steps: Sequence[int], epoch_steps: Sequence[int], draw: Callable[[int], np.random.Generator]
-) -> Iterator[Tick]:
+def in_parallel(turnout: Turnout, draw: Draw) -> Iterator[Tick]:
     """A server row per client, all active clients at every step."""
-    for step in range(max(steps)):
-        yield Tick([(row,) for row in active_rows(steps, step)])
+    for rows in turnout.each_step():
+        yield Tick([(row,) for row in rows])
 
 
 PER_CLIENT = Placement(in_parallel)
@@ -125,12 +169,18 @@ class Method:
     placement: Placement | None = None
     steps: int | None = None
     batch_sizes: BatchSizes | None = None
+    select: Select | None = None
     nesterov: bool | None = None
 
     @property
     def where(self) -> Placement:
         """The placement, a server row per client unless the method says otherwise."""
         return self.placement or PER_CLIENT
+
+    @property
+    def waits(self) -> str:
+        """What clients wait for, as in `Placement`: to fuse momenta is to wait at every step."""
+        return "step" if self.fuse else self.where.waits
 
     @property
     def coupled(self) -> bool:
@@ -155,6 +205,7 @@ _CLAIMS = {
     "placement": "decide where the server part trains",
     "steps": "fix the number of local steps",
     "batch_sizes": "choose the batch sizes",
+    "select": "choose who takes part in a round",
     "nesterov": "choose the local optimizer",
 }
 

@@ -6,7 +6,7 @@ import copy
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ParamSpec
 
@@ -14,8 +14,11 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from smofi.clock import Timing, start_clock
+from smofi.clock.costs import StepCosts
 from smofi.cut import CutSpec, parse_cut
 from smofi.data.augment import Augment, parse_augment
+from smofi.data.mix import mixes
 from smofi.data.samples import Samples, as_samples
 from smofi.engine.check import check_device, check_plan, check_samples, check_speeds, try_evaluation, try_step
 from smofi.engine.choice import MOST_AT_ONCE
@@ -33,10 +36,12 @@ from smofi.engine.simulated import SimulatedCohort
 from smofi.engine.split import Cast, Loss, Wire
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
+from smofi.engine.wire import COMPRESSIONS, Compression
 from smofi.errors import check_choice, check_count, check_flag, check_number, refuse
 from smofi.flat import Layout, shell
 from smofi.method import Method
 from smofi.methods import parse_method
+from smofi.models.costs import costs
 from smofi.models.dropout import seeded
 from smofi.optim import Optimizer, parse_optimizer, sgd
 
@@ -94,7 +99,7 @@ def prepare(
     metrics: Sequence[str | Metric] = ("top1",),
     callback: Callback | None = None,
     device: str | torch.device = "cpu",
-    wire: Wire | None = None,
+    wire: str | Wire | None = None,
     speeds: Sequence[float] | None = None,
     validation: Any = None,
     patience: int | None = None,
@@ -107,6 +112,7 @@ def prepare(
     precision: str = "float32",
     compile: bool = False,
     memory_limit: int | str | None = None,
+    clock: str | Timing = "none",
 ) -> Session:
     """Train one model on the data of many clients, split between them and a server.
 
@@ -122,7 +128,8 @@ def prepare(
     loss, metrics   of (outputs, targets); metrics also by name: top1, macro_f1, per_client, worst_client
     callback        sees every event of `smofi.engine.events`
     wire            a function of (tensor, "up" or "down", client) that everything crossing the cut passes through;
-                    giving one executes the split for real, with separate autograd graphs on each side
+                    giving one executes the split for real, with separate autograd graphs on each side; or "float16",
+                    "bf16" or "int8", to send numbers with fewer bits
     speeds          relative speed of each client, by which MergeSFL sizes batches; equal if not given
     validation      data held out to decide when to stop: after `patience` rounds without a better accuracy on it, or at
                     `target_accuracy` (on the test data, if there is no validation data)
@@ -133,6 +140,7 @@ def prepare(
     precision       "bf16" computes forward and backward passes in mixed precision; weights stay as they are
     compile         compile the model with `torch.compile`
     memory_limit    as "2GB": compute fewer clients at once to stay below it, and refuse what cannot
+    clock           virtual time on the clients' devices: "paper", "full", or a `smofi.Timing` that says more
     diagnose        also record why a method helps: how far clients diverge, how well their momenta agree, ...
 
     >>> x, y = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 2
@@ -160,17 +168,22 @@ def prepare(
     layout = Layout.of(model)
     samples = [as_samples(data, f"clients[{i}]", layout.dtype, home) for i, data in enumerate(clients)]
     tested, validated = (_held_out(*named, layout, home) for named in (("test", test), ("validation", validation)))
-    planner = Planner(
-        sizes=[len(client) for client in samples],
+    wire = _as_wire(wire)
+    planner = make_planner(
+        model,
+        layout,
+        samples,
+        method,
+        optimizer,
+        cut=cut,
         participation=participation,
-        batch_size=batch_size,
         local_epochs=local_epochs,
+        batch_size=batch_size,
         seed=seed,
-        cuts=parse_cut(cut, layout, len(samples)),
-        method=method,
-        lr=optimizer.lr,
-        lr_decay=optimizer.decay,
-        speeds=check_speeds(speeds, len(samples)),
+        speeds=speeds,
+        precision=precision,
+        wire=wire,
+        clock=clock,
     )
     check_plan(planner, cut)
     _check_compile(compile, planner, wire)
@@ -203,6 +216,71 @@ def prepare(
     return Session(plain, layout, run)
 
 
+def make_planner(
+    model: nn.Sequential,
+    layout: Layout,
+    samples: Sequence[Samples],
+    method: Method,
+    optimizer: Optimizer,
+    *,
+    cut: CutSpec,
+    participation: float,
+    local_epochs: int,
+    batch_size: int,
+    seed: int,
+    speeds: Sequence[float] | None = None,
+    precision: str = "float32",
+    wire: str | Wire | None = None,
+    clock: str | Timing = "none",
+) -> Planner:
+    """What plans the rounds of a run, from the arguments of `prepare`; nothing that trains is needed for it."""
+    planner = Planner(
+        sizes=[len(client) for client in samples],
+        participation=participation,
+        batch_size=batch_size,
+        local_epochs=local_epochs,
+        seed=seed,
+        cuts=parse_cut(cut, layout, len(samples)),
+        method=method,
+        lr=optimizer.lr,
+        lr_decay=optimizer.decay,
+        speeds=check_speeds(speeds, len(samples)),
+    )
+    timing, wire = Timing(clock) if isinstance(clock, str) else clock, _as_wire(wire)
+    width = wire.width if isinstance(wire, Compression) else 2 if precision == "bf16" else layout.dtype.itemsize
+    overhead = wire.overhead if isinstance(wire, Compression) else 0
+    return _with_devices(planner, model, layout, samples, timing, optimizer, (width, overhead))
+
+
+def _with_devices(
+    planner: Planner,
+    model: nn.Sequential,
+    layout: Layout,
+    samples: Sequence[Samples],
+    timing: Timing,
+    optimizer: Optimizer,
+    crossing: tuple[int, int],
+) -> Planner:
+    """The planner with a clock, if there is to be one, and with all that a method needs to know to select clients.
+    `crossing` are the bytes of a number that crosses the cut, and those that every sample takes beside them."""
+    method = planner.method
+    if timing.clock == "none" and not method.select:
+        return planner
+    first = samples[planner.eligible[0] if planner.eligible else 0]
+    inputs, _ = first.batch(torch.zeros(1, dtype=torch.int64))
+    counted = costs(model, inputs.shape[1:], tokens=not inputs.is_floating_point())
+    clock = start_clock(timing, counted, layout, len(samples), planner.seed, method, optimizer, *crossing)
+    if not method.select:
+        return replace(planner, clock=clock)
+    counts = mixes([client.targets(torch.arange(len(client))) for client in samples])
+    return replace(
+        planner,
+        clock=clock,
+        class_counts=counts.__getitem__,
+        sample_bytes=lambda cut: StepCosts.of(counted, cut, *crossing).there,
+    )
+
+
 def _resolve(method: str | Method, optimizer: str | Optimizer) -> tuple[Method, Optimizer]:
     """Method and optimizer as values, the optimizer as the method wants it."""
     method = parse_method(method) if isinstance(method, str) else method
@@ -212,6 +290,10 @@ def _resolve(method: str | Method, optimizer: str | Optimizer) -> tuple[Method, 
     if not isinstance(optimizer, Optimizer):
         refuse("optimizer", optimizer, "a string or a value such as smofi.sgd(lr=0.05, momentum=0.9)")
     return method, optimizer.with_nesterov() if method.nesterov else optimizer
+
+
+def _as_wire(wire: str | Wire | None) -> Wire | None:
+    return COMPRESSIONS[check_choice("wire", wire, COMPRESSIONS)] if isinstance(wire, str) else wire
 
 
 def _check_compile(compile: bool, planner: Planner, wire: Wire | None) -> None:

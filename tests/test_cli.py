@@ -289,6 +289,23 @@ def test_a_folder_given_twice_is_not_written_over(folder: Path, capsys: pytest.C
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+# Virtual time
+
+
+def test_a_run_with_a_clock_says_hours_and_draws_over_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    methods = ["--method", "fedavg", "--method", "smofi", "--executor", "loop"]
+    assert main(["run", *FLAGS, *methods, "--rounds", "2", "--clock", "full", "--output", "here"]) == 0
+    out = capsys.readouterr().out
+    assert "Pictures: here/curves.png and here/curves-hours.png" in out
+    heading = out[out.index("┏") : out.index("┡")]
+    assert heading.count("virtual") == 2
+    for name in ("fedavg", "smofi"):
+        left = [json.loads(line) for line in (folder / "here" / name / "metrics.jsonl").read_text().splitlines()]
+        row = next(line for line in out.splitlines() if line.startswith(f"│ {name} "))
+        assert f" {left[-1]['virtual_end']:.3g} │" in row  # a second or less
+    assert matplotlib.image.imread(folder / "here" / "curves-hours.png").shape[0] > 400
+
+
 # Runs that end early
 
 

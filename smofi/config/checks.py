@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from smofi.clock import CLOCKS
 from smofi.cut import read_cut
 from smofi.data import check_data_name
 from smofi.data.augment import parse_augment
@@ -18,6 +19,7 @@ from smofi.data.saved import PREFIX as SAVED
 from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
 from smofi.engine.executor import EXECUTORS
 from smofi.engine.limit import parse_bytes
+from smofi.engine.wire import COMPRESSIONS
 from smofi.errors import InputError, SmofiError, check_choice, check_count, check_flag, check_number, refuse
 from smofi.methods import parse_method
 from smofi.models import check_model_name
@@ -133,6 +135,17 @@ def _bytes(field: str, value: Any) -> str:
     return str(value)
 
 
+def _names_or_csv(*names: str) -> Check:
+    """One of these names, or a CSV file's; whether it is there is found out when it is read."""
+
+    def check(field: str, value: Any) -> str:
+        if isinstance(value, (str, Path)) and (str(value) in names or str(value).endswith(".csv")):
+            return str(value)
+        refuse(field, value, f"{' or '.join(names)}, or the path of a .csv file")
+
+    return check
+
+
 CHECKS: dict[str, Check] = {
     "data": check_data_name,
     "data_folder": _optional(_folder),
@@ -165,4 +178,11 @@ CHECKS: dict[str, Check] = {
     "precision": _choice(PRECISIONS),
     "compile": _flag,
     "memory_limit": _optional(_bytes),
+    "wire": _optional(_choice(COMPRESSIONS)),
+    "clock": _choice(CLOCKS),
+    "devices": _names_or_csv("phones"),
+    "availability": _names_or_csv("always", "phones"),
+    "server_speedup": _number(above=0),
+    "server_parallel": _optional(_count),
+    "step_deadline": _optional(_number(above=0)),
 }

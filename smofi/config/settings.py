@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import nn
 from typing_extensions import Self
 
 from smofi import models
+from smofi.clock import Timing
 from smofi.config.checks import CHECKS
 from smofi.config.federation import Federation, gather
 from smofi.config.plain_yaml import as_yaml, parse_settings, read_settings
@@ -78,6 +80,15 @@ class Settings(BaseModel):
     precision: str = Field("float32", description="of forward and backward passes: float32, or bf16 for mixed")
     compile: bool = Field(False, description="compile the model with torch.compile: a slow start, faster steps")
     memory_limit: str | None = Field(None, description="for all workers here, as 2GB: fewer clients at once, or refuse")
+    wire: str | None = Field(None, description="numbers that cross the cut: float16, bf16 or int8; null as they are")
+    clock: str = Field("none", description="virtual time on clients' devices: paper (its equations), full, or none")
+    devices: str = Field("phones", description="with a clock: phones, as publicly measured, or a CSV file of your own")
+    availability: str = Field("always", description="with a clock: always, phones (come and go), or a CSV of traces")
+    server_speedup: float = Field(100.0, description="with a clock: times as fast as the mean device is the server")
+    server_parallel: int | None = Field(None, description="with a clock: clients it works for at a time; null for all")
+    step_deadline: float | None = Field(
+        None, description="with a clock: seconds after which a step goes on without the late"
+    )
 
     @field_validator("*", mode="before")
     @classmethod
@@ -112,29 +123,37 @@ class Config(Settings):
             refuse(
                 "target_accuracy", self.target_accuracy, "top1 among the metrics, or a validation share > 0, with it"
             )
+        _ = self.timing
         if self.cut.startswith("[") and (given := self.cut.count(",") + 1) != self.clients:
             refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, and it has {given}")
         return self
+
+    @property
+    def timing(self) -> Timing:
+        """What virtual time the run keeps."""
+        return Timing(**{field.name: getattr(self, field.name) for field in fields(Timing)})
 
     def with_absolute_paths(self) -> Self:
         """The same, understood from any working folder."""
         scheme, colon, path = self.data.partition(":")
         data = f"{scheme}:{Path(path).expanduser().absolute()}" if colon and scheme != "python" else self.data
         folder = self.data_folder and str(Path(self.data_folder).expanduser().absolute())
-        return self.model_copy(update={"data": data, "data_folder": folder})
+        files = {name: _absolute_csv(getattr(self, name)) for name in ("devices", "availability")}
+        return self.model_copy(update={"data": data, "data_folder": folder, **files})
 
     def arguments(self, federation: Federation | None = None) -> dict[str, Any]:
         """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built."""
         found = federation or gather(self)
         same = ["cut", "rounds", "participation", "local_epochs", "batch_size", "seed", "device", "augment"]
         same += ["patience", "target_accuracy", "eval_every", "metrics", "diagnose"]
-        same += ["executor", "precision", "compile", "memory_limit"]
+        same += ["executor", "precision", "compile", "memory_limit", "wire"]
         return {
             "model": self.build_model(found.source),
             "clients": found.clients,
             "test": found.test,
             "validation": found.validation,
             "optimizer": parse_optimizer(self.optimizer),
+            "clock": self.timing,
             **{name: getattr(self, name) for name in same},
         }
 
@@ -240,6 +259,11 @@ def sentence_of(error: ValidationError) -> str:
         text = f"{field}={value!r} is not accepted: {cause or first['msg'][:1].lower() + first['msg'][1:]}"
     half = LONGEST_SENTENCE // 2
     return text if len(text) <= LONGEST_SENTENCE else f"{text[:half]} ... {text[-half:]}"
+
+
+def _absolute_csv(name: str) -> str:
+    """A file's full path; names of another kind as they are."""
+    return str(Path(name).expanduser().absolute()) if name.endswith(".csv") else name
 
 
 def _moved(old: str, new: str) -> bool:

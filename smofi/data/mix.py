@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from smofi.errors import check_count, refuse
 
@@ -26,6 +28,19 @@ def class_counts(labels: Any, parts: Sequence[npt.NDArray[np.int64]], classes: i
         refuse("labels", low if low < 0 else high, f"class numbers from 0 to {classes - 1}")
     counts = [np.bincount(array[part].astype(np.int64), minlength=classes) for part in parts]
     return np.array(counts, dtype=np.int64).reshape(len(parts), classes)
+
+
+def mixes(targets: Sequence[Tensor]) -> npt.NDArray[np.int64]:
+    """The same from each client's own targets.
+
+    >>> import torch
+    >>> mixes([torch.tensor([0, 1]), torch.tensor([2, 2])]).tolist()
+    [[1, 1, 0], [0, 0, 2]]
+    """
+    labels = np.concatenate([np.asarray(own.cpu()) for own in targets])
+    edges = np.cumsum([0, *map(len, targets)])
+    parts = [np.arange(low, high) for low, high in pairwise(edges)]
+    return class_counts(labels, parts, classes=1 + int(labels.max(initial=0)))
 
 
 def divergence(counts: Any) -> npt.NDArray[np.float64]:

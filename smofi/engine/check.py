@@ -54,6 +54,8 @@ def check_plan(planner: Planner, cut: CutSpec) -> None:
         refuse("batch_size", planner.batch_size, f"at most {largest}, the largest client's number of samples")
     if planner.cuts.per_client and planner.method.where.one_server:
         refuse("cut", cut, f"one cut for all clients: {planner.method} keeps a single server model")
+    if planner.method.select and not planner.selected(planner.eligible, 0)[0]:
+        refuse("method", planner.method.name, "a bandwidth that the batch of at least one client fits into")
 
 
 def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | None], loss: Loss, classes: int) -> None:

@@ -11,7 +11,11 @@ from typing import Any
 class Record:
     """One round of history; `round` counts from 1. Accuracy and loss are the global model's on the test data,
     `validation` its accuracy on the validation split; in a round without an evaluation all three are None and `metrics`
-    is empty. Diagnostics are there only when asked for."""
+    is empty. Diagnostics are there only when asked for.
+
+    With a clock, `virtual_seconds` is what the round takes on the clients' devices, and `virtual_end` the time since
+    the run began. Of each selected client: `bytes_up`, `bytes_down`, and `idle`, the share of its time that it waits.
+    `left_out` are those that are not part of the new model, for having left or come too late."""
 
     round: int
     accuracy: float | None
@@ -25,6 +29,12 @@ class Record:
     metrics: dict[str, Any] = field(default_factory=dict)
     validation: float | None = None
     diagnostics: dict[str, float] = field(default_factory=dict)
+    virtual_seconds: float | None = None
+    virtual_end: float | None = None
+    bytes_up: list[int] = field(default_factory=list)
+    bytes_down: list[int] = field(default_factory=list)
+    idle: list[float] = field(default_factory=list)
+    left_out: list[int] = field(default_factory=list)
 
     @property
     def evaluated(self) -> bool:

@@ -3,7 +3,8 @@
     m̄ = sum_j weight(age_j) m_j / |J|        age_j: steps since j last contributed, 0 while it is active
 
 An active client's momentum is added to the sum the moment it is computed and then forgotten. Finished clients of equal
-age have equal weight, so their last momenta are kept as one sum per finishing step.
+age have equal weight, so their last momenta are kept as one sum per finishing step; that of a late client is kept by
+itself, until its next step is there. One that has not taken any step yet counts in |J|, with a momentum of zero.
 """
 
 from __future__ import annotations
@@ -34,25 +35,30 @@ class Fusion:
         self.prior = like.new_zeros(moments, high - self.low)
         self.latest = like.new_zeros(moments, rows, high - self.low)
         self.total = torch.zeros_like(self.prior)
-        self.finished: dict[int, Tensor] = {}
+        self.kept: dict[tuple[int, int | None], Tensor] = {}
         self.step = 0
 
     def view(self, buffer: Tensor, columns: Columns) -> tuple[Tensor, ...]:
         """Some columns of one of the buffers, a tensor per moment."""
         return tuple(buffer[..., columns.start - self.low : columns.stop - self.low])
 
-    def keep(self, columns: Columns, rows: Sequence[int]) -> None:
-        """These rows of the scratch were added to the sum for the last time: their clients are finished."""
+    def keep(self, columns: Columns, row: int, until_back: int | None = None) -> None:
+        """This row of the scratch is not followed by another one in the next step: its client is finished, or late, and
+        then `until_back` tells which one it is."""
         inside = slice(columns.start - self.low, columns.stop - self.low)
-        kept = self.finished.setdefault(self.step, torch.zeros_like(self.total))
-        for row in rows:
-            kept[:, inside] += self.latest[:, row, inside]
+        kept = self.kept.setdefault((self.step, until_back), torch.zeros_like(self.total))
+        kept[:, inside] += self.latest[:, row, inside]
+
+    def back(self, client: int) -> None:
+        """A late client's next step is there; the momentum of its last one counts no more."""
+        for key in [key for key in self.kept if key[1] == client]:
+            del self.kept[key]
 
     def fuse(self, reduce: Callable[[Tensor], Tensor]) -> None:
         """End the step: `prior` becomes the fused momentum. `reduce` sums over the processes that share the cohort."""
-        for finished_at, momentum in self.finished.items():
-            if finished_at < self.step:
-                self.total.add_(momentum, alpha=self.weight(self.step - finished_at))
+        for (last_step, _), momentum in self.kept.items():
+            if last_step < self.step:
+                self.total.add_(momentum, alpha=self.weight(self.step - last_step))
         total = reduce(self.total)
         for columns, holders in self.regions:
             inside = slice(columns.start - self.low, columns.stop - self.low)

@@ -56,6 +56,8 @@ def run_round(
     average, statistics = cohort.mean()
     weights, memory = average, state.memory.clone()
     refuse_non_finite(cohort, plan)
+    if not any(plan.shares):  # all were late or left: the model stays as it is
+        return
     if method.outer:
         # m_g = beta_g m_g + (W - W̄) ;  W -= m_g
         weights = state.weights.clone()

@@ -17,7 +17,7 @@ from smofi.engine.crew import Alone, Crew
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.events import Callback, Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.engine.noise import own_random_state
-from smofi.engine.plan import Planner, RoundPlan
+from smofi.engine.plan import Planner, RoundPlan, RoundTime
 from smofi.engine.round import Cohort, NonFinite, run_round
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
@@ -75,6 +75,11 @@ class Run:
         """Whether there is nothing left to do."""
         return len(self.history) >= self.rounds or self.stopped is not None
 
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the run began, 0 without a clock."""
+        return (self.history[-1].virtual_end or 0.0) if self.history else 0.0
+
     def evaluates(self, round: int) -> bool:
         """Whether this round, counted from 1, ends with an evaluation: the same answer in every process of a crew."""
         return round % self.eval_every == 0 or round == self.rounds
@@ -99,7 +104,7 @@ class Run:
         while not self.over:
             self._announce(len(self.history))
             try:
-                self.history.append(self.one_round(planner.plan(len(self.history))))
+                self.history.append(self.one_round(planner.plan(len(self.history), self._share(self.now))))
             except NonFinite as error:
                 self.diverged = True
                 self._evaluate_last()
@@ -132,7 +137,7 @@ class Run:
             measures = measured(self.evaluator if self.evaluates(plan.round + 1) else None)
         losses = self.cohort.losses()
         if self.began is None:
-            self.began = float(torch.stack([steps[0] for steps in losses]).mean())
+            self.began = float(torch.stack([steps[0] for steps in losses if len(steps)]).mean())
         return Record(
             round=plan.round + 1,
             train_loss=float(torch.cat(losses).mean()),
@@ -142,6 +147,7 @@ class Run:
             learning_rate=plan.lr,
             cut=" ".join(dict.fromkeys(map(str, plan.cuts))),
             diagnostics=self.cohort.diagnosis(),
+            **timed(plan.time, self.now),
             **measures,
         )
 
@@ -173,12 +179,16 @@ class Run:
         """What the first process says: how many clients at once, then the number of the round to come or ENOUGH."""
         return int(self.crew.copy(torch.tensor([number], device=self.state.weights.device)))
 
+    def _share(self, time: float) -> float:
+        """What the first process's clock says."""
+        return float(self.crew.copy(torch.tensor([time], dtype=torch.float64, device=self.state.weights.device)))
+
     def _follow(self) -> None:
         """The same rounds as the first process, for as long as it says; it is the one who tells."""
         self.emit = unheard
         while (round := self._announce(ENOUGH)) != ENOUGH:
             with suppress(NonFinite):  # seen by all, told by the first
-                self.one_round(self.planner.plan(round))
+                self.one_round(self.planner.plan(round, self._share(0.0)))
 
     def _evaluate_last(self) -> None:
         """Evaluate the latest round if it was not, in this process alone: the others do not know it is the last."""
@@ -200,6 +210,18 @@ class Run:
                 f"the training loss is {latest.train_loss:.3g} in round {latest.round} and began at {self.began:.3g}: "
                 f"training seems to diverge; {ADVICE}"
             )
+
+
+def timed(time: RoundTime | None, before: float) -> dict[str, Any]:
+    """What a record says about virtual time, nothing without a clock; `before` is when the round before ended.
+
+    >>> timed(None, 0.0)
+    {}
+    """
+    if time is None:
+        return {}
+    took = {"virtual_seconds": time.ended - before, "virtual_end": time.ended, "left_out": time.left_out}
+    return {**took, "bytes_up": time.bytes_up, "bytes_down": time.bytes_down, "idle": time.idle}
 
 
 def measured(evaluator: Evaluator | None) -> dict[str, Any]:

@@ -185,7 +185,8 @@ class SimulatedCohort:
                 table[row, : len(losses)] = losses
             self.crew.sum(table)
             self.sums.losses = {row: table[row, :steps] for row, steps in enumerate(self.plan.steps)}
-        return [self.sums.losses[row] for row in range(len(self.plan.clients))]
+        none = self.state.weights.new_zeros(0)  # of a client that took no step
+        return [self.sums.losses.get(row, none) for row in range(len(self.plan.clients))]
 
     def diagnosis(self) -> dict[str, float]:
         """What the diagnostics saw in this round, nothing if they are off."""
@@ -283,8 +284,18 @@ class SimulatedCohort:
                 self.local.apply([_held(member).client_part], lr)
             return
         self.local.apply([first.client_part, first.server_part], lr)
-        if self.fusion and members[0].finished:
-            self.fusion.keep(first.server_part[0].columns, [0])
+        self._keep_momenta(members, first.server_part)
+
+    def _keep_momenta(self, members: list[Member], server_part: Part) -> None:
+        """Of clients that have just taken a step, and none in the next tick."""
+        if not self.fusion:
+            return
+        for number, member in enumerate(members):
+            if self.plan.landed is not None:
+                self.fusion.back(member.row)
+            comes_back = self.plan.absences.get((member.row, member.step))
+            if comes_back is not None:
+                self.fusion.keep(server_part[0].columns, number, member.row if comes_back else None)
 
     def _runs(self, groups: list[list[Member]]) -> Iterator[list[Member]]:
         """Members in neighbouring rows that can take their next step at once, or one by one where they are too few."""
@@ -316,8 +327,7 @@ class SimulatedCohort:
         client_part, server_part = self.table.parts(places)
         with torch.no_grad():
             self.local.apply([client_part, server_part], self.plan.lr)
-            if self.fusion and (done := [number for number, member in enumerate(run) if member.finished]):
-                self.fusion.keep(server_part[0].columns, done)
+            self._keep_momenta(run, server_part)
 
     @contextmanager
     def _blaming(self, members: list[Member]) -> Iterator[None]:

@@ -1,26 +1,28 @@
 """Liao et al., MergeSFL: Split Federated Learning with Feature Merging and Batch Size Regulation, ICDE 2024."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from smofi.method import Method, Placement, Tick, active_rows
+from smofi.errors import check_number
+from smofi.method import Candidates, Draw, Method, Placement, Tick, Turnout
 from smofi.methods.registry import register
 
 
 @register
-def mergesfl(steps: int | None = None) -> Method:
-    """One server model, trained on the merged batch of all clients; batch sizes follow the clients' speeds."""
-    placement = Placement(merged, one_server=True, merges=True)
-    return Method(placement=placement, batch_sizes=by_speed, steps=steps)
+def mergesfl(steps: int | None = None, bandwidth: float | None = None) -> Method:
+    """One server model, trained on the merged batch of all clients; batch sizes follow the clients' speeds.
+    With a bandwidth, bytes the server takes in at a step, clients are chosen for a balanced mix of classes."""
+    placement = Placement(merged, waits="step", one_server=True, merges=True)
+    select = partial(balanced, check_number("bandwidth", bandwidth, above=0)) if bandwidth is not None else None
+    return Method(placement=placement, batch_sizes=by_speed, select=select, steps=steps)
 
 
-def merged(
-    steps: Sequence[int], epoch_steps: Sequence[int], draw: Callable[[int], np.random.Generator]
-) -> Iterator[Tick]:
+def merged(turnout: Turnout, draw: Draw) -> Iterator[Tick]:
     """Every step, all active clients as one group."""
-    for step in range(max(steps)):
-        yield Tick([tuple(active_rows(steps, step))])
+    for active in turnout.each_step():
+        yield Tick([tuple(active)])
 
 
 def by_speed(batch_size: int, speeds: Sequence[float], sizes: Sequence[int]) -> list[int]:
@@ -33,3 +35,37 @@ def by_speed(batch_size: int, speeds: Sequence[float], sizes: Sequence[int]) -> 
     return [
         max(1, min(round(batch_size * speed / max(speeds)), size)) for speed, size in zip(speeds, sizes, strict=True)
     ]
+
+
+def balanced(bandwidth: float, candidates: Candidates, most: int) -> list[int]:
+    """Greedily the candidate that brings the merged mix of classes closest to uniform, as long as the server's
+    bandwidth allows; the first one of equals, and nobody whose batch does not fit any more.
+
+    >>> counts = [np.array([4, 0]), np.array([4, 0]), np.array([0, 4])]
+    >>> balanced(200, Candidates([7, 8, 9], [4, 4, 4], counts, [25, 25, 25]), most=3)
+    [0, 2]
+    """
+    sizes, counts = np.array(candidates.batch_sizes), np.stack(candidates.class_counts)
+    # the mix of a merged batch: sum_i B_i q_i / sum_i B_i, q_i the client's own mix
+    parts = sizes[:, None] * counts / counts.sum(1, keepdims=True)
+    needs = sizes * np.array(candidates.sample_bytes)
+    chosen: list[int] = []
+    merged, free, left = np.zeros(parts.shape[1]), bandwidth, np.ones(len(parts), dtype=bool)
+    while len(chosen) < most and (fitting := np.flatnonzero(left & (needs <= free))).size:
+        best = int(fitting[divergence(merged + parts[fitting]).argmin()])
+        chosen.append(best)
+        merged, free, left[best] = merged + parts[best], free - needs[best], False
+    return chosen
+
+
+def divergence(mixes: np.ndarray) -> np.ndarray:
+    """KL(q || uniform) of mixes `[..., classes]` that are not yet divided by their sums.
+
+    >>> divergence(np.array([[2.0, 2.0], [2.0, 0.0]])).round(4).tolist()
+    [0.0, 0.6931]
+    """
+    shares = mixes / mixes.sum(-1, keepdims=True)
+    # KL(q || u) = sum_c q_c log(q_c C), where 0 log 0 = 0
+    logarithms = np.log(shares * shares.shape[-1], where=shares > 0, out=np.zeros_like(shares))
+    found: np.ndarray = (shares * logarithms).sum(-1)
+    return found

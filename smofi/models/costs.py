@@ -30,9 +30,14 @@ class Block:
     shape: tuple[int, ...]
 
     @property
+    def numbers(self) -> int:
+        """How many numbers it passes on."""
+        return math.prod(self.shape)
+
+    @property
     def bytes(self) -> int:
         """The size of what it passes on."""
-        return BYTES * math.prod(self.shape)
+        return BYTES * self.numbers
 
 
 @dataclass(frozen=True)

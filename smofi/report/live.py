@@ -11,7 +11,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from smofi.engine.events import Event, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
+from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.engine.folder import to_json
 from smofi.errors import check_choice
 from smofi.report.progress import Progress, clock, peak_memory, percent, three_digits
@@ -74,9 +74,10 @@ class Live:
         """A sentence for whoever watches; not for quiet ears and not for programs."""
         self.view.say(text)
 
-    def recall(self, number: int, accuracies: Sequence[float | None]) -> None:
+    def recall(self, number: int, accuracies: Sequence[float | None], virtual: float | None = None) -> None:
         """What a run to be resumed has behind it, the runs counted from 0: then its curve and its best are whole."""
         self.runs[number].accuracies[:] = accuracies
+        self.runs[number].virtual = virtual
 
     def __call__(self, event: Event) -> None:
         """See an event."""
@@ -109,6 +110,7 @@ def _follow(run: Progress, event: Event) -> None:
         run.inside = 0.0
         run.accuracies.append(event.record.accuracy)
         run.seconds.append(event.record.seconds)
+        run.virtual = event.record.virtual_end
     elif isinstance(event, RunEnded):
         run.inside, run.state = 0.0, "stopped" if event.stopped else "done"
 
@@ -150,7 +152,7 @@ class Lines:
 
     def show(self, event: Event, run: Progress) -> None:
         if isinstance(event, RoundDone):
-            self.unprinted = self._line(run, event.record.train_loss)
+            self.unprinted = self._line(run, event.record)
             if len(run.seconds) == 1 or run.done == run.rounds or self.now() - self.printed_at >= LINE_EVERY:
                 self._flush()
         elif isinstance(event, RunEnded):  # it may have ended early
@@ -161,13 +163,17 @@ class Lines:
             _print(self.console, self.unprinted)
             self.printed_at, self.unprinted = self.now(), ""
 
-    def _line(self, run: Progress, train_loss: float) -> str:
+    def _line(self, run: Progress, record: Record) -> str:
         name = f"{run.name:<{max(len(one.name) for one in self.runs)}}"
         round = f"{run.done:>{len(str(run.rounds))}}/{run.rounds}"
+        virtual = ""
+        if record.virtual_end is not None:
+            last = f"(+{three_digits(record.virtual_seconds)} s)"
+            virtual = f"virtual {clock(record.virtual_end):>7} {last:<11}  "
         line = (
             f"{name}  round {round}  accuracy {percent(run.last):>6}  best {percent(run.best):>6}  "
-            f"train loss {train_loss:<8.4g}  {three_digits(run.pace):>6} s/round  {clock(run.left):>7} left  "
-            f"{peak_memory()}"
+            f"train loss {record.train_loss:<8.4g}  {three_digits(run.pace):>6} s/round  {clock(run.left):>7} left  "
+            f"{virtual}{peak_memory()}"
         )
         return line.rstrip()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from smofi.errors import InputError, refuse
 from smofi.report.curves import Curve, finite
+from smofi.report.progress import time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,8 +68,11 @@ def save(
     title: str | None = None,
     label: str = "accuracy",
     percent: bool = True,
+    hours: Mapping[str, Sequence[float]] | None = None,
 ) -> Path:
     """Draw the curves, one value a round from round 1, into a file; the same curves give the same bytes.
+
+    With `hours`, when each round of each curve ends in virtual time, they are drawn over these instead.
 
     >>> import tempfile
     >>> save({"fedavg": [0.4, 0.7, 0.8]}, Path(tempfile.mkdtemp()) / "curves.svg").name
@@ -89,11 +93,10 @@ def save(
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.4, 4.4), dpi=200, facecolor="white", layout="constrained")
         axes = figure.add_subplot()
-        for number, curve in enumerate(shown.values()):
-            _plot(axes, curve, COLOURS[number % len(COLOURS)])
+        _plot_all(axes, shown, hours)
         if target is not None:
             axes.axhline(target, color=FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        _frame(axes, rounds=max(len(curve) for curve in shown.values()), label=label, percent=percent)
+        _frame(axes, label=label, percent=percent)
         if title:
             axes.set_title(title, loc="left", fontweight="bold", fontsize=12, pad=12, parse_math=False)
         _name(axes, shown, target, percent)
@@ -101,15 +104,29 @@ def save(
     return path
 
 
-def _plot(axes: Axes, curve: Curve, colour: str) -> None:
+def _plot_all(axes: Axes, curves: Mapping[str, Curve], hours: Mapping[str, Sequence[float]] | None) -> None:
+    at: dict[str, Sequence[float]] = {name: range(1, len(curve) + 1) for name, curve in curves.items()}
+    if hours:
+        unit, in_an_hour = time_unit(max(hours[name][-1] for name in curves))
+        at = {name: [in_an_hour * end for end in hours[name]] for name in curves}
+    for number, (name, curve) in enumerate(curves.items()):
+        _plot(axes, at[name], curve, COLOURS[number % len(COLOURS)])
+    if hours:
+        _over_time(axes, max(places[-1] for places in at.values()), unit)
+    else:
+        _over_rounds(axes, max(map(len, curves.values())))
+
+
+def _plot(axes: Axes, at: Sequence[float], curve: Curve, colour: str) -> None:
     """The line goes on over rounds without an evaluation, and breaks where the accuracy is no number."""
-    known = {round: value for round, value in enumerate(curve, start=1) if value is not None}
-    values = [value if math.isfinite(value) else math.nan for value in known.values()]
-    axes.plot(list(known), values, color=colour, linewidth=2, marker="o", markevery=lonely(values), clip_on=False)
+    known = [(place, value) for place, value in zip(at, curve, strict=True) if value is not None]
+    values = [value if math.isfinite(value) else math.nan for _, value in known]
+    places = [place for place, _ in known]
+    axes.plot(places, values, color=colour, linewidth=2, marker="o", markevery=lonely(values), clip_on=False)
 
 
-def _frame(axes: Axes, *, rounds: int, label: str, percent: bool) -> None:
-    from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter
+def _over_rounds(axes: Axes, rounds: int) -> None:
+    from matplotlib.ticker import FixedLocator, MaxNLocator
 
     if rounds > 1:
         axes.set_xlim(1, rounds)
@@ -117,10 +134,23 @@ def _frame(axes: Axes, *, rounds: int, label: str, percent: bool) -> None:
     else:
         axes.set_xlim(0, 2)
         axes.xaxis.set_major_locator(FixedLocator([1]))
+    axes.set_xlabel("round")
+
+
+def _over_time(axes: Axes, longest: float, unit: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlim(0, longest)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))
+    axes.set_xlabel(f"{unit} on the clients' devices")
+
+
+def _frame(axes: Axes, *, label: str, percent: bool) -> None:
+    from matplotlib.ticker import PercentFormatter
+
     if percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.margins(y=0.06)
-    axes.set_xlabel("round")
     axes.set_ylabel(label)
     axes.grid(axis="y", color=GRID, linewidth=1)
     axes.set_axisbelow(True)

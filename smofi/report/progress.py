@@ -17,7 +17,7 @@ RECENT = 200  # rounds among which they are looked for
 @dataclass
 class Progress:
     """A run's rounds so far; an accuracy is None where there was no evaluation, `inside` is the part of the current
-    round that is done.
+    round that is done, `virtual` the virtual seconds since the run began, None without a clock.
 
     >>> run = Progress("smofi", rounds=10, accuracies=[0.5, 0.7], seconds=[2.0, 2.0])
     >>> run.best, run.left
@@ -31,6 +31,7 @@ class Progress:
     inside: float = 0.0
     state: str = "waiting"
     ticks: int = 1
+    virtual: float | None = None
 
     @property
     def done(self) -> int:
@@ -89,7 +90,7 @@ def clock(seconds: float | None) -> str:
 
 
 def three_digits(seconds: float | None) -> str:
-    """Seconds a round: three digits, whatever their size.
+    """Seconds a round, or hours: three digits, whatever their size.
 
     >>> three_digits(0.01234), three_digits(1.234), three_digits(123.4)
     ('0.0123', '1.23', '123')
@@ -97,6 +98,16 @@ def three_digits(seconds: float | None) -> str:
     if seconds is None or not math.isfinite(seconds):
         return "-"
     return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.3g}"
+
+
+def time_unit(hours: float) -> tuple[str, int]:
+    """The unit that suits so many hours, and how many of it an hour has.
+
+    >>> time_unit(25.0), time_unit(0.5)
+    (('hours', 1), ('minutes', 60))
+    """
+    units = {"hours": 1, "minutes": 60}
+    return next(((unit, number) for unit, number in units.items() if hours * number >= 2), ("seconds", 3600))
 
 
 def bar(part: float, width: int, *, unicode: bool) -> tuple[str, str]:

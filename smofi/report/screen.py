@@ -16,7 +16,8 @@ from smofi.report.progress import Progress, bar, clock, drawable, peak_memory, p
 
 FRAME_EVERY = 0.25  # seconds
 WIDEST, HIGHEST, LOWEST = 100, 15, 6  # of the curves
-OPTIONAL = ("s/round", "best")  # left out, in this order, where the terminal is too narrow
+OPTIONAL = ("virtual", "s/round", "best")  # left out, in this order, where the terminal is too narrow
+WIDER = ("left", "s/round", "virtual")
 
 
 class Screen:
@@ -77,12 +78,14 @@ class Screen:
             "s/round": lambda run: three_digits(run.pace),
             "left": lambda run: clock(run.left) if run.state == "running" else run.state,
         }
+        if any(run.virtual is not None for run in self.runs):
+            columns["virtual"] = lambda run: clock(run.virtual)
         cells = {head: [head, *map(column, self.runs)] for head, column in columns.items()}
-        widths = {head: max(*map(len, texts), 7 if head in ("left", "s/round") else 6) for head, texts in cells.items()}
+        widths = {head: max(*map(len, texts), 7 if head in WIDER else 6) for head, texts in cells.items()}
         longest = max(6, *(len(run.name) for run in self.runs))
         for head in OPTIONAL:
             if sum(widths.values()) + 2 * len(widths) + min(longest, 12) > width:
-                del widths[head]
+                widths.pop(head, None)
         room = width - sum(widths.values()) - 2 * len(widths)
         name_width = min(longest, room)
         bar_width = min(30, room - name_width - 2)

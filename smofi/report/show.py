@@ -23,7 +23,8 @@ from rich.text import Text
 from smofi.errors import InputError
 from smofi.report.canvas import can_braille
 from smofi.report.curves import FAINT, draw, finite
-from smofi.report.progress import Progress, bar, clock, percent, size, three_digits
+from smofi.report.plan import duration, megabytes
+from smofi.report.progress import Progress, bar, clock, percent, size, three_digits, time_unit
 from smofi.report.table import Run, measure, table
 
 COLOURS = {"finished": "green", "still going": "cyan", "interrupted": "yellow", "diverged": "red"}
@@ -36,16 +37,22 @@ def show_run(folder: str | Path) -> RenderableType:
     Traceback (most recent call last):
     smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, and there is none
     """
+    path, runs = Path(folder), runs_in(folder)
+    return OneRun(runs[0]) if runs[0].path == path else Comparison(path, runs)
+
+
+def runs_in(folder: str | Path) -> list[Seen]:
+    """The run whose folder this is, or those of a comparison, in the order of its configuration."""
     path = Path(folder)
     if not path.is_dir():
         raise InputError(f"folder={str(folder)!r} is not accepted: expected the folder of a run, and there is none")
     if (path / "metrics.jsonl").exists():
-        return OneRun(Seen.read(path))
+        return [Seen.read(path)]
     inside = [one.parent for one in sorted(path.glob("*/config.yaml"))]
     if inside:
-        return Comparison(path, _in_order(path, [Seen.read(one) for one in inside]))
+        return _in_order(path, [Seen.read(one) for one in inside])
     if (path / "config.yaml").exists():  # no round is done yet
-        return OneRun(Seen.read(path))
+        return [Seen.read(path)]
     raise InputError(
         f"folder={str(folder)!r} is not accepted: expected the folder of a run, and it holds neither a config.yaml nor "
         f"a metrics.jsonl"
@@ -90,6 +97,12 @@ class Seen:
     @property
     def accuracies(self) -> list[float | None]:
         return [one.get("accuracy") for one in self.records]
+
+    @property
+    def hours(self) -> list[float]:
+        """Virtual time at the end of each round; none without a clock."""
+        ends = (one.get("virtual_end") for one in self.records)
+        return [end / 3600 for end in ends if end is not None]
 
     @property
     def evaluated(self) -> list[int]:
@@ -155,7 +168,7 @@ class Comparison:
         if not any(seen.writer for seen in self.runs) and any(seen.state == "interrupted" for seen in self.runs):
             yield _facts([("to continue", f"smofi run --resume {self.path}")])
         runs = [
-            Run(seen.method, seen.accuracies, sum(seen.progress.seconds))
+            Run(seen.method, seen.accuracies, sum(seen.progress.seconds), hours=seen.hours)
             for seen in self.runs
             if finite(seen.accuracies)
         ]
@@ -213,6 +226,8 @@ def _settings(seen: Seen) -> list[tuple[str, str]]:
             ("training", f"{of('optimizer')}, batch size {of('batch_size')}, {of('local_epochs')} local epochs"),
             ("seed", f"{of('seed')}, on {of('device')}"),
         ]
+    if seen.config.get("clock", "none") != "none":
+        facts.append(("clock", f"{of('clock')}, devices {of('devices')}, available {of('availability')}"))
     if seen.about.get("started"):
         versions = ", ".join(f"{name} {seen.about[name]}" for name in ("smofi", "torch") if name in seen.about)
         facts.append(("started", f"{seen.about['started']}" + (f" with {versions}" if versions else "")))
@@ -236,11 +251,30 @@ def _progress(seen: Seen, unicode: bool) -> list[tuple[str, str]]:
         if seen.state == "still going":
             text += f", about {clock(run.left)} left; {_ago(seen.path / 'metrics.jsonl')}"
         facts.append(("time", text))
+    if seen.hours:
+        facts.append(("virtual", _virtual(seen)))
     if seen.state != "still going" and seen.result and seen.result.get("stopped"):
         facts.append(("stopped", str(seen.result["stopped"])))
     if seen.state == "interrupted":
         facts.append(("to continue", f"smofi run --resume {seen.path}"))
     return facts
+
+
+def _virtual(seen: Seen) -> str:
+    """What all rounds took on the clients' devices."""
+
+    def all_of(name: str) -> list[Any]:
+        return [value for one in seen.records for value in one.get(name) or ()]
+
+    unit, in_an_hour = time_unit(seen.hours[-1])
+    text = f"{three_digits(in_an_hour * seen.hours[-1])} {unit}, "
+    text += f"{duration(3600 * seen.hours[-1] / len(seen.hours))} a round"
+    text += f"; {megabytes(sum(all_of('bytes_up')))} up, {megabytes(sum(all_of('bytes_down')))} down"
+    if idle := finite(all_of("idle")):
+        text += f"; clients wait {percent(fmean(idle))} of their time"
+    if left_out := all_of("left_out"):
+        text += f"; late or gone {len(left_out)} of {len(all_of('selected'))} times"
+    return text
 
 
 def _files(seen: Seen) -> list[tuple[str, str]]:

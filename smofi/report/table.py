@@ -1,4 +1,4 @@
-"""The measures the paper reports: accuracy, rounds to a target, and the speed-up those rounds amount to."""
+"""The measures the paper reports: accuracy, rounds and hours to a target, and the speed-up those rounds amount to."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 from rich.table import Table
 
 from smofi.errors import InputError, check_number, refuse
+from smofi.report.progress import three_digits, time_unit
 
 # 0.9 * 0.8 is a hair over 0.72 in binary; a test set would need a billion samples for this to matter.
 ROUNDING = 1e-9
@@ -17,7 +18,8 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run: its accuracy after every round, as fractions. None and NaN are rounds without a result.
+    """One finished run: its accuracy after every round, as fractions. None and NaN are rounds without a result. With a
+    clock, `hours` has the virtual time at the end of every round.
 
     >>> Run("fedavg", [0.5, 0.8], seconds=3.0).best
     0.8
@@ -27,6 +29,7 @@ class Run:
     accuracies: Sequence[float | None]
     seconds: float = 0.0
     seed: int = 0
+    hours: Sequence[float] = ()
 
     @property
     def measured(self) -> list[float]:
@@ -43,10 +46,20 @@ class Run:
                 return number
         return None
 
+    def hours_to(self, target: float) -> float | None:
+        """When that round ends, in virtual time.
+
+        >>> Run("fedavg", [0.5, 0.8], hours=[1.5, 3.0]).hours_to(0.8)
+        3.0
+        """
+        number = self.rounds_to(target)
+        return self.hours[number - 1] if number and self.hours else None
+
 
 @dataclass(frozen=True)
 class Row:
-    """One method, averaged over its seeds. `rounds` and `speed_up` are None when any seed misses the target."""
+    """One method, averaged over its seeds. `rounds`, `hours_to` and `speed_up` are None when any seed misses the
+    target; `hours`, of virtual time in all, is None without a clock."""
 
     name: str
     seeds: int
@@ -58,6 +71,8 @@ class Row:
     budget: int
     speed_up: float | None
     seconds: float
+    hours_to: float | None = None
+    hours: float | None = None
 
 
 def measure(
@@ -97,9 +112,7 @@ def measure(
         return share * by_method[baseline][run.seed].best
 
     def rounds_of(name: str) -> float | None:
-        reached = [run.rounds_to(target_of(run)) for run in by_method[name].values()]
-        hit = [number for number in reached if number is not None]
-        return fmean(hit) if len(hit) == len(reached) else None
+        return _mean_of_all([run.rounds_to(target_of(run)) for run in by_method[name].values()])
 
     def row(name: str) -> Row:
         group = list(by_method[name].values())
@@ -118,28 +131,36 @@ def measure(
             budget=max(len(run.accuracies) for run in group),
             speed_up=base_rounds / rounds if base_rounds and rounds else None,
             seconds=fmean(run.seconds for run in group),
+            hours_to=_mean_of_all([run.hours_to(target_of(run)) for run in group]),
+            hours=_mean_of_all([run.hours[-1] if run.hours else None for run in group]),
         )
 
     return [row(name) for name in by_method]
 
 
 def table(rows: Sequence[Row], *, title: str | None = None) -> Table:
-    """The rows for the terminal; the best accuracy, the best mean and the fewest rounds are bold.
+    """The rows for the terminal; the best accuracy, the best mean and the fewest rounds and hours are bold.
 
     >>> table(measure([Run("fedavg", [0.5, 0.8])])).row_count
     1
     """
     several = any(row.seeds > 1 for row in rows)
+    hours = max((row.hours for row in rows if row.hours is not None), default=None)
+    unit, in_an_hour = time_unit(hours or 0.0)
     target = f"{100 * rows[0].target:.1f}%" if len({row.target for row in rows}) == 1 else "target"
     drawn = Table(title=title, title_justify="left")
     drawn.add_column("method", overflow="fold")
-    for heading in ("best", "mean of rounds", f"rounds to {target}", "speed-up", "seconds"):
-        drawn.add_column(heading, justify="right", overflow="fold")
+    headings = ["best", "mean of rounds", f"rounds to {target}", "speed-up", "seconds"]
+    headings[4:4] = [f"virtual {unit} to {target}", f"virtual {unit}"] if hours is not None else []
+    for heading in headings:
+        whole = heading == "speed-up" and hours is not None  # where room is short, others have words to part between
+        drawn.add_column(heading, justify="right", overflow="fold", no_wrap=whole)
     if several:
         drawn.add_column("seeds", justify="right")
     highest_best = max((row.best for row in rows), default=0.0)
     highest_mean = max((row.mean for row in rows), default=0.0)
     fewest = min((row.rounds for row in rows if row.rounds is not None), default=None)
+    soonest = min((row.hours_to for row in rows if row.hours_to is not None), default=None)
     for row in rows:
         spread = f" ± {100 * row.best_std:.1f}" if row.best_std is not None else ""
         cells = [
@@ -149,8 +170,25 @@ def table(rows: Sequence[Row], *, title: str | None = None) -> Table:
             f"{row.speed_up:.2f}x" if row.speed_up is not None else "-",
             f"{row.seconds:.1f}",
         ]
+        if hours is not None:
+            to_target, in_all = _virtual(row, in_an_hour)
+            cells[4:4] = [_bold(to_target, row.hours_to == soonest), in_all]
         drawn.add_row(_plain(row.name), *cells, *([str(row.seeds)] if several else []))
     return drawn
+
+
+def _mean_of_all(values: Sequence[float | None]) -> float | None:
+    """None if any of them is."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
+
+
+def _virtual(row: Row, in_an_hour: int) -> tuple[str, str]:
+    """Virtual time to the target and in all."""
+    if row.hours is None:
+        return "-", "-"
+    in_all = three_digits(in_an_hour * row.hours)
+    return f">{in_all}" if row.hours_to is None else three_digits(in_an_hour * row.hours_to), in_all
 
 
 def _bold(text: str, marked: bool) -> str:

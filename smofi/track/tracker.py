@@ -7,6 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from numbers import Real
+from statistics import fmean
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -104,9 +105,23 @@ def scalars(record: Record) -> dict[str, float]:
     """
     names = ("accuracy", "loss", "train_loss", "validation", "learning_rate", "seconds")
     values: dict[str, Any] = {name: getattr(record, name) for name in names}
+    values |= _virtual(record)
     values |= {f"metrics/{name}": value for name, value in record.metrics.items() if name != "top1"}
     values |= {f"diagnostics/{name}": value for name, value in record.diagnostics.items()}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
+
+
+def _virtual(record: Record) -> dict[str, float]:
+    """With a clock: hours since the run began, bytes of all clients together in this round, and their mean idle share.
+
+    >>> _virtual(Record(1, 0.5, 1.0, 2.0, 0.1, [0, 3], [3, 3], 0.05, "1", virtual_end=5400.0, bytes_up=[10, 20],
+    ...     bytes_down=[5, 5], idle=[0.5, 0.0]))
+    {'virtual_hours': 1.5, 'bytes_up': 30, 'bytes_down': 10, 'idle': 0.25}
+    """
+    if record.virtual_end is None:
+        return {}
+    sums = {"bytes_up": sum(record.bytes_up), "bytes_down": sum(record.bytes_down)}
+    return {"virtual_hours": record.virtual_end / 3600, **sums, "idle": fmean(record.idle or [0.0])}
 
 
 def need(module: str, extra: str) -> Any:

@@ -39,7 +39,7 @@ def contribute(fusion: Fusion, cut: Cut, momentum: Tensor, *, finished: bool) ->
         target[0].copy_(moment[columns])
         total += moment[columns]
     if finished:
-        fusion.keep(columns, [0])
+        fusion.keep(columns, 0)
 
 
 def fused(fusion: Fusion, columns: slice) -> Tensor:

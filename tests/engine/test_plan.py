@@ -17,6 +17,7 @@ from reference import perceptron
 from smofi import methods
 from smofi.cut import Cut, Cuts
 from smofi.engine.plan import Planner
+from smofi.method import Turnout
 
 SIZES = (5, 9, 3, 17, 13, 8, 4, 0, 32, 11)
 EVERY_METHOD = [
@@ -226,7 +227,7 @@ def test_the_learning_rate_decays_once_a_round(decay: float) -> None:
 def groups(method: str, steps: Sequence[int], epoch_steps: Sequence[int] | None = None) -> list[Any]:
     """What every tick trains, and what it averages."""
     where = methods.parse_method(method).where
-    ticks = where.schedule(steps, epoch_steps or steps, lambda step: np.random.default_rng(step))
+    ticks = where.schedule(Turnout(steps, epoch_steps or steps), lambda step: np.random.default_rng(step))
     return [(tick.groups, tick.average) for tick in ticks]
 
 

@@ -355,7 +355,7 @@ def held(session: Any) -> int:
             tensors += [segment.weights, segment.gradient, segment.start, *segment.prior, *segment.moments]
     if cohort.fusion:
         tensors += [value for value in vars(cohort.fusion).values() if isinstance(value, Tensor)]
-        tensors += cohort.fusion.finished.values()
+        tensors += cohort.fusion.kept.values()
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
     return sum(storages.values()) // tensors[0].element_size()
 

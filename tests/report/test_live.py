@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,36 @@ def test_plain_waits_two_seconds_between_lines() -> None:
         if isinstance(event, RoundDone):
             clock.time += 0.9  # seen at 0, 0.9, 1.8, 2.7, 3.6, 4.5
     assert re.findall(r"round (\d)/6", file.getvalue()) == ["1", "4", "6"]
+
+
+def timed(method: str, ends: Sequence[float]) -> list[Event]:
+    """A run with a clock, whose rounds end at these times."""
+    begins, found = [0.0, *ends], list[Event]()
+    for event in events(method, [0.5] * len(ends)):
+        if isinstance(event, RoundDone):
+            begin, end = begins[event.record.round - 1 : event.record.round + 1]
+            event = RoundDone(replace(event.record, virtual_seconds=end - begin, virtual_end=end))
+        found.append(event)
+    return found
+
+
+def test_plain_says_virtual_time_where_there_is_a_clock() -> None:
+    out = watched("plain", [timed("smofi", [52.3, 3720.0])], step=10)
+    assert re.findall(r"left  virtual +([\d:]+) \(\+([\d.]+) s\)", out) == [("0:52", "52.3"), ("1:02:00", "3668")]
+    assert "virtual" not in watched("plain", [events("smofi", [0.5])])
+
+
+def test_live_has_a_column_of_virtual_time_where_there_is_room() -> None:
+    def frame(runs: list[list[Event]], width: int) -> list[str]:
+        lines = last_frame(watched("live", runs, terminal=True, width=width))
+        start = next(number for number, line in enumerate(lines) if line.startswith("method"))
+        return lines[start : start + 3]
+
+    runs = [timed("fedavg", [60.0, 90.0]), timed("smofi", [60.0, 3720.0])]
+    assert [line.split()[-1] for line in frame(runs, 100)] == ["virtual", "1:30", "1:02:00"]
+    assert "virtual" not in frame(runs, 50)[0]
+    assert "s/round" in frame(runs, 55)[0]
+    assert "virtual" not in frame([events("fedavg", [0.5]), events("smofi", [0.5])], 100)[0]
 
 
 def test_quiet_says_warnings_only() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from smofi.errors import InputError
 from smofi.report import save
 from smofi.report.picture import spread
+from smofi.report.progress import time_unit
 
 CURVES = {"fedavg": [0.2, 0.5, 0.7], "smofi": [0.4, 0.8, 0.9]}
 
@@ -67,6 +68,33 @@ def test_the_line_goes_on_over_rounds_without_an_evaluation(tmp_path: Path) -> N
     assert "M" not in line("sparse", [0.0, None, None, 0.6])[1:]
     first, *_, last = points("dense", [0.0, 0.2, 0.4, 0.6])
     assert points("sparse", [0.0, None, None, 0.6]) == [first, last]
+
+
+def test_over_hours_a_slower_method_goes_further(tmp_path: Path) -> None:
+    """The second takes twice as long a round, so that it ends at the right edge and the first half way; the values, and
+    so the heights, are those of the picture over rounds."""
+
+    def lines(name: str, hours: dict[str, list[float]] | None) -> list[list[tuple[float, float]]]:
+        text = save(CURVES, tmp_path / f"{name}.svg", hours=hours).read_text()
+        paths = [path for path in text.split('<path d="') if "stroke: #0072b2" in path or "stroke: #d55e00" in path]
+        points = [re.findall(r"[ML] ([\d.]+) ([\d.]+)", path.split('"')[0]) for path in paths]
+        return [[(float(x), float(y)) for x, y in own] for own in points]
+
+    fast, slow = lines("hours", {"fedavg": [1.0, 2.0, 3.0], "smofi": [2.0, 4.0, 6.0]})
+    hour = fast[1][0] - fast[0][0]
+    assert [x - fast[0][0] for x, _ in fast] == pytest.approx([0, hour, 2 * hour])
+    assert [x - fast[0][0] for x, _ in slow] == pytest.approx([hour, 3 * hour, 5 * hour])
+    assert [[y for _, y in own] for own in (fast, slow)] == [[y for _, y in own] for own in lines("rounds", None)]
+
+
+def test_hours_are_drawn_in_the_unit_that_suits_them() -> None:
+    assert [time_unit(hours)[0] for hours in (30.0, 2.0, 1.9, 0.034, 0.033)] == [
+        "hours",
+        "hours",
+        "minutes",
+        "minutes",
+        "seconds",
+    ]
 
 
 @given(heights=st.lists(st.floats(0, 1), max_size=8), gap=st.floats(0.01, 0.5))

@@ -158,6 +158,43 @@ def test_diagnostics_and_validation(tmp_path: Path) -> None:
     assert line == ["stale", "share", "0.25", "0.4", "0.3"]
 
 
+TIMES: dict[str, Any] = {"bytes_up": [1_000_000, 200_000], "bytes_down": [50_000, 50_000], "idle": [0.0, 0.5]}
+
+
+def timed(path: Path, ends: list[float], **options: Any) -> Path:
+    """The folder of a run with a clock, whose rounds end at these times."""
+    folder(path, [0.5] * (len(ends) - 1) + [0.8], selected=[3, 4], left_out=[], rounds=len(ends), **TIMES, **options)
+    records = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    times = [{"virtual_end": end, "left_out": [4] if number == 0 else []} for number, end in enumerate(ends)]
+    lines = [json.dumps(record | time) + "\n" for record, time in zip(records, times, strict=True)]
+    (path / "metrics.jsonl").write_text("".join(lines))
+    with open(path / "config.yaml", "a") as config:
+        config.write("clock: full\ndevices: phones\navailability: always\n")
+    return path
+
+
+def test_virtual_time(tmp_path: Path) -> None:
+    out = " ".join(shown(timed(tmp_path / "run", [3600.0, 9000.0], result={}), width=200).split())
+    assert "clock full, devices phones, available always" in out
+    wanted = "virtual 2.5 hours, 1 h 15 min a round; 2.4 MB up, 200.0 kB down; clients wait 25.0% of their time"
+    assert f"{wanted}; late or gone 1 of 4 times" in out
+    plain = [line.split()[0] for line in shown(folder(tmp_path / "other", [0.5])).splitlines()]
+    assert not {"virtual", "clock"} & set(plain)
+
+
+def test_a_comparison_by_the_hour(tmp_path: Path) -> None:
+    timed(tmp_path / "fedavg", [3600.0, 7200.0], method="fedavg", result={})
+    timed(tmp_path / "smofi", [1800.0, 5400.0], method="smofi", result={})
+    out = shown(tmp_path, width=120)
+    assert "virtual hours to 72.0%" in out
+    rows = [[cell.strip() for cell in line.split("│")] for line in out.splitlines() if line.startswith("│ ")]
+    # both reach 72% in round 2
+    assert [(row[1], row[4], row[6], row[7]) for row in rows[:2]] == [
+        ("fedavg", "2", "2", "2"),
+        ("smofi", "2", "1.5", "1.5"),
+    ]
+
+
 def test_rounds_without_an_evaluation(tmp_path: Path) -> None:
     path = folder(tmp_path / "early", [None, None], method="fedavg", rounds=7)
     assert "accuracy     not evaluated yet" in shown(path)

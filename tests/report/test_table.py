@@ -97,6 +97,41 @@ def test_the_table_shows_the_numbers() -> None:
     assert "seeds" not in text
 
 
+def test_hours_where_there_is_a_clock() -> None:
+    """The target is 0.72. FedAvg reaches it in round 2, after 3 hours; SMoFi in round 1, which takes it 4."""
+    fedavg = Run("fedavg", [0.5, 0.8, 0.8], hours=[1.5, 3.0, 4.5])
+    smofi = Run("smofi", [0.75, 0.9, 0.9], hours=[4.0, 8.0, 12.0])
+    slow = Run("slow", [0.1, 0.2, 0.3], hours=[1.0, 2.0, 3.25])
+    rows = measure([fedavg, smofi, slow])
+    assert [row.hours_to for row in rows] == [3.0, 4.0, None]
+    assert [row.hours for row in rows] == [4.5, 12.0, 3.25]
+    assert [row.rounds for row in rows] == [2, 1, None]
+    text = shown(rows)
+    assert "virtual hours to 72.0%" in text
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+    assert [row[5:7] for row in cells] == [["3", "4.5"], ["4", "12"], [">3.25", "3.25"]]
+
+
+def test_hours_of_seeds_are_averaged_and_one_that_misses_is_enough() -> None:
+    runs = [Run("fedavg", [0.5, 1.0], seed=seed, hours=[2.0, 4.0 + seed]) for seed in (0, 1)]
+    runs += [Run("smofi", [0.95, 1.0], seed=0, hours=[1.0, 2.0]), Run("smofi", [0.5, 0.6], seed=1, hours=[1.0, 3.0])]
+    rows = measure(runs)
+    assert [(row.hours_to, row.hours) for row in rows] == [(4.5, 4.5), (None, 2.5)]
+
+
+def test_short_runs_are_told_in_minutes_or_seconds() -> None:
+    text = shown(measure([Run("fedavg", [0.5, 0.8], hours=[0.25, 0.5])]))
+    assert "virtual minutes to 72.0%" in text
+    assert text.splitlines()[-2].split("│")[6].strip() == "30"
+    assert "virtual seconds to 72.0%" in shown(measure([Run("fedavg", [0.5, 0.8], hours=[0.001, 0.002])]))
+
+
+def test_no_hours_without_a_clock() -> None:
+    rows = measure([FEDAVG, SMOFI])
+    assert [(row.hours_to, row.hours) for row in rows] == [(None, None)] * 2
+    assert "virtual" not in shown(rows)
+
+
 @pytest.mark.parametrize(
     ("runs", "sentence"),
     [

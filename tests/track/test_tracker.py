@@ -18,6 +18,7 @@ import smofi
 from smofi.engine.events import Event, Record, RoundDone, RunEnded, RunStarted, Warned
 from smofi.errors import InputError, TrainingWarning
 from smofi.track import MLflow, TensorBoard, Tracker, WandB, combine, tracker
+from smofi.track.tracker import scalars
 
 NAMES = ["tensorboard", "wandb", "mlflow"]
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
@@ -141,6 +142,12 @@ def test_every_number_arrives(open_tracker: Callable[[], Tracker]) -> None:
     assert "the target is reached" in found["texts"]["stopped"]
     assert one.closed
     assert one.failed is None
+
+
+def test_with_a_clock_virtual_time_is_recorded_too() -> None:
+    times = {"virtual_seconds": 900.0, "virtual_end": 5400.0, "idle": [0.25, 0.75]}
+    one = scalars(record(1, **times, bytes_up=[100, 20], bytes_down=[5, 6]))
+    assert one == numbers(1) | {"virtual_hours": 1.5, "bytes_up": 120.0, "bytes_down": 11.0, "idle": 0.5}
 
 
 def test_a_real_run_is_recorded(open_tracker: Callable[[], Tracker]) -> None:

@@ -1,0 +1,108 @@
+"""What a step deadline costs in accuracy and saves in virtual time: SMoFi on small Fashion-MNIST, on phones.
+
+    python benchmarks/deadline.py
+    python benchmarks/deadline.py --seeds 0 --deadlines 0.05 --rounds 10
+
+Rows go to `runs/deadline.jsonl`, where the table is made from all that are there: seeds may be run side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+from form import markdown
+
+import smofi
+from smofi.config import read_config
+
+SETTING = "fashion-mnist"
+
+
+def run(given: argparse.Namespace, seed: int, deadline: float | None) -> dict[str, Any]:
+    """One run: its accuracies, when its rounds ended, and how many of its clients' rounds came to nothing."""
+    changes = {"seed": seed, "clock": "full", "step_deadline": deadline, "data_folder": given.data_folder}
+    config = read_config(SETTING, changes | ({"rounds": given.rounds} if given.rounds else {}), scale="small")
+    history = smofi.train(**config.arguments() | {"executor": "loop"}, method=given.method).history
+    return {
+        "method": given.method,
+        "seed": seed,
+        "deadline": deadline,
+        "accuracies": [record.accuracy for record in history],
+        "ends": [record.virtual_end for record in history],
+        "idle": fmean(share for record in history for share in record.idle),
+        "left_out": sum(len(record.left_out) for record in history) / sum(len(record.selected) for record in history),
+    }
+
+
+def table(rows: Iterable[dict[str, Any]]) -> str:
+    """A line for each deadline: means over the seeds, ± the standard deviation."""
+    rows = list(rows)
+    patient = {row["seed"]: row for row in rows if row["deadline"] is None}
+    kinds = sorted({row["deadline"] for row in rows}, key=lambda deadline: -(deadline or float("inf")))
+    lines = []
+    for deadline in kinds:
+        own = [row for row in rows if row["deadline"] == deadline and row["seed"] in patient]
+        reached = [minutes_to(row, 0.9 * max(patient[row["seed"]]["accuracies"])) for row in own]
+        lines.append([
+            "none" if deadline is None else f"{deadline:g} s",
+            spread([100 * max(row["accuracies"]) for row in own], "%"),
+            spread([100 * fmean(row["accuracies"]) for row in own], "%"),
+            spread([row["ends"][-1] / 60 for row in own], "min"),
+            "not by all" if None in reached else spread([minutes for minutes in reached if minutes is not None], "min"),
+            f"{fmean(row['idle'] for row in own):.0%}",
+            f"{fmean(row['left_out'] for row in own):.1%}",
+            ", ".join(str(row["seed"]) for row in own),
+        ])  # fmt: skip
+    heads = [
+        "deadline",
+        "best accuracy",
+        "mean over rounds",
+        "virtual time",
+        "to the target",
+        "idle",
+        "left out",
+        "seeds",
+    ]
+    return markdown(heads, lines)
+
+
+def minutes_to(row: dict[str, Any], target: float) -> float | None:
+    """Virtual minutes until an accuracy was first reached."""
+    ends = zip(row["accuracies"], row["ends"], strict=True)
+    return next((end / 60 for accuracy, end in ends if accuracy >= target), None)
+
+
+def spread(values: list[float], unit: str) -> str:
+    """The mean and the standard deviation of some values."""
+    return f"{fmean(values):.2f} ± {stdev(values) if len(values) > 1 else 0:.2f} {unit}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--deadlines", type=float, nargs="+", default=[0.08, 0.05], help="seconds, beside none at all")
+    parser.add_argument("--method", default="smofi(global_momentum=0.3)")
+    parser.add_argument("--data-folder", help="with Fashion-MNIST's files; if not given, where smofi looks for them")
+    parser.add_argument("--rounds", type=int, help="if not as many as the setting has")
+    parser.add_argument("--results", type=Path, default=Path("runs/deadline.jsonl"))
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    given.results.parent.mkdir(parents=True, exist_ok=True)
+    for seed in given.seeds:
+        for deadline in (None, *given.deadlines):
+            row = run(given, seed, deadline)
+            with given.results.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            best, minutes = max(row["accuracies"]), row["ends"][-1] / 60
+            print(f"seed {seed}, deadline {deadline}: best {best:.4f}, {minutes:.2f} virtual minutes", flush=True)
+    print(table(map(json.loads, given.results.read_text().splitlines())))
+
+
+if __name__ == "__main__":
+    main()

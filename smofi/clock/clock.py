@@ -1,0 +1,143 @@
+"""Virtual time: what each round takes on the clients' devices, and what becomes of it if some are late or leave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import fmean
+
+from smofi.clock.closed import replay
+from smofi.clock.costs import StepCosts, client_bytes, job
+from smofi.clock.devices import Device
+from smofi.clock.presence import ALWAYS
+from smofi.clock.replay import SERVER, Job, Replayed, Rules
+from smofi.cut import Cut
+from smofi.engine.plan import RoundPlan, RoundTime
+from smofi.errors import InputError
+from smofi.flat import Layout
+from smofi.method import Method
+from smofi.models.costs import Costs
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Times rounds of a model on these devices, one for each client.
+
+    "paper" charges the paper's equations, what is computed and what crosses the cut; "full" also what a client fetches
+    at the beginning of a round and gives back at its end, with the `carried` momenta. The server is `speedup` times as
+    fast as the mean client, for `parallel` clients at a time. A number on its way takes `number_bytes`,
+    a sample `overhead` more.
+    """
+
+    mode: str
+    devices: Sequence[Device]
+    costs: Costs
+    layout: Layout
+    method: Method
+    carried: int = 0
+    speedup: float = 100.0
+    parallel: float = math.inf
+    deadline: float = math.inf
+    number_bytes: int = 4
+    overhead: int = 0
+    _known: dict[Cut, tuple[StepCosts, int]] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def server(self) -> float:
+        """p_s = mean(p_j) / kappa, the server's seconds for one sample through the whole model."""
+        return fmean(device.seconds for device in self.devices) / self.speedup
+
+    def step_costs(self, cut: Cut) -> StepCosts:
+        """What a step costs at this cut."""
+        return self._at(cut)[0]
+
+    def speeds(self, clients: Sequence[int], cuts: Sequence[Cut]) -> list[float]:
+        """s_j = 1 / (a sample's time on the device and on its way)."""
+        return [1 / self._sample_seconds(client, cut) for client, cut in zip(clients, cuts, strict=True)]
+
+    def present(self, clients: Sequence[int], now: float) -> tuple[float, list[int]]:
+        """Those that are there, now or as soon as anybody is."""
+        if self._always:
+            return now, list(clients)
+        then = min(self.devices[client].presence.comes(now) for client in clients)
+        if then == math.inf:
+            raise InputError("availability leaves nobody to train with: no eligible client is ever there")
+        return then, [client for client in clients if self.devices[client].presence.leaves(then) > then]
+
+    def settle(self, plan: RoundPlan, now: float) -> tuple[RoundPlan, float]:
+        """The plan with the steps that get done, the shares of those that take part in the average, and the time."""
+        found = self.replayed(plan, now)
+        enough = [
+            2 * done >= planned and not gone
+            for done, planned, gone in zip(found.steps, plan.steps, found.gone, strict=True)
+        ]
+        # p_j, renormalised over those that are aggregated
+        kept = [share if taken else 0.0 for share, taken in zip(plan.shares, enough, strict=True)]
+        total = sum(kept)
+        settled = replace(
+            plan,
+            steps=found.steps,
+            shares=kept if all(enough) or not total else [share / total for share in kept],
+            landed=tuple(map(tuple, found.landed)) if self.deadline < math.inf else None,
+            time=self._time(plan, found, enough, now),
+        )
+        return settled, found.end
+
+    def replayed(self, plan: RoundPlan, now: float, *, watch: bool = False) -> Replayed:
+        """What comes of the round as planned; `watch` to see what each client does when."""
+        return replay(self.jobs(plan, now), self.rules(plan), now, watch=watch)
+
+    def jobs(self, plan: RoundPlan, now: float) -> list[Job]:
+        """What each of the round's clients has to do."""
+        return [
+            job(
+                self.step_costs(cut), self.devices[client], batch, steps, epoch,
+                server=self.server, weights=self._at(cut)[1], leaves=self.devices[client].presence.leaves(now),
+            )
+            for client, cut, batch, steps, epoch in zip(
+                plan.clients, plan.cuts, plan.batch_sizes, plan.steps, plan.epoch_steps, strict=True
+            )
+        ]  # fmt: skip
+
+    def rules(self, plan: RoundPlan) -> Rules:
+        """How the method's clients wait, and in which order its server sees them."""
+        where = self.method.where
+        visits = None
+        if where.one_server and not where.merges:
+            ticks = plan.ticks(self.method)
+            visits = [[row for group in tick.groups for row in group] for tick in ticks]
+            if self.method.waits == "client":
+                visits = [list(dict.fromkeys(row for rows in visits for row in rows))]
+        # the paper charges each client for its own samples; in truth the merged batch waits for the last of them
+        merges = where.merges and self.mode == "full"
+        return Rules(self.method.waits, self.parallel, visits, merges, self.deadline)
+
+    @cached_property
+    def _always(self) -> bool:
+        return all(device.presence is ALWAYS for device in self.devices)
+
+    def _at(self, cut: Cut) -> tuple[StepCosts, int]:
+        """What a step costs, and the bytes of a client's part that are charged for."""
+        if cut not in self._known:
+            weights = client_bytes(self.layout, cut, self.carried) if self.mode == "full" else 0
+            self._known[cut] = StepCosts.of(self.costs, cut, self.number_bytes, self.overhead), weights
+        return self._known[cut]
+
+    def _sample_seconds(self, client: int, cut: Cut) -> float:
+        legs = self.step_costs(cut).step(1, self.devices[client], self.server)
+        return sum(leg.seconds for leg in legs if leg.kind != SERVER)
+
+    def _time(self, plan: RoundPlan, found: Replayed, enough: Sequence[bool], now: float) -> RoundTime:
+        step_costs, weights = zip(*map(self._at, plan.cuts), strict=True) if plan.cuts else ((), ())
+        samples = [batch * done for batch, done in zip(plan.batch_sizes, found.steps, strict=True)]
+        there = [self._was_there(client, now, found.end) for client in plan.clients]
+        up = [n * one.up + own * taken for n, one, own, taken in zip(samples, step_costs, weights, enough, strict=True)]
+        down = [n * one.down + own for n, one, own in zip(samples, step_costs, weights, strict=True)]
+        idle = [max(0.0, 1 - busy / time) if time else 0.0 for busy, time in zip(found.busy, there, strict=True)]
+        left_out = [client for client, taken in zip(plan.clients, enough, strict=True) if not taken]
+        return RoundTime(now, found.end, up, down, idle, left_out)
+
+    def _was_there(self, client: int, start: float, end: float) -> float:
+        return min(end, self.devices[client].presence.leaves(start)) - start

@@ -1,0 +1,307 @@
+"""A round on the clients' devices, replayed event by event: who works, who waits, who comes late or leaves.
+
+A step of a client is a sequence of legs, some of them on the server. When the next step begins is the method's choice:
+
+    "step"     when the slowest has taken this one                     SMoFi, SFLV1(step), SFLV2(step), MergeSFL
+    "epoch"    at once, but all wait at the end of every epoch         SFLV1(epoch)
+    "round"    at once: nobody waits before the round is over          FedAvg and whatever builds on it
+    "client"   at once, but a client begins when the last has ended    SFLV2(client)
+
+With a deadline, a client whose step takes longer is late: the others go on without it, and its step counts in the tick
+in which it is done. It is on time again once it takes a whole step within the deadline. The round ends when those on
+time have finished; if all are late, when the first of them has.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+SERVER = "server"
+"""The kind of leg that a client spends on the server; all others are its own: "compute", "up" or "down"."""
+
+DONE, LEFT, DEADLINE = range(3)
+"""Kinds of events; of simultaneous ones, the earlier in this list comes first."""
+
+
+@dataclass(frozen=True)
+class Leg:
+    """Part of a step, and the seconds it takes."""
+
+    kind: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a client has to do in a round: `fetch` the model, take its steps, and `give` back what it has learnt. It is
+    gone at the time `leaves`."""
+
+    step: tuple[Leg, ...]
+    steps: int
+    epoch_steps: int
+    fetch: tuple[Leg, ...] = ()
+    give: tuple[Leg, ...] = ()
+    leaves: float = math.inf
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How clients wait, and how the server works: on `parallel` of them at a time, first come, first served; on one
+    after the other in the order of `visits`, a list for every tick; or on all of a tick together (`merges`)."""
+
+    waits: str
+    parallel: float = math.inf
+    visits: Sequence[Sequence[int]] | None = None
+    merges: bool = False
+    deadline: float = math.inf
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a row did from `start` to `end`; in between, it waited."""
+
+    row: int
+    kind: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came of a round. Lists have an entry per row: its steps, its seconds of work, when it was done, stopped or
+    gone, and whether it had left before it could give anything back. `landed` has the rows whose step was done in each
+    tick, where clients wait at every step."""
+
+    end: float
+    steps: list[int]
+    busy: list[float]
+    until: list[float]
+    gone: list[bool]
+    landed: list[list[int]]
+    spans: list[Span]
+
+
+@dataclass
+class _Row:
+    job: Job
+    legs: Iterator[Leg | None]
+    until: float
+    done: int = 0
+    began_in: int = -1
+    visits: int = 0
+    on: Leg | None = None
+    since: float = 0.0
+    busy: float = 0.0
+    late: bool = False
+    gone: bool = False
+
+    @property
+    def left(self) -> bool:
+        """Whether it has steps to take."""
+        return self.done < self.job.steps and not self.gone
+
+
+class Replay:
+    """One round that begins at `start`. Rows that have taken at least half of their steps give back what they have."""
+
+    def __init__(self, jobs: Sequence[Job], rules: Rules, start: float = 0.0) -> None:
+        self.rules, self.start, self.now = rules, start, start
+        self.rows = [_Row(job, self._legs(number, job), until=start) for number, job in enumerate(jobs)]
+        self.events: list[tuple[float, int, int]] = []
+        self.idle: set[int] = set()
+        self.arrived: list[int] = []
+        self.queue: deque[int] = deque()
+        self.free = rules.parallel
+        self.tick = -1
+        self.turns: deque[int] = deque(rules.visits[0] if rules.visits and rules.waits == "client" else ())
+        self.waited: set[int] = set()
+        self.working = 0
+        self.landed: list[list[int]] = []
+        self.spans: list[Span] = []
+        self.over = False
+
+    def run(self) -> Replayed:
+        """Until nobody has anything left to do, or nobody waits for those who have."""
+        for number, row in enumerate(self.rows):
+            row.gone = row.job.leaves <= self.start
+            if row.job.leaves < math.inf:
+                self._push(row.job.leaves, LEFT, number)
+            self._go(number)
+        self._proceed()
+        while self.events and not self.over:
+            self.now = self.events[0][0]
+            while self.events and self.events[0][0] == self.now:
+                _, kind, number = heapq.heappop(self.events)
+                self._happens(kind, number)
+            self._proceed()
+        return self._end()
+
+    def _legs(self, number: int, job: Job) -> Iterator[Leg | None]:
+        """All that a row does; None where it waits to be let on."""
+        for step in range(job.steps):
+            yield None
+            if step == 0:
+                yield from job.fetch
+            yield from job.step
+            self._land(number)
+
+    def _go(self, number: int) -> None:
+        """The row's next leg begins."""
+        row = self.rows[number]
+        row.on, row.since = next(row.legs, None), self.now
+        if row.on is None:
+            if row.left:
+                self.idle.add(number)
+                self.arrived.append(number)
+        elif row.on.kind == SERVER:
+            self.queue.append(number)
+        else:
+            self._push(self.now + row.on.seconds, DONE, number)
+
+    def _push(self, time: float, kind: int, number: int) -> None:
+        heapq.heappush(self.events, (time, kind, number))
+
+    def _happens(self, kind: int, number: int) -> None:
+        if kind == DEADLINE:
+            if number == self.tick:
+                for overdue in self.waited:
+                    self.rows[overdue].late = True
+                self.waited.clear()
+            return
+        row = self.rows[number]
+        if kind == DONE:
+            if row.on and row.on.kind == SERVER:
+                self.free += 1
+                row.visits -= 1
+            if not row.gone:
+                self._account(number, row)
+                self._go(number)
+        elif row.left:
+            self._leave(number, row)
+
+    def _leave(self, number: int, row: _Row) -> None:
+        if number in self.queue:
+            self.queue.remove(number)
+        else:
+            self._account(number, row)
+        if number not in self.idle:
+            self.working -= 1
+        row.gone, row.until = True, self.now
+        self.idle.discard(number)
+        self.waited.discard(number)
+
+    def _account(self, number: int, row: _Row) -> None:
+        """The row was on this leg until now."""
+        if row.on and self.now > row.since:
+            row.busy += self.now - row.since
+            self.spans.append(Span(number, row.on.kind, row.since, self.now))
+
+    def _land(self, number: int) -> None:
+        """A row's step is done."""
+        row = self.rows[number]
+        row.done += 1
+        row.until = self.now
+        self.working -= 1
+        if self.rules.waits == "step":
+            self.landed[self.tick].append(number)
+            self.waited.discard(number)
+            row.late = row.late and row.began_in < self.tick
+
+    def _proceed(self) -> None:
+        """All that happens at this moment has happened: whom does the server take, and who goes on?"""
+        for number, seconds in self._taken():
+            self.free -= 1
+            self.rows[number].since = self.now
+            self._push(self.now + seconds, DONE, number)
+        for number in self._let_on():
+            row = self.rows[number]
+            row.began_in, row.visits = self.tick, sum(leg.kind == SERVER for leg in row.job.step)
+            self.idle.discard(number)
+            self.working += 1
+            self._go(number)
+
+    def _taken(self) -> list[tuple[int, float]]:
+        """Whom the server begins to work for now, and for how long."""
+        if not self.queue:
+            return []
+        if self.rules.merges:
+            if len(self.queue) < len(self.waited):  # somebody is still on the way
+                return []
+            times = [self._service(number) for number in self.queue]
+            whole = max(*times, sum(times) / self.rules.parallel) if times else 0.0
+            return [(self.queue.popleft(), whole) for _ in times]
+        if self.rules.visits is not None and self.rules.waits == "step":
+            # the first in the order that has not been seen to the end
+            while self.turns and not (self.turns[0] in self.waited and self.rows[self.turns[0]].visits):
+                self.turns.popleft()
+            first = self.turns[0] if self.turns else None
+            if first is None or first not in self.queue:
+                return []
+            self.queue.remove(first)
+            return [(first, self._service(first))]
+        room = min(len(self.queue), self.free)
+        return [(number, self._service(number)) for number in (self.queue.popleft() for _ in range(int(room)))]
+
+    def _service(self, number: int) -> float:
+        leg = self.rows[number].on
+        return leg.seconds if leg else 0.0
+
+    def _let_on(self) -> list[int]:
+        """Who may take the next step, of those waiting to."""
+        waits = self.rules.waits
+        if waits == "step":
+            return self._next_tick()
+        if waits == "round":
+            return sorted(self.idle)
+        if waits == "epoch":
+            within = [n for n in self.arrived if self.rows[n].left and self.rows[n].done % self.rows[n].job.epoch_steps]
+            self.arrived.clear()
+            return within or ([] if self.working else sorted(self.idle))
+        while self.turns and not self.rows[self.turns[0]].left:
+            self.turns.popleft()
+        return [self.turns[0]] if self.turns and not self.working else []
+
+    def _next_tick(self) -> list[int]:
+        """All who are not on their way, once nobody is waited for and somebody has arrived."""
+        if self.waited or (self.working and self.tick >= 0 and not self.landed[self.tick]):
+            return []
+        left = [row for row in self.rows if row.left]
+        finished = any(row.done == row.job.steps for row in self.rows)
+        if not left or (finished and all(row.late for row in left)):
+            self.over = True
+            return []
+        self.tick += 1
+        self.landed.append([])
+        self.waited = set(self.idle)
+        if self.rules.visits is not None:
+            self.turns = deque(self.rules.visits[self.tick])
+        if self.rules.deadline < math.inf:
+            self._push(self.now + self.rules.deadline, DEADLINE, self.tick)
+        return sorted(self.idle)
+
+    def _end(self) -> Replayed:
+        """Those still on their way stop; all that took half of their steps, and are there, give back what they have."""
+        for number, row in enumerate(self.rows):
+            if row.left:
+                if number not in self.queue:
+                    self._account(number, row)
+                row.until = self.now
+            if not row.gone and 2 * row.done >= row.job.steps:
+                for leg in row.job.give:
+                    row.busy += leg.seconds
+                    self.spans.append(Span(number, leg.kind, row.until, row.until + leg.seconds))
+                    row.until += leg.seconds
+                row.gone = row.until > row.job.leaves
+        return Replayed(
+            end=max((row.until for row in self.rows), default=self.start),
+            steps=[row.done for row in self.rows],
+            busy=[row.busy for row in self.rows],
+            until=[row.until for row in self.rows],
+            gone=[row.gone for row in self.rows],
+            landed=[sorted(rows) for rows in self.landed],
+            spans=self.spans,
+        )

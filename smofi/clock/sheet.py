@@ -1,0 +1,69 @@
+"""A CSV file with columns of known names, read for a setting that is refused if the file does not fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from smofi.data.readers.rows import rows
+from smofi.errors import refuse
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The rows of a file, each with the number of its line; `setting` is the name of what the file was given as."""
+
+    setting: str
+    name: str
+    columns: list[str]
+    rows: list[tuple[int, list[str]]]
+
+    @classmethod
+    def read(cls, setting: str, name: str, accepted: Sequence[str]) -> Sheet:
+        """The whole file, refused if a column has none of the accepted names."""
+        path = Path(name).expanduser()
+        if not path.is_file():
+            refuse(setting, name, "a .csv file that exists")
+        (_, header), *below = rows(path, lambda done: None)
+        sheet = cls(setting, name, [column.strip() for column in header], below)
+        for column in sheet.columns:
+            if column not in accepted or sheet.columns.count(column) > 1:
+                sheet.wrong(f"the columns {', '.join(accepted)}, each once at most, and one is {column!r:.100}")
+        if not below:
+            sheet.wrong("rows below the names of the columns, and there are none")
+        for line, row in below:
+            if len(row) != len(header):
+                sheet.wrong(f"{len(header)} fields in line {line}, as in the first line, and it has {len(row)}")
+        return sheet
+
+    def wrong(self, expected: str) -> NoReturn:
+        """Refuse the file."""
+        refuse(self.setting, self.name, expected)
+
+    def words(self, column: str) -> list[str]:
+        """A column as it stands."""
+        return [row[self.columns.index(column)].strip() for _, row in self.rows]
+
+    def numbers(self, column: str, *, above: float = -math.inf) -> list[float]:
+        """A column of finite numbers, all of them over `above`."""
+        found = [_number(word) for word in self.words(column)]
+        for (line, _), word, number in zip(self.rows, self.words(column), found, strict=True):
+            if not above < number < math.inf:
+                kind = "a finite number" if above == -math.inf else f"a finite number > {above:g}"
+                self.wrong(f"{kind} in column {column!r} of line {line}, and it is {word!r:.100}")
+        return found
+
+
+def _number(word: str) -> float:
+    """What a word says; NaN for one that says no number.
+
+    >>> _number("1.5"), _number("fast"), _number("1_000")
+    (1.5, nan, nan)
+    """
+    try:
+        return math.nan if "_" in word else float(word)
+    except ValueError:
+        return math.nan

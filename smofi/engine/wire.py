@@ -1,0 +1,38 @@
+"""How numbers cross the cut: as they are, or with fewer bits each, rounded as they would be on a real wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Compression:
+    """A `wire` that keeps fewer bits of every number: `width` bytes each, and `overhead` bytes for every sample."""
+
+    name: str
+    dtype: torch.dtype
+    width: int
+    overhead: int = 0
+
+    def __call__(self, tensor: Tensor, direction: str, client: int) -> Tensor:
+        """What arrives of a batch, a sample per row.
+
+        >>> COMPRESSIONS["int8"](torch.tensor([[127.0, 1.4, -3.6]]), "up", 0).tolist()
+        [[127.0, 1.0, -4.0]]
+        """
+        if self.dtype.is_floating_point:
+            return tensor.to(self.dtype).to(tensor.dtype)
+        # each sample in steps of its largest number / 127
+        flat = tensor.flatten(1)
+        step = (flat.abs().amax(1, keepdim=True) / 127).clamp_min(torch.finfo(tensor.dtype).tiny)
+        return (torch.round(flat / step) * step).view_as(tensor)
+
+
+COMPRESSIONS = {
+    "float16": Compression("float16", torch.float16, 2),
+    "bf16": Compression("bf16", torch.bfloat16, 2),
+    "int8": Compression("int8", torch.int8, 1, overhead=4),
+}

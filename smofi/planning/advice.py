@@ -1,0 +1,185 @@
+"""Which cut? What every cut of a model means for a population of devices, found by planning rounds; nothing is trained.
+
+The recommended cut has the least mean time per round; among cuts within 5 % of it, it is the one at which clients
+compute least. Two things do not enter: what activations reveal, which is more the nearer the cut is to the input, and
+how well a method trains with less of the model on the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+
+import torch
+
+from smofi.clock import Clock
+from smofi.config import Config
+from smofi.config.federation import Federation
+from smofi.cut import Cut, Cuts, parse_cut
+from smofi.data.samples import as_samples
+from smofi.engine.check import check_plan
+from smofi.engine.memory import columns_in
+from smofi.engine.plan import Planner
+from smofi.errors import InputError
+from smofi.flat import Layout
+from smofi.methods import parse_method
+from smofi.training import make_planner
+
+ROUNDS = 20
+"""Planned at every cut: the first of the run, with the same clients."""
+
+NEAR = 1.05
+"""Times the least mean time per round: cuts up to there are as good."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The client's side of a cut: the share of the model's multiply-accumulates, and the parameters."""
+
+    cut: str
+    macs: float
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a method's rounds take at a cut: the `seconds` of each. The rest is a client's in a round, the mean of all
+    that take part: seconds of computing, bytes sent and received, and the share of the time that it waits."""
+
+    seconds: tuple[float, ...]
+    compute: float
+    up: float
+    down: float
+    idle: float
+
+    @property
+    def mean(self) -> float:
+        """Of the rounds' seconds."""
+        return fmean(self.seconds)
+
+    @property
+    def spread(self) -> float:
+        """Their standard deviation."""
+        return stdev(self.seconds) if len(self.seconds) > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Advice:
+    """All cuts, from the input on, and what each method's rounds take there; None where the method is refused.
+
+    `config` is what was planned by, so it has a clock; `configured` is the place of its cut among these, None if that
+    is not one for all clients and rounds.
+    """
+
+    config: Config
+    rounds: int
+    configured: int | None
+    sides: tuple[Side, ...]
+    outlooks: Mapping[str, tuple[Outlook | None, ...]]
+
+    @property
+    def alike(self) -> dict[tuple[Outlook | None, ...], list[str]]:
+        """The methods that take the same at every cut, together."""
+        found: dict[tuple[Outlook | None, ...], list[str]] = {}
+        for method, outlooks in self.outlooks.items():
+            found.setdefault(outlooks, []).append(method)
+        return found
+
+
+def advise(config: Config, federation: Federation | None = None, *, rounds: int = ROUNDS) -> Advice:
+    """Plan the first rounds of a run at every cut of its model; without a clock, by a full one.
+
+    A cut of the U shape keeps its end H; cuts drawn or given per client are not looked at, only one for all.
+
+    >>> found = advise(Config(clients=4, participation=1.0, partition="iid", method="smofi", rounds=2))
+    >>> [side.cut for side in found.sides]
+    ['0', '1', '2', '3']
+    """
+    config = config.model_copy(update={"clock": "full"}) if config.clock == "none" else config
+    arguments = config.arguments(federation)
+    model, layout = arguments["model"], Layout.of(arguments["model"])
+    samples = [
+        as_samples(data, f"clients[{number}]", layout.dtype, torch.device("cpu"))
+        for number, data in enumerate(arguments["clients"])
+    ]
+    given = parse_cut(config.cut, layout, len(samples))
+    cuts = single_cuts(given)
+    configured = cuts.index(given.options[0]) if len(given.options) == 1 else None
+    names = ("optimizer", "cut", "participation", "local_epochs", "batch_size", "seed", "precision", "wire", "clock")
+    settings = {name: arguments[name] for name in names}
+    rounds = min(rounds, config.rounds)
+    outlooks = {}
+    for method in config.method:
+        planner = make_planner(model, layout, samples, parse_method(method), **settings)
+        outlooks[method] = look_ahead(planner, cuts, rounds)
+        clock = planner.clock
+    assert isinstance(clock, Clock)
+    return Advice(config, rounds, configured, tuple(_side(cut, layout, clock) for cut in cuts), outlooks)
+
+
+def single_cuts(given: Cuts) -> list[Cut]:
+    """Every cut L of the same model, with the same H.
+
+    >>> [str(cut) for cut in single_cuts(Cuts((Cut(first=1, last=4, blocks=5),)))]
+    ['0,1', '1,1', '2,1']
+    """
+    one = given.options[0]
+    return [replace(one, first=first) for first in range(1, one.last)]
+
+
+def look_ahead(planner: Planner, cuts: Sequence[Cut], rounds: int) -> tuple[Outlook | None, ...]:
+    """What the method's first rounds take at each cut; refused only if it can work at none of them."""
+    outlooks: list[Outlook | None] = []
+    refusals: list[InputError] = []
+    for cut in cuts:
+        at_cut = replace(planner, cuts=Cuts((cut,)))
+        try:
+            check_plan(at_cut, str(cut))
+        except InputError as refusal:
+            refusals.append(refusal)
+            outlooks.append(None)
+        else:
+            outlooks.append(_outlook(at_cut, rounds))
+    if len(refusals) == len(cuts):
+        raise refusals[0]
+    return tuple(outlooks)
+
+
+def recommended(outlooks: Sequence[Outlook | None]) -> int:
+    """The place of the cut that the rule at the top of this file chooses.
+
+    >>> takes = [Outlook((100.0,), 9.0, 0, 0, 0), Outlook((104.0,), 3.0, 0, 0, 0), Outlook((106.0,), 1.0, 0, 0, 0)]
+    >>> recommended(takes)
+    1
+    """
+    possible = {place: outlook for place, outlook in enumerate(outlooks) if outlook}
+    least = min(outlook.mean for outlook in possible.values())
+    near = [place for place, outlook in possible.items() if outlook.mean <= NEAR * least]
+    return min(near, key=lambda place: (possible[place].compute, possible[place].mean))
+
+
+def _outlook(planner: Planner, rounds: int) -> Outlook:
+    clock, now = planner.clock, 0.0
+    assert isinstance(clock, Clock)
+    seconds: list[float] = []
+    compute: list[float] = []
+    up: list[int] = []
+    down: list[int] = []
+    idle: list[float] = []
+    for round in range(rounds):
+        plan = planner.plan(round, now)
+        time = plan.time
+        assert time
+        seconds.append(time.ended - now)
+        compute += [
+            job.steps * sum(leg.seconds for leg in job.step if leg.kind == "compute")
+            for job in clock.jobs(plan, time.began)
+        ]
+        up, down, idle, now = up + time.bytes_up, down + time.bytes_down, idle + time.idle, time.ended
+    return Outlook(tuple(seconds), fmean(compute), fmean(up), fmean(down), fmean(idle))
+
+
+def _side(cut: Cut, layout: Layout, clock: Clock) -> Side:
+    costs = clock.step_costs(cut)
+    return Side(str(cut), costs.front + costs.back, layout.size - columns_in(cut.server(layout)))

@@ -1,0 +1,101 @@
+"""The advice for the terminal: a table for all methods that take the same, then sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from smofi.planning.advice import Advice, Outlook, recommended
+from smofi.report.advice.words import basis, figure, heading, sentences, units
+from smofi.report.canvas import can_braille
+from smofi.report.curves import FAINT
+from smofi.report.heterogeneity.text import showable
+from smofi.report.models import percent
+
+FIGURES, WIDEST_BAR = 82, 30
+"""Columns of the terminal that the figures take, and that a bar takes at most."""
+
+LEGEND = (
+    "MACs and parameters are those on the client. A round: mean, and standard deviation as spread. Computing, waiting, "
+    "sending, receiving: of a client in a round, on average. * is recommended."
+)
+
+
+def advice_table(advice: Advice) -> RenderableType:
+    """Every cut with its time and the client's load, and the recommended one.
+
+    >>> from smofi.config import Config
+    >>> from smofi.planning.advice import advise
+    >>> found = advise(Config(clients=4, participation=1.0, partition="iid", method="smofi", rounds=2))
+    >>> console = Console(width=80, color_system=None)
+    >>> with console.capture() as captured: console.print(advice_table(found))
+    >>> print(captured.get().splitlines()[0])
+    resnet8 on digits, 4 clients, by iid
+    """
+    return _Table(advice)
+
+
+class _Table:
+    def __init__(self, advice: Advice) -> None:
+        self.advice = advice
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        advice, encoding = self.advice, options.encoding
+        block = "█" if can_braille(encoding) else "#"
+        room = max(0, min(WIDEST_BAR, options.max_width - FIGURES))
+        yield Text(showable(heading(advice), encoding), style="bold")
+        yield Text(showable(basis(advice), encoding))
+        for outlooks, names in advice.alike.items():
+            yield Text("")
+            yield Text(", ".join(names), style="bold")
+            yield _cuts(advice, outlooks, block, room)
+        yield Text(LEGEND, style=FAINT)
+        for sentence in sentences(advice):
+            yield Text("")
+            yield Text(showable(sentence, encoding))
+
+
+def _cuts(advice: Advice, outlooks: Sequence[Outlook | None], block: str, room: int) -> Table:
+    longest = max(outlook.mean for outlook in outlooks if outlook)
+    (whole, times), (part, parts) = units(outlooks)
+    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    drawn.add_column(Text("\ncut", style=FAINT), justify="right", no_wrap=True)
+    for above, below in (
+        ("", "MACs"),
+        ("", "parameters"),
+        ("a round,", times),
+        ("", "spread"),
+        ("computes,", parts),
+        ("", "waits"),
+        ("sends,", "MB"),
+        ("receives,", "MB"),
+    ):
+        drawn.add_column(Text(f"{above}\n{below}", style=FAINT), justify="right", no_wrap=True)
+    drawn.add_column("", no_wrap=True, width=room)
+    best = recommended(outlooks)
+    for place, (side, outlook) in enumerate(zip(advice.sides, outlooks, strict=True)):
+        chosen = place == best
+        bar = round(room * outlook.mean / longest) if outlook and longest else 0
+        drawn.add_row(
+            f"{'* ' * chosen}{side.cut}",
+            percent(side.macs),
+            f"{side.parameters:,}",
+            *(_figures(outlook, whole, part) if outlook else ["-"] * 6),
+            Text(block * bar, style="green" if chosen else "cyan"),
+            style="bold" if chosen else "",
+        )
+    return drawn
+
+
+def _figures(outlook: Outlook, whole: float, part: float) -> list[str]:
+    return [
+        figure(outlook.mean / whole),
+        figure(outlook.spread / whole),
+        figure(outlook.compute / part),
+        f"{outlook.idle:.0%}",
+        figure(outlook.up / 1e6),
+        figure(outlook.down / 1e6),
+    ]

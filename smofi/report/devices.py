@@ -1,0 +1,247 @@
+"""How differently clients' devices are endowed: the time for a sample and the throughput, as a table and a picture."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from smofi.clock import Device
+from smofi.clock.devices import devices_for
+from smofi.clock.tables import TABLE_MACS
+from smofi.errors import InputError, check_count
+from smofi.report.heterogeneity.picture import METADATA, check_picture
+from smofi.report.models import count
+from smofi.report.picture import COLOURS, FAINT, GRID, STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PERCENTILES = (5, 25, 50, 75, 95)
+MEGABIT = 1e6 / 8
+UNITS = {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6}
+UNEVEN = 30  # times the smallest value is the largest where a logarithmic axis is better
+FEW_DECADES = 300  # the same where 2 and 5 can stand between powers of ten
+APART = 60  # clients whose bars are still told apart by a gap
+MANY = 200  # clients whose dots are large
+NUMBER = "{x:,.10g}"
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """The clients' devices, and what is to be said with them.
+
+    >>> fleet = Fleet("two", "made up", [Device(0.1, 125_000, 250_000), Device(0.3, 250_000, 1_000_000)])
+    >>> fleet.seconds.tolist(), fleet.down.tolist(), fleet.up.tolist()
+    ([0.1, 0.3], [2.0, 8.0], [1.0, 2.0])
+    """
+
+    title: str
+    source: str
+    devices: Sequence[Device]
+
+    @classmethod
+    def of(cls, devices: str, clients: int, seed: int, model: str = "", macs: int = TABLE_MACS) -> Fleet:
+        """Phones for a model of so many multiply-accumulates, or for the network they were measured with; or those of
+        a CSV file."""
+        check_count("seed", seed, low=0)
+        drawn = devices_for(devices, "always", clients, seed=seed, macs=macs, symmetric=False)
+        suited = f", for {model} ({count(macs)} MACs)" if model and devices == "phones" else ""
+        title = f"{Path(devices).name} of {clients:,} client{'s' * (clients > 1)}, seed {seed}{suited}"
+        return cls(title, _source(devices, macs), drawn)
+
+    @cached_property
+    def seconds(self) -> Floats:
+        """A sample's forward pass on each device."""
+        return np.array([device.seconds for device in self.devices])
+
+    @property
+    def unit(self) -> tuple[str, float]:
+        """The unit that suits these times, and its length in seconds."""
+        fitting = [name for name, unit in UNITS.items() if self.seconds.max() >= 0.02 * unit]
+        name = fitting[0] if fitting else "microseconds"
+        return name, UNITS[name]
+
+    @property
+    def times(self) -> Floats:
+        """The same in this unit."""
+        return self.seconds / self.unit[1]
+
+    @cached_property
+    def down(self) -> Floats:
+        """Mbit/s down."""
+        return np.array([device.down for device in self.devices]) / MEGABIT
+
+    @cached_property
+    def up(self) -> Floats:
+        """Mbit/s up."""
+        return np.array([device.up for device in self.devices]) / MEGABIT
+
+
+def _source(devices: str, macs: int) -> str:
+    if devices != "phones":
+        return f"From {devices}, as it stands there; rows are drawn by the seed unless there is one for each client."
+    scaled = "" if macs == TABLE_MACS else f", scaled to {count(macs)}"
+    return (
+        f"Time a sample: latencies of a ResNet by AI Benchmark, taken to have {count(TABLE_MACS)} MACs (our "
+        f"assumption){scaled}. Mbit/s: MobiPerf; both as FLHetBench collects them. Up: FLASH's ratio to down. Drawn "
+        "from quantile tables, between the 5th and the 95th percentile."
+    )
+
+
+def devices_table(fleet: Fleet) -> RenderableType:
+    """Percentiles of what the devices can do, and where the numbers come from.
+
+    >>> from rich.console import Console
+    >>> console = Console(width=80, color_system=None)
+    >>> fleet = Fleet("one", "Made up.", [Device(0.1, 125_000, 250_000)])
+    >>> with console.capture() as captured: console.print(devices_table(fleet))
+    >>> print(captured.get().splitlines()[-1])
+    Made up.
+    """
+    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    drawn.add_column("percentile", no_wrap=True)
+    for percentile in PERCENTILES:
+        drawn.add_column(f"{percentile}", justify="right", no_wrap=True)
+    for name, values in (
+        (f"{fleet.unit[0]} a sample", fleet.times),
+        ("Mbit/s down", fleet.down),
+        ("Mbit/s up", fleet.up),
+    ):
+        drawn.add_row(name, *map(figure_of, np.percentile(values, PERCENTILES).tolist()))
+    return Group(Text(fleet.title, style="bold"), drawn, Text(fleet.source))
+
+
+def figure_of(value: float) -> str:
+    """A number with three digits that count.
+
+    >>> figure_of(0.0000123456), figure_of(0.17), figure_of(42.1343), figure_of(12345.6)
+    ('0.0000123', '0.170', '42.1', '12,346')
+    """
+    places = 0 if value >= 100 else 2 - int(np.floor(np.log10(value)))
+    return f"{value:,.{places}f}"
+
+
+def save_devices(path: str | Path, fleet: Fleet) -> Path:
+    """Times, throughputs, and one against the other, in one picture; the same devices give the same bytes.
+
+    >>> import tempfile
+    >>> fleet = Fleet("two", "made up", [Device(0.1, 125_000, 250_000), Device(0.3, 250_000, 1_000_000)])
+    >>> save_devices(Path(tempfile.mkdtemp()) / "two.svg", fleet).name
+    'two.svg'
+    """
+    path = check_picture(path)
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError as missing:
+        raise InputError("saving a picture needs matplotlib: pip install matplotlib") from missing
+
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a file's name may be in any script
+        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.03)
+        figure = Figure(figsize=(11, 5.6), dpi=160, facecolor="white", layout=layout)
+        _compose(figure, fleet)
+        try:
+            figure.savefig(path, metadata=METADATA[path.suffix.lower()])
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    return path
+
+
+def _compose(figure: Figure, fleet: Fleet) -> None:
+    panels = figure.subplot_mosaic([["times", "scatter"], ["network", "scatter"]], width_ratios=[1.5, 1])
+    figure.suptitle(fleet.title, x=0.01, ha="left", fontweight="bold", fontsize=13, parse_math=False)
+    _times(panels["times"], fleet)
+    _network(panels["network"], fleet)
+    _scatter(panels["scatter"], fleet)
+    for name, heading in (
+        ("times", f"{fleet.unit[0]} a sample, forward, whole model"),
+        ("network", "throughput, Mbit/s"),
+        ("scatter", "time a sample, by throughput"),
+    ):
+        panels[name].set_title(heading, loc="left", fontsize=11, color=FAINT)
+        panels[name].spines[["top", "right"]].set_visible(False)
+        panels[name].tick_params(which="both", length=0, pad=5)
+
+
+def _times(axes: Axes, fleet: Fleet) -> None:
+    _bars(axes, np.sort(fleet.times)[::-1], COLOURS[4])
+    axes.set_xlabel("clients, slowest first")
+    _scale(axes, "y", fleet.times)
+
+
+def _network(axes: Axes, fleet: Fleet) -> None:
+    order = np.argsort(-fleet.down, kind="stable")
+    _bars(axes, fleet.down[order], COLOURS[4])
+    axes.set_xlabel("clients, fastest first")
+    _scale(axes, "y", np.concatenate([fleet.down, fleet.up]))
+    if np.array_equal(fleet.up, fleet.down):
+        return
+    size = 14 if len(order) <= MANY else 3
+    places = np.arange(len(order)) + 0.5
+    axes.scatter(places, fleet.up[order], s=size, color=COLOURS[1], linewidths=0, zorder=3, clip_on=False)
+    for words, colour, across in (("bars: down", COLOURS[0], 0.84), ("dots: up", COLOURS[1], 1.0)):
+        axes.annotate(words, (across, 1.0), (0, 6), "axes fraction", "offset points", color=colour, ha="right")
+
+
+def _scatter(axes: Axes, fleet: Fleet) -> None:
+    size = 36 if len(fleet.devices) <= MANY else 12
+    axes.scatter(fleet.down, fleet.times, s=size, color=COLOURS[0], alpha=0.55, linewidths=0, clip_on=False)
+    _logarithmic(axes, "x", fleet.down)
+    _scale(axes, "y", fleet.times)
+    axes.set_xlabel("Mbit/s down")
+    axes.set_ylabel(f"{fleet.unit[0]} a sample")
+    axes.grid(color=GRID, linewidth=1)
+    axes.set_axisbelow(True)
+
+
+def _bars(axes: Axes, values: Floats, colour: str) -> None:
+    """A place for each client; bars that are wide enough stand apart."""
+    axes.stairs(values, fill=True, color=colour)
+    axes.set_xlim(0, len(values))
+    axes.set_xticks([])
+    if len(values) <= APART:
+        for edge in range(1, len(values)):
+            axes.axvline(edge, color="white", linewidth=1.2)
+
+
+def _scale(axes: Axes, side: str, values: Floats) -> None:
+    """From 0, or logarithmic where the small ones would be lost."""
+    from matplotlib.ticker import MaxNLocator
+
+    if values.max() > UNEVEN * values.min():
+        _logarithmic(axes, side, values)
+        return
+    axes.set(**{f"{side}lim": (0, 1.08 * float(values.max()))})
+    axis = {"x": axes.xaxis, "y": axes.yaxis}[side]
+    axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(NUMBER)
+
+
+def _logarithmic(axes: Axes, side: str, values: Floats) -> None:
+    """At least a decade, with as many numbers as it bears."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = float(values.min()) / 1.3, float(values.max()) * 1.3
+    wider = max(1.0, (10 * low / high) ** 0.5)
+    axes.set(**{f"{side}scale": "log", f"{side}lim": (low / wider, high * wider)})
+    axis = {"x": axes.xaxis, "y": axes.yaxis}[side]
+    axis.set_major_locator(
+        LogLocator(subs=(1, 2, 5) if high < FEW_DECADES * low else (1,), numticks={"x": 5, "y": 8}[side])
+    )
+    axis.set_major_formatter(NUMBER)
+    axis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,62 @@
+"""A round's timeline for the terminal: a row per client, and where its time went."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from smofi.report.curves import FAINT
+from smofi.report.heterogeneity.text import chosen
+from smofi.report.plan import duration
+from smofi.report.progress import clock, percent
+from smofi.report.timeline.rounds import KINDS, Line, Timeline
+
+MOST_ROWS = 40
+STRAGGLER, LOST = "yellow", "red"
+
+
+def timeline_table(timeline: Timeline) -> Group:
+    """Seconds of each kind of work and of waiting; who finishes first comes first, and the slowest is marked.
+
+    >>> from smofi.clock.replay import Span
+    >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
+    >>> timeline_table(Timeline("digits", "smofi", 3, 60.0, 8.0, [line])).renderables[0].plain
+    'smofi, round 3  8.0 s, from 1:00 of the run; clients wait 25.0% of their time'
+    """
+    drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("client", "steps", *KINDS, "waiting", "until", "idle"):
+        drawn.add_column(Text(heading, style=FAINT), justify="right", no_wrap=True)
+    drawn.add_column("", no_wrap=True)
+    decimals = max(0, 2 - math.floor(math.log10(timeline.seconds or 1.0)))
+    lines = timeline.lines
+    for number in chosen(np.arange(len(lines)), MOST_ROWS).tolist():
+        note, style = _note(lines[number], timeline)
+        drawn.add_row(*_cells(lines[number], decimals), note, style=style)
+    means = [fmean(line.seconds[kind] for line in lines) for kind in KINDS]
+    means += [fmean(line.waiting for line in lines), fmean(line.until for line in lines)]
+    drawn.add_row("mean", "", *(f"{value:,.{decimals}f}" for value in means), percent(timeline.idle), style=FAINT)
+    some = f"{MOST_ROWS} of {len(lines):,} clients, evenly chosen, " if len(lines) > MOST_ROWS else ""
+    return Group(_heading(timeline), Text(f"{some}in seconds, the first to finish above", style=FAINT), drawn)
+
+
+def _heading(timeline: Timeline) -> Text:
+    text = f"{duration(timeline.seconds)}, from {clock(timeline.began)} of the run; "
+    text += f"clients wait {percent(timeline.idle)} of their time"
+    return Text(f"{timeline.method}, round {timeline.round}  ", style="bold") + Text(text, style="not bold")
+
+
+def _cells(line: Line, decimals: int) -> list[str]:
+    steps = f"{line.steps}" if line.steps == line.planned else f"{line.steps}/{line.planned}"
+    values = [*line.seconds.values(), line.waiting, line.until]
+    return [f"{line.client}", steps, *(f"{value:,.{decimals}f}" for value in values), percent(line.idle)]
+
+
+def _note(line: Line, timeline: Timeline) -> tuple[str, str]:
+    if line is timeline.slowest:
+        return "slowest" + (f", {line.fate}" if line.fate else ""), STRAGGLER
+    return line.fate, LOST if line.lost else ""

@@ -1,0 +1,472 @@
+"""A round's virtual time, bytes and waiting on hand-made devices, for every method, and runs that keep time."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import smofi
+from crash import TINY, train
+from reference import federation, perceptron
+from smofi import Device, InputError, Timing
+from smofi.clock import Clock
+from smofi.clock.presence import Presence
+from smofi.engine.checkpoint import read_checkpoint, write_checkpoint
+from smofi.engine.crew import Crew
+from smofi.engine.events import Record
+from smofi.engine.forked import Forked
+from smofi.engine.plan import RoundPlan
+from smofi.experiment import resume
+from smofi.seeds import generator
+from smofi.training import Session
+from test_resume import same_end
+
+METHODS = ["fedavg", "fednag", "smofi", "sflv1", "sflv1('epoch')", "sflv1('round')", "sflv2", "sflv2('client')"]
+SIZES = (5, 9, 3, 17, 13, 8)  # of the federation, the third of whose clients has less than a batch
+SEEN = (0, 1, 3, 4, 5)
+BATCH, EPOCHS, SEED = 4, 2, 5
+
+# The perceptron's layers have 3 x 6, 6 x 6, 6 x 6 and 6 x 3 weights; cut after two of them, a client computes half of
+# the products, sends six numbers of eight bytes, and holds 3 x 6 + 6 + 6 x 6 + 6 parameters.
+SHARE, CROSSING, CLIENT = 0.5, 6 * 8, (3 * 6 + 6 + 6 * 6 + 6) * 8
+
+DEVICES = [
+    Device(seconds=0.10, up=400.0, down=800.0),
+    Device(seconds=0.02, up=300.0, down=300.0),
+    Device(seconds=0.50, up=100.0, down=100.0),
+    Device(seconds=0.05, up=2000.0, down=3000.0),
+    Device(seconds=0.03, up=600.0, down=900.0),
+    Device(seconds=0.20, up=900.0, down=900.0),
+]
+SERVER = fmean(device.seconds for device in DEVICES) / 100
+
+
+def settings(**changes: Any) -> dict[str, Any]:
+    fixed = {"rounds": 1, "participation": 1.0, "local_epochs": EPOCHS, "batch_size": BATCH, "seed": SEED, "cut": 1}
+    return {**fixed, "clock": Timing("paper", devices=DEVICES), **changes}
+
+
+def prepared(method: str = "smofi", **changes: Any) -> Session:
+    return smofi.prepare(perceptron(), federation([3], SIZES), method=method, **settings(**changes))
+
+
+def planned(method: str, clock: str = "paper", **changes: Any) -> RoundPlan:
+    return prepared(method, clock=Timing(clock, devices=DEVICES), **changes).run.planner.plan(0)
+
+
+def clock_of(session: Session) -> Clock:
+    clock = session.run.planner.clock
+    assert isinstance(clock, Clock)
+    return clock
+
+
+# ---------------------------------------------------------------------------------------------------- seconds, by hand
+
+
+class Client:
+    """What one client does in the first round, from notes.md: its parts of a step, in seconds."""
+
+    def __init__(self, number: int, batch: int = BATCH, weights: int = 0) -> None:
+        device = DEVICES[number]
+        self.before = batch * (device.seconds * SHARE + CROSSING / device.up)
+        self.server = 3 * batch * SERVER * (1 - SHARE)
+        self.after = batch * (CROSSING / device.down + 2 * device.seconds * SHARE)
+        self.step = self.before + self.server + self.after
+        self.epoch = SIZES[number] // batch
+        self.steps = EPOCHS * self.epoch
+        self.fetch, self.give = weights / device.down, weights / device.up
+        self.busy = self.fetch + self.steps * self.step + self.give
+
+
+def first(client: Client, tick: int) -> float:
+    return client.fetch if tick == 0 else 0.0
+
+
+def by_step(clients: Sequence[Client]) -> float:
+    now, ends = 0.0, []
+    for tick in range(max(client.steps for client in clients)):
+        active = [client for client in clients if tick < client.steps]
+        ends += [now + first(one, tick) + one.step + one.give for one in active if tick == one.steps - 1]
+        now += max(first(one, tick) + one.step for one in active)
+    return max(ends)
+
+
+def by_epoch(clients: Sequence[Client]) -> float:
+    now = 0.0
+    for epoch in range(EPOCHS):
+        last = epoch == EPOCHS - 1
+        now += max(first(one, epoch) + one.epoch * one.step + (one.give if last else 0.0) for one in clients)
+    return now
+
+
+def by_round(clients: Sequence[Client]) -> float:
+    return max(client.busy for client in clients)
+
+
+def server_turns(clients: Sequence[Client]) -> float:
+    now, ends = 0.0, list[float]()
+    for tick in range(max(client.steps for client in clients)):
+        active = [row for row, client in enumerate(clients) if tick < client.steps]
+        free, done = 0.0, []
+        for row in generator(SEED, "visits", 0, tick).permutation(active):
+            one = clients[row]
+            # start_k = max(arrival_k, end_{k-1})
+            free = max(now + first(one, tick) + one.before, free) + one.server
+            done.append(free + one.after)
+            ends += [done[-1] + one.give] if tick == one.steps - 1 else []
+        now = max(done)
+    return max(ends)
+
+
+def client_turns(clients: Sequence[Client]) -> float:
+    now, ends = 0.0, list[float]()
+    for row in generator(SEED, "visits", 0, 0).permutation(len(clients)):
+        now += clients[row].busy - clients[row].give
+        ends.append(now + clients[row].give)
+    return max(ends)
+
+
+def merged_server(clients: Sequence[Client]) -> float:
+    now, ends = 0.0, []
+    for tick in range(max(client.steps for client in clients)):
+        active = [client for client in clients if tick < client.steps]
+        ready = now + max(first(one, tick) + one.before for one in active) + max(one.server for one in active)
+        ends += [ready + one.after + one.give for one in active if tick == one.steps - 1]
+        now = ready + max(one.after for one in active)
+    return max(ends)
+
+
+EXPECTED = {
+    "fedavg": by_round,
+    "fednag": by_round,
+    "smofi": by_step,
+    "sflv1": by_step,
+    "sflv1('epoch')": by_epoch,
+    "sflv1('round')": by_round,
+    "sflv2": server_turns,
+    "sflv2('client')": client_turns,
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("clock", ["paper", "full"])
+def test_seconds_bytes_and_waiting_of_a_round(method: str, clock: str) -> None:
+    plan = planned(method, clock)
+    weights = CLIENT * (2 if method == "fednag" else 1) if clock == "full" else 0
+    clients = [Client(number, weights=weights) for number in SEEN]
+    expected = EXPECTED[method](clients)
+    assert plan.time is not None
+    assert plan.steps == [client.steps for client in clients] == [2, 4, 8, 6, 4]
+    assert (plan.time.began, plan.time.left_out, plan.landed) == (0.0, [], None)
+    assert plan.time.ended == pytest.approx(expected, rel=1e-12)
+    assert plan.time.idle == pytest.approx([1 - client.busy / expected for client in clients], abs=1e-12)
+    sent = [client.steps * BATCH * CROSSING + weights for client in clients]
+    assert plan.time.bytes_up == plan.time.bytes_down == sent
+
+
+def speed_of(number: int) -> float:
+    """s_i = 1 / (per-sample compute + transfer time)"""
+    device = DEVICES[number]
+    return 1 / (3 * device.seconds * SHARE + CROSSING / device.up + CROSSING / device.down)
+
+
+@pytest.mark.parametrize(("clock", "formula"), [("paper", by_step), ("full", merged_server)])
+def test_mergesfl_sizes_batches_by_speed_and_waits_for_all(clock: str, formula: Any) -> None:
+    """B_i = clamp(round(B s_i / s_max), 1, |D_i|)"""
+    plan = planned("mergesfl", clock, batch_size=8)
+    seen = [number for number in SEEN if SIZES[number] >= 8]
+    fastest = max(map(speed_of, seen))
+    sizes = [min(max(round(8 * speed_of(number) / fastest), 1), SIZES[number]) for number in seen]
+    assert sizes == plan.batch_sizes
+    assert len(set(sizes)) > 2
+    clients = [
+        Client(number, batch, CLIENT if clock == "full" else 0) for number, batch in zip(seen, sizes, strict=True)
+    ]
+    assert plan.time is not None
+    assert plan.steps == [client.steps for client in clients]
+    assert plan.shares == pytest.approx([size / sum(sizes) for size in sizes])
+    assert plan.time.ended == pytest.approx(formula(clients), rel=1e-12)
+    each = [client.steps * size * CROSSING for client, size in zip(clients, sizes, strict=True)]
+    assert plan.time.bytes_up == [sent + (CLIENT if clock == "full" else 0) for sent in each]
+
+
+def test_speed_is_of_the_device_and_its_way_alone() -> None:
+    """However slow the server is."""
+    session = prepared(clock=Timing("paper", devices=DEVICES, server_speedup=0.01))
+    cuts = session.run.planner.cuts.for_round(range(6), seed=SEED, round=0)
+    assert clock_of(session).speeds(range(6), cuts) == pytest.approx([speed_of(n) for n in range(6)], rel=1e-12)
+
+
+def test_speeds_that_are_given_go_before_those_of_the_clock() -> None:
+    speeds = [1.0, 0.5, 1.0, 1.0, 1.0, 0.25]
+    assert planned("mergesfl", speeds=speeds).batch_sizes == [4, 2, 4, 4, 1]
+
+
+def test_a_merged_server_that_is_not_unlimited_takes_longer_for_a_larger_batch() -> None:
+    """One at a time, it takes for the merged batch what it takes for all clients' samples one after the other."""
+    timing = Timing("full", devices=[Device(0.02, 1e9, 1e9)] * 6, server_speedup=0.5, server_parallel=1)
+    plan = prepared("mergesfl", clock=timing).run.planner.plan(0)
+    assert plan.time is not None
+    own, server = 3 * BATCH * 0.02 * SHARE, 3 * BATCH * 0.04 * (1 - SHARE)
+    active = [sum(tick < steps for steps in plan.steps) for tick in range(max(plan.steps))]
+    assert plan.time.ended == pytest.approx(sum(own + count * server for count in active), rel=1e-5)
+
+
+def test_a_server_for_one_client_at_a_time_queues() -> None:
+    """Equal devices arrive together at every step, so the last of c clients waits for c - 1 others."""
+    timing = Timing("paper", devices=[Device(0.02, 1e9, 1e9)] * 6, server_speedup=2.0, server_parallel=1)
+    plan = prepared("smofi", clock=timing).run.planner.plan(0)
+    assert plan.time is not None
+    own, server = 3 * BATCH * 0.02 * SHARE, 3 * BATCH * 0.01 * (1 - SHARE)
+    active = [sum(tick < steps for steps in plan.steps) for tick in range(max(plan.steps))]
+    assert plan.time.ended == pytest.approx(sum(own + count * server for count in active), rel=1e-5)
+
+
+# ------------------------------------------------------------------------------------------- late, gone, and not there
+
+
+def test_those_with_half_of_their_steps_share_what_the_others_leave() -> None:
+    """Steps of 1, 1, 2.5 and 1.5 s, 1.2 s to be on time, and 4 steps each: as in test_replay, but for the last row,
+    whose steps are done in the ticks 1 (at 1.5), 3 (at 3.7) and, since that is the last one, none more."""
+    lengths = [1.0, 1.0, 2.5, 1.5]
+    devices = [Device(length / (3 * BATCH * SHARE), 1e12, 1e12) for length in lengths]
+    data = federation([3], [16, 18, 16, 17])
+    timing = Timing("paper", devices=devices, server_speedup=1e12, step_deadline=1.2)
+    session = smofi.prepare(perceptron(), data, method="smofi", **settings(local_epochs=1, clock=timing))
+    plan = session.run.planner.plan(0)
+    assert plan.time is not None
+    assert plan.landed == ((0, 1), (0, 1, 3), (0, 1, 2), (0, 1, 3))
+    assert plan.steps == [4, 4, 1, 2]
+    assert plan.shares == pytest.approx([16 / 51, 18 / 51, 0, 17 / 51])
+    assert plan.time.left_out == [2]
+    assert plan.time.bytes_up == [steps * BATCH * CROSSING for steps in plan.steps]
+
+
+def test_a_client_that_leaves_is_left_out_and_idle_for_the_time_it_was_there() -> None:
+    """Two clients with 4 steps of 1 and 2 s; the slow one leaves at 5, in its third step."""
+    gone = Presence([(0.0, 5.0)], 1000.0)
+    devices = [
+        Device(1 / (3 * BATCH * SHARE), 1e12, 1e12),
+        Device(2 / (3 * BATCH * SHARE), 1e12, 1e12, gone),
+    ]
+    timing = Timing("paper", devices=devices, server_speedup=1e12)
+    data = federation([3], [16, 16])
+    how = settings(local_epochs=1, clock=timing)
+    plan = smofi.prepare(perceptron(), data, method="smofi", **how).run.planner.plan(0)
+    assert plan.time is not None
+    assert (plan.steps, plan.shares, plan.time.left_out) == ([4, 2], [1.0, 0.0], [1])
+    assert plan.time.ended == pytest.approx(6.0)  # ticks of 2, 2, 1 (the slow one leaves as the other is done) and 1 s
+    assert plan.time.idle == pytest.approx([1 - 4 / 6, 0.0], abs=1e-9)
+    plan = smofi.prepare(perceptron(), data, method="fedavg", **how).run.planner.plan(0)
+    assert plan.time is not None
+    assert (plan.steps, plan.shares) == ([4, 2], [1.0, 0.0])
+    assert plan.time.ended == pytest.approx(5.0)
+
+
+def at(*intervals: tuple[float, float], period: float = 100.0) -> list[Device]:
+    """A device for each interval, there from then to then, again and again; a second a step."""
+    return [Device(1 / (3 * BATCH * SHARE), 1e12, 1e12, Presence([one], period)) for one in intervals]
+
+
+def only(devices: list[Device], sizes: Sequence[int], **changes: Any) -> Session:
+    timing = Timing("paper", devices=devices, server_speedup=1e12)
+    return smofi.prepare(perceptron(), federation([3], sizes), **settings(clock=timing, local_epochs=1, **changes))
+
+
+def test_only_those_that_are_there_take_part_and_a_round_waits_for_the_first() -> None:
+    session = only(at((0.0, 20.0), (5.0, 30.0), (60.0, 90.0)), [8, 8, 8], rounds=4, method="fedavg")
+    planner = session.run.planner
+    assert planner.plan(0, 0.0).clients == [0]
+    assert planner.plan(0, 5.0).clients == [0, 1]
+    later = planner.plan(0, 40.0)
+    assert later.time is not None
+    assert (later.clients, later.time.began) == ([2], 60.0)
+    assert later.time.ended == pytest.approx(62.0)
+    history = session.train().history
+    assert [record.selected for record in history] == [[0], [0], [0], [0, 1]]
+    assert [record.virtual_end for record in history] == pytest.approx([2.0, 4.0, 6.0, 8.0])
+
+
+def test_a_round_that_begins_late_counts_the_waiting() -> None:
+    history = only(at((7.0, 20.0)), [8], rounds=8, method="fedavg").train().history
+    assert [record.virtual_seconds for record in history] == pytest.approx([9.0, *[2.0] * 5, 90.0, 2.0])
+
+
+def test_a_round_in_which_all_leave_before_their_first_step_does_not_count() -> None:
+    """It is there from 0 to 0.5 and from 10 to 20, and needs a second."""
+    (device,) = at((0.0, 0.5))
+    device = replace(device, presence=Presence([(0.0, 0.5), (10.0, 20.0)], 100.0))
+    (record,) = only([device], [8], method="smofi").train().history
+    assert record.steps == [2]
+    assert record.virtual_end == pytest.approx(12.0)
+
+
+def test_nobody_who_stays_for_a_step_is_refused() -> None:
+    with pytest.raises(InputError, match="availability leaves nobody to train with"):
+        only(at((0.0, 0.5)), [8])
+
+
+@pytest.mark.parametrize("method", [*METHODS, "mergesfl"])
+def test_a_round_that_all_leave_changes_nothing(method: str) -> None:
+    """Three clients with four steps of a second, all of which leave at 2.5."""
+    session = only(at((0.0, 2.5), (0.0, 2.5), (0.0, 2.5)), [16, 16, 16], method=method)
+    before = [tensor.clone() for tensor in session.run.state.tensors().values()]
+    result = session.train()
+    assert result.stopped is None
+    (record,) = result.history
+    assert record.left_out == [0, 1, 2]
+    assert sum(record.steps) > 0
+    after = session.run.state.tensors().values()
+    assert all(torch.equal(old, new) for old, new in zip(before, after, strict=True))
+
+
+# ----------------------------------------------------------------------------------------------------------- whole runs
+
+
+def bits(model: torch.nn.Module) -> Tensor:
+    return torch.cat([t.flatten() for t in model.state_dict().values() if t.is_floating_point()])
+
+
+def numbers(history: Sequence[Record]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in asdict(record).items() if name != "seconds"} for record in history]
+
+
+VIRTUAL = ("virtual_seconds", "virtual_end", "bytes_up", "bytes_down", "idle", "left_out")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_clock_only_watches(method: str) -> None:
+    timed, plain, full = (
+        prepared(method, rounds=2, participation=0.5, clock=clock).train()
+        for clock in (Timing("paper", devices=DEVICES), "none", Timing("full", devices=DEVICES))
+    )
+    assert torch.equal(bits(timed.model), bits(plain.model))
+    assert torch.equal(bits(full.model), bits(plain.model))
+    for seen, other in zip(numbers(timed.history), numbers(plain.history), strict=True):
+        assert {k: v for k, v in seen.items() if k not in VIRTUAL} == {
+            k: v for k, v in other.items() if k not in VIRTUAL
+        }
+    assert all(record.virtual_seconds is None and not record.idle for record in plain.history)
+
+
+@pytest.mark.parametrize("method", ["smofi", "mergesfl", "sflv2"])
+def test_records_add_up_and_are_the_same_every_time(method: str) -> None:
+    first_run, again = (prepared(method, rounds=4, participation=0.5).train().history for _ in range(2))
+    assert numbers(first_run) == numbers(again)
+    end = 0.0
+    for record in first_run:
+        assert record.virtual_seconds is not None
+        end += record.virtual_seconds
+        assert record.virtual_end == pytest.approx(end, rel=1e-12)
+        assert len(record.bytes_up) == len(record.bytes_down) == len(record.idle) == len(record.selected)
+        assert all(0 <= share < 1 for share in record.idle)
+        assert record.virtual_seconds > 0
+
+
+COMING_AND_GOING = [
+    replace(device, presence=Presence([(start, start + 37.3)], 60.7))
+    for device, start in zip(DEVICES, (0.0, 3.1, 20.9, 11.7, 0.0, 7.7), strict=True)
+]
+
+
+def some_leave(history: Sequence[Record]) -> bool:
+    return any(record.left_out for record in history)
+
+
+@pytest.mark.parametrize(
+    ("method", "deadline"),
+    [("smofi", 1.5), ("sflv2", None), ("mergesfl", None), ("fedavg", None)],
+)
+def test_two_processes_keep_the_time_of_one(method: str, deadline: float | None, tmp_path: Path) -> None:
+    timing = Timing("full", devices=COMING_AND_GOING, step_deadline=deadline)
+
+    def train_with(crew: Crew | None) -> smofi.Result:
+        return prepared(method, rounds=5, participation=0.6, clock=timing, crew=crew).train()
+
+    alone, crew = train_with(None), Forked(2)
+    crew.fork()
+    if crew.rank > 0:
+        signal.alarm(60)
+        code = 1
+        try:
+            train_with(crew)
+            code = 0
+        finally:
+            os._exit(code)
+    try:
+        together = train_with(crew)
+        ended = os.waitid(os.P_PID, crew.children[0], os.WEXITED | os.WNOWAIT)
+        assert ended is not None
+        assert ended.si_status == 0
+    finally:
+        crew.end()
+    assert some_leave(alone.history)
+    for one, two in zip(alone.history, together.history, strict=True):
+        assert [getattr(two, name) for name in VIRTUAL] == [getattr(one, name) for name in VIRTUAL]
+        assert (two.selected, two.steps) == (one.selected, one.steps)
+        assert two.train_loss == pytest.approx(one.train_loss, abs=1e-10)
+    assert float((bits(alone.model) - bits(together.model)).abs().max()) < 1e-10
+
+
+@pytest.mark.parametrize("method", ["smofi", "fedavg", "mergesfl"])
+def test_a_run_that_goes_on_from_a_checkpoint_keeps_the_same_time(method: str, tmp_path: Path) -> None:
+    timing = Timing("full", devices=COMING_AND_GOING)
+    straight, stopped, resumed = (
+        prepared(method, rounds=rounds, participation=0.6, clock=timing) for rounds in (6, 3, 6)
+    )
+    straight.train()
+    stopped.train()
+    write_checkpoint(tmp_path / "half.safetensors", stopped.run.checkpoint())
+    resumed.run.restore(read_checkpoint(tmp_path / "half.safetensors"))
+    resumed.train()
+    assert some_leave(straight.run.history)
+    assert numbers(resumed.run.history) == numbers(straight.run.history)
+    assert torch.equal(bits(resumed.result().model), bits(straight.result().model))
+
+
+def test_a_run_folder_with_phones_that_come_and_go_resumes_to_the_same_end(tmp_path: Path) -> None:
+    config = TINY.model_copy(update={"clock": "full", "availability": "phones", "rounds": 4})
+    train(tmp_path / "straight", config)
+    train(tmp_path / "run", config.model_copy(update={"rounds": 2}))
+    (run,) = resume(tmp_path / "run", {"rounds": 4})
+    run.train()
+    same_end(tmp_path / "run", tmp_path / "straight")
+
+
+# ------------------------------------------------------------------------------------------------------------- refused
+
+
+@pytest.mark.parametrize("method", ["fedavg", "sflv1('epoch')", "sflv2", "sflv2('client')", "mergesfl"])
+def test_a_deadline_is_for_methods_that_wait_for_each_clients_step(method: str) -> None:
+    with pytest.raises(InputError, match=r"step_deadline=1\.0 is not accepted: expected None with"):
+        prepared(method, clock=Timing("paper", devices=DEVICES, step_deadline=1.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("step_deadline", 2.0), ("availability", "phones")], ids=["deadline", "availability"]
+)
+def test_without_a_clock_nobody_is_late_or_away(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"{name}=.* expected a clock along with it"):
+        Timing("none", **{name: value})
+
+
+@pytest.mark.parametrize("clock", [5, None, True])
+def test_what_is_no_clock_is_refused(clock: Any) -> None:
+    with pytest.raises(InputError, match="clock="):
+        prepared(clock=clock)
+
+
+def test_the_server_is_as_fast_as_asked() -> None:
+    assert clock_of(prepared()).server == pytest.approx(SERVER)
+    assert clock_of(prepared(clock=Timing("paper", devices=DEVICES, server_speedup=7))).server == pytest.approx(
+        100 * SERVER / 7
+    )

@@ -1,0 +1,257 @@
+"""The clients' devices: drawn from tables, read from a file, or given."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from real_data import shared
+from smofi.clock import Device
+from smofi.clock.devices import devices_for
+from smofi.clock.presence import ALWAYS, Presence
+from smofi.clock.tables import DOWN_KBPS, LATENCY_MS, LEVELS, READY_SHARE, TABLE_MACS, UP_PER_DOWN, Quantiles
+from smofi.errors import InputError
+
+
+def phones(clients: int, seed: int = 0, macs: int = TABLE_MACS, symmetric: bool = False) -> list[Device]:
+    return devices_for("phones", "always", clients, seed=seed, macs=macs, symmetric=symmetric)
+
+
+def from_file(name: str, clients: int, seed: int = 0) -> list[Device]:
+    return devices_for(name, "always", clients, seed=seed, macs=1, symmetric=False)
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "fleet.csv"
+    path.write_text(text)
+    return str(path)
+
+
+# -------------------------------------------------------------------------------------------------------------- phones
+
+
+def test_a_table_is_read_straight_from_quantile_to_quantile() -> None:
+    table = Quantiles((10.0, 20.0, 40.0))
+    assert table.at(np.array([0.0, 0.25, 0.5, 0.75, 1.0])).tolist() == [10.0, 15.0, 20.0, 30.0, 40.0]
+
+
+def test_phones_are_spread_as_the_tables_say() -> None:
+    drawn = phones(20_000)
+    kbps = 1000 / 8
+    for values, table in (
+        ([1000 * device.seconds for device in drawn], LATENCY_MS),
+        ([device.down / kbps for device in drawn], DOWN_KBPS),
+        ([device.up / device.down for device in drawn], UP_PER_DOWN),
+    ):
+        for level in (25, 50, 75):
+            # of u in [0.05, 0.95], (0.25 - 0.05) / 0.9 are below 0.25, and so on
+            expected = table.values[LEVELS.index(level)]
+            assert np.percentile(values, 100 * (level - 5) / 90) == pytest.approx(expected, rel=0.03)
+        assert min(values) >= table.values[0] * (1 - 1e-9)
+        assert max(values) <= table.values[-1] * (1 + 1e-9)
+
+
+def test_seconds_scale_with_the_models_macs_and_nothing_else_does() -> None:
+    large, small = phones(5), phones(5, macs=TABLE_MACS // 4)
+    for one, other in zip(large, small, strict=True):
+        assert other.seconds == pytest.approx(one.seconds / 4, rel=1e-12)
+        assert (one.up, one.down) == (other.up, other.down)
+
+
+def test_one_bandwidth_where_the_paper_has_one() -> None:
+    for one, other in zip(phones(50, symmetric=True), phones(50), strict=True):
+        assert one.up == one.down == other.down
+        assert one.seconds == other.seconds
+
+
+def test_a_phone_depends_on_seed_and_client_only() -> None:
+    assert phones(7) == phones(1000)[:7]
+    assert phones(7) != phones(7, seed=1)
+    assert len({device.seconds for device in phones(100)}) > 90
+
+
+def test_compute_and_network_are_drawn_apart() -> None:
+    values = np.array([(device.seconds, device.down, device.up / device.down) for device in phones(5000)])
+    assert np.abs(np.corrcoef(values.T) - np.eye(3)).max() < 0.05
+
+
+def test_ten_thousand_are_drawn_at_once() -> None:
+    began = time.process_time()
+    phones(10_000)
+    assert time.process_time() - began < 0.5
+
+
+def test_the_tables_are_those_of_the_measurements() -> None:
+    def table(name: str, value: Callable[[dict[str, str]], float], origin: str = "") -> list[float]:
+        with shared(name).open() as file:
+            rows = [row for row in csv.DictReader(file) if row.get("origin", "") == origin]
+        usable = [number for number in map(value, rows) if number > 0]
+        found: list[float] = np.percentile(usable, LEVELS, method="lower").tolist()
+        return found
+
+    latencies = table("device_compute_resnet_ms.csv", lambda row: float(row["resnet_ms"] or 0), "ai_benchmark")
+    assert list(LATENCY_MS.values) == latencies
+    assert [LATENCY_MS.values[LEVELS.index(level)] for level in (5, 25, 50, 75, 95)] == [60, 98, 175, 315, 572]
+    assert list(DOWN_KBPS.values) == table("network_mobiperf_91.csv", lambda row: float(row["mean_kbps"]))
+    ratios = table("network_flash_19_up_down.csv", lambda row: float(row["up_mean"]) / float(row["down_mean"]))
+    assert list(UP_PER_DOWN.values) == pytest.approx(ratios, rel=5e-3)
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def test_a_file_with_a_row_for_each_client(tmp_path: Path) -> None:
+    text = "device,ms_per_sample,up_kbps,down_kbps\nold,200,800,8000\nnew, 50 ,4e3,16000\n"
+    assert from_file(written(tmp_path, text), 2) == [Device(0.2, 100_000, 1_000_000), Device(0.05, 500_000, 2_000_000)]
+
+
+def test_a_file_in_seconds_with_one_bandwidth(tmp_path: Path) -> None:
+    text = "kbps;seconds_per_sample\n8;0.25\n"
+    assert from_file(written(tmp_path, text), 1) == [Device(0.25, 1000.0, 1000.0)]
+
+
+def test_what_the_model_costs_is_not_asked_of_a_file(tmp_path: Path) -> None:
+    name = written(tmp_path, "seconds_per_sample,up_kbps,down_kbps\n1,8,16\n")
+    for macs, symmetric in ((1, False), (10**12, True)):
+        found = devices_for(name, "always", 1, seed=0, macs=macs, symmetric=symmetric)
+        assert found == [Device(1.0, 1000.0, 2000.0)]
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+def test_fewer_or_more_rows_than_clients_are_drawn_by_seed(rows: int, tmp_path: Path) -> None:
+    name = written(tmp_path, "seconds_per_sample,kbps\n" + "".join(f"{row + 1},8\n" for row in range(rows)))
+    drawn = [device.seconds for device in from_file(name, 20)]
+    assert set(drawn) <= set(range(1, rows + 1))
+    assert len(set(drawn)) > 2
+    assert [device.seconds for device in from_file(name, 7)] == drawn[:7]
+    assert [device.seconds for device in from_file(name, 20, seed=1)] != drawn
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("ms_per_sample,kbps\n1,2\n0,2\n", "a finite number > 0 in column 'ms_per_sample' of line 3, and it is '0'"),
+        ("ms_per_sample,kbps\n1,-2\n", "a finite number > 0 in column 'kbps' of line 2, and it is '-2'"),
+        ("ms_per_sample,kbps\n1,inf\n", "a finite number > 0 in column 'kbps' of line 2, and it is 'inf'"),
+        ("ms_per_sample,kbps\n1,nan\n", "a finite number > 0 in column 'kbps' of line 2, and it is 'nan'"),
+        ("ms_per_sample,kbps\n1,\n", "a finite number > 0 in column 'kbps' of line 2, and it is ''"),
+        ("ms_per_sample,kbps\nfast,1\n", "a finite number > 0 in column 'ms_per_sample' of line 2, and it is 'fast'"),
+        ("ms_per_sample,kbps\n1,1_0\n", "a finite number > 0 in column 'kbps' of line 2, and it is '1_0'"),
+        ("ms_per_sample,kbps\n1\n", "2 fields in line 2, as in the first line, and it has 1"),
+        ("ms_per_sample,kbps\n", "rows below the names of the columns, and there are none"),
+        ("device,kbps\na,1\n", "one column of ms_per_sample and seconds_per_sample, and there are device, kbps"),
+        (
+            "ms_per_sample,seconds_per_sample,kbps\n1,1,1\n",
+            "one column of ms_per_sample and seconds_per_sample, and there are ms_per_sample, seconds_per_sample, kbps",
+        ),
+        (
+            "ms_per_sample,up_kbps\n1,1\n",
+            "a column kbps, or both of up_kbps and down_kbps, and there are ms_per_sample, up_kbps",
+        ),
+        (
+            "ms_per_sample,kbps,up_kbps,down_kbps\n1,1,1,1\n",
+            "a column kbps, or both of up_kbps and down_kbps, and there are ms_per_sample, kbps, up_kbps, down_kbps",
+        ),
+        (
+            "ms_per_sample,mbps\n1,1\n",
+            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, each once at most, and "
+            "one is 'mbps'",
+        ),
+        (
+            "ms_per_sample,kbps,kbps\n1,1,1\n",
+            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, each once at most, and "
+            "one is 'kbps'",
+        ),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(text: str, sentence: str, tmp_path: Path) -> None:
+    name = written(tmp_path, text)
+    with pytest.raises(InputError, match=f"^{re.escape(f'devices={name!r} is not accepted: expected {sentence}')}$"):
+        from_file(name, 2)
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^devices='nowhere\.csv' .* expected a \.csv file that exists$"):
+        from_file("nowhere.csv", 2)
+    with pytest.raises(InputError, match=r"fleet\.csv .* expected a line that names the columns, and it is empty$"):
+        from_file(written(tmp_path, ""), 2)
+    with pytest.raises(InputError, match=r"^devices='phnes' .* expected phones, or the path of a \.csv file$"):
+        from_file("phnes", 2)
+
+
+# ------------------------------------------------------------------------------------------------------------ one's own
+
+
+def test_devices_of_ones_own_are_taken_as_they_are() -> None:
+    own = [Device(1.0, 2.0, 3.0), Device(4.0, 5.0, 6.0, Presence([(0.0, 1.0)], 2.0))]
+    assert devices_for(own, "always", 2, seed=0, macs=1, symmetric=True) == own
+
+
+@pytest.mark.parametrize(
+    ("own", "sentence"),
+    [
+        ([Device(1, 2, 3)], r"devices='1 devices' .* expected one for each of the 2 clients"),
+        ([Device(1, 2, 3), (1, 2, 3)], r"expected phones, the path of a \.csv file, or a list of smofi\.Device"),
+        (5, r"devices=5 .* expected phones, the path of a \.csv file, or a list of smofi\.Device"),
+        ([Device(1, 2, 3), Device(0, 2, 3)], r"devices\[1\]\.seconds=0 is not accepted: expected a number > 0"),
+        ([Device(1, 2, 3), Device(1, math.inf, 3)], r"devices\[1\]\.up=inf is not accepted: expected a number > 0"),
+        ([Device(1, 2, math.nan), Device(1, 2, 3)], r"devices\[0\]\.down=nan is not accepted"),
+    ],
+)
+def test_what_are_no_devices_is_refused(own: list[Device], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        devices_for(own, "always", 2, seed=0, macs=1, symmetric=False)
+
+
+def test_availability_comes_on_top() -> None:
+    (device,) = devices_for([Device(1.0, 2.0, 3.0)], "phones", 1, seed=0, macs=1, symmetric=False)
+    assert (device.seconds, device.up, device.down) == (1.0, 2.0, 3.0)
+    assert device.presence.intervals
+    assert all(one.presence is ALWAYS for one in phones(3))
+    with pytest.raises(InputError, match=r"availability='phones' .* these devices say themselves when they are there"):
+        devices_for([device], "phones", 1, seed=0, macs=1, symmetric=False)
+
+
+# ------------------------------------------------------------------------------------------------------------ the page
+
+PAGE = (Path(__file__).parents[2] / "docs" / "clock.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "unit"),
+    [
+        ("ms for a sample", LATENCY_MS, 1),
+        ("kbps down", DOWN_KBPS, 1),
+        ("up / down", UP_PER_DOWN, 1),
+        ("% of the time ready", READY_SHARE, 100),
+    ],
+)
+def test_the_page_has_the_figures_of_the_tables(name: str, table: Quantiles, unit: float) -> None:
+    (levels,) = re.findall(r"^\| percentile \| (.*) \| of \|$", PAGE, flags=re.MULTILINE)
+    (row,) = re.findall(rf"^\| {re.escape(name)} \| (.*) \| .*? \|$", PAGE, flags=re.MULTILINE)
+    figures = [float(figure.replace(",", "")) for figure in row.split(" | ")]
+    expected = [unit * table.values[LEVELS.index(int(level))] for level in levels.split(" | ")]
+    assert figures == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_files_on_the_page_are_read(tmp_path: Path) -> None:
+    fleet, traces = ("".join(f"{line[4:]}\n" for line in block) for block in indented(PAGE))
+    assert from_file(written(tmp_path, fleet), 2)[1] == Device(0.26, 300_000, 1_137_500)
+    (tmp_path / "traces.csv").write_text(traces)
+    own = [Device(1.0, 1.0, 1.0)] * 2
+    found = devices_for(own, str(tmp_path / "traces.csv"), 2, seed=0, macs=1, symmetric=False)
+    assert [len(device.presence.intervals) for device in found] == [2, 1]
+
+
+def indented(page: str) -> list[list[str]]:
+    """The blocks of the section on devices that are set off by four spaces and begin like a CSV file."""
+    section = page.partition("## Devices")[2].partition("\n## ")[0]
+    blocks = re.findall(r"(?:^    .*\n)+", section, flags=re.MULTILINE)
+    return [block.splitlines() for block in blocks if block.startswith("    device,")]

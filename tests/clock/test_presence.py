@@ -1,0 +1,260 @@
+"""When a device is there: against a scan of every moment, and in spite of rounding."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from real_data import shared
+from smofi.clock.availability import WEEK, phone_presence, presences, read_traces
+from smofi.clock.presence import ALWAYS, Presence
+from smofi.clock.tables import GAP_PER_MEAN, LEVELS, MEAN_GAP, READY_PER_MEAN, READY_SHARE, Quantiles
+from smofi.errors import InputError
+
+HEADER = "device,trace_start_s,trace_end_s,ready_start_s,ready_end_s\n"
+
+
+@st.composite
+def on_a_grid(draw: st.DrawFn) -> Presence:
+    """A trace of whole seconds, any of which it may be there."""
+    there = draw(st.lists(st.booleans(), min_size=1, max_size=12))
+    return Presence.merged([(float(at), at + 1.0) for at, present in enumerate(there) if present], float(len(there)))
+
+
+@st.composite
+def anywhere(draw: st.DrawFn) -> Presence:
+    """A trace whose ends are not whole, nor the sums of anything."""
+    period = draw(st.floats(2, 1e6))
+    ends = sorted(draw(st.sets(st.integers(0, 999), max_size=8)))
+    times = [min(period, end * period / 999) for end in ends]
+    return Presence(list(zip(times[::2], times[1::2], strict=False)), period)
+
+
+def scan(presence: Presence, now: float, wanted: bool) -> float:
+    """The first quarter of a second from now on when it is there, or not there; every one is looked at."""
+    for quarter in range(math.floor(4 * presence.period) + 1):
+        time = now + quarter / 4
+        if any(start <= time % presence.period < end for start, end in presence.intervals) == wanted:
+            return time
+    return math.inf
+
+
+@given(presence=on_a_grid(), quarters=st.integers(0, 200))
+def test_leaves_and_comes_are_what_a_scan_finds(presence: Presence, quarters: int) -> None:
+    now = quarters / 4
+    assert presence.leaves(now) == scan(presence, now, wanted=False)
+    assert presence.comes(now) == scan(presence, now, wanted=True)
+
+
+@given(presence=anywhere(), now=st.floats(0, 1e10))
+def test_it_is_there_when_it_comes_and_gone_when_it_leaves(presence: Presence, now: float) -> None:
+    comes = presence.comes(now)
+    assert comes >= now
+    assert (comes == math.inf) == (not presence.intervals)
+    assert comes - now <= presence.period * (1 + 1e-9) + 1e-5 or comes == math.inf
+    if comes < math.inf:
+        leaves = presence.leaves(comes)
+        assert leaves > comes
+        assert leaves == math.inf or presence.leaves(leaves) == leaves
+
+
+@given(period=st.floats(0.01, 1e6), cycle=st.integers(0, 10**6), off=st.sampled_from([-math.inf, 0.0, math.inf]))
+def test_who_is_there_all_the_time_stays_at_every_seam(period: float, cycle: int, off: float) -> None:
+    seam = cycle * period
+    now = max(0.0, math.nextafter(seam, off) if off else seam)
+    assert Presence([(0.0, period)], period).leaves(now) == math.inf
+    half = Presence([(0.0, period / 4), (period / 2, period)], period)
+    stays = half.leaves(now)
+    assert stays - seam == pytest.approx(period / 4, abs=1e-4 * period + 1e-5)
+
+
+def test_always_and_never() -> None:
+    assert (ALWAYS.leaves(5.0), ALWAYS.comes(5.0)) == (math.inf, 5.0)
+    never = Presence([], 10.0)
+    assert (never.leaves(5.0), never.comes(5.0)) == (5.0, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("intervals", "period"),
+    [
+        ([(1.0, 1.0)], 10.0),
+        ([(2.0, 1.0)], 10.0),
+        ([(-1.0, 1.0)], 10.0),
+        ([(1.0, 11.0)], 10.0),
+        ([(1.0, 3.0), (3.0, 4.0)], 10.0),
+        ([(5.0, 6.0), (1.0, 2.0)], 10.0),
+        ([(math.nan, 2.0)], 10.0),
+        ([(1.0, math.nan)], 10.0),
+        ([(1.0, 2.0)], math.inf),
+        ([(1.0, 1.0001)], 10.0),
+    ],
+)
+def test_what_is_no_trace_is_refused(intervals: list[tuple[float, float]], period: float) -> None:
+    with pytest.raises(InputError, match=r"intervals=.* expected intervals of 0.001 s or more .* in order and apart"):
+        Presence(intervals, period)
+
+
+def test_a_trace_takes_time() -> None:
+    with pytest.raises(InputError, match="period=0 is not accepted"):
+        Presence([], 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=8))
+def test_merged_is_there_when_one_of_them_is(pairs: list[list[int]]) -> None:
+    found = Presence.merged([(float(low), float(high)) for low, high in pairs], period=20.0)
+    for second in range(20):
+        moment = second + 0.5
+        assert (found.leaves(moment) > moment) == any(low < moment < high for low, high in pairs)
+
+
+# ------------------------------------------------------------------------------------------------------------- phones
+
+
+def share(presence: Presence) -> float:
+    return sum(end - start for start, end in presence.intervals) / presence.period
+
+
+def test_phones_come_and_go_as_measured() -> None:
+    phones = presences("phones", 1000, seed=0)
+    shares = [share(phone) for phone in phones]
+    assert np.median(shares) == pytest.approx(0.0547, rel=0.15)
+    # what the table says of the 25th and 75th of its percentiles from 5 to 95: the 27.5th and the 72.5th
+    assert np.percentile(shares, 25) == pytest.approx((0.0125 + 0.0181) / 2, rel=0.2)
+    assert np.percentile(shares, 75) == pytest.approx((0.113 + 0.130) / 2, rel=0.2)
+    gaps = [phone.period * (1 - own) / len(phone.intervals) for phone, own in zip(phones, shares, strict=True)]
+    assert np.median(gaps) == pytest.approx(28_000, rel=0.15)
+    lengths = [phone.period * own / len(phone.intervals) for phone, own in zip(phones, shares, strict=True)]
+    assert np.median(lengths) == pytest.approx(1500, rel=0.15)
+    for phone in phones:
+        assert phone.period >= WEEK
+        assert all(end == int(end) for interval in phone.intervals for end in interval)
+
+
+def test_at_any_moment_as_many_are_there_as_their_shares_say() -> None:
+    phones = presences("phones", 2000, seed=1)
+    expected = np.mean([share(phone) for phone in phones])
+    for moment in (0.0, 1e5, 1e7):
+        assert np.mean([phone.leaves(moment) > moment for phone in phones]) == pytest.approx(expected, abs=0.02)
+
+
+def test_a_phone_is_a_function_of_seed_and_client() -> None:
+    assert presences("phones", 5, seed=3) == presences("phones", 9, seed=3)[:5]
+    assert phone_presence(3, 0) != phone_presence(4, 0)
+    assert phone_presence(3, 0) != phone_presence(3, 1)
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def traces(folder: Path, *lines: str, header: str = HEADER) -> str:
+    path = folder / "traces.csv"
+    path.write_text(header + "".join(f"{line}\n" for line in lines))
+    return str(path)
+
+
+def test_a_file_of_traces(tmp_path: Path) -> None:
+    name = traces(
+        tmp_path,
+        "b,1000,1100,1010,1020",
+        "a,50,250,60,60",
+        "b,1000,1100,1090,1100",
+        "b,1000,1100,1015,1030",
+        "a,50,250,100.5,150",
+    )
+    assert read_traces(name) == [
+        Presence([(10.0, 30.0), (90.0, 100.0)], 100.0),
+        Presence([(50.5, 100.0)], 200.0),
+    ]
+    assert presences(name, 2, seed=0) == read_traces(name)
+
+
+def test_a_device_that_is_never_ready(tmp_path: Path) -> None:
+    assert read_traces(traces(tmp_path, "a,0,10,5,5"))[0].comes(0.0) == math.inf
+
+
+def test_fewer_or_more_traces_than_clients_are_drawn_by_seed(tmp_path: Path) -> None:
+    name = traces(tmp_path, *(f"{number},0,100,{number},{number + 1}" for number in range(20)))
+    drawn = [presence.intervals[0][0] for presence in presences(name, 1000, seed=0)]
+    assert set(drawn) == set(range(20))
+    assert [presence.intervals[0][0] for presence in presences(name, 50, seed=0)] == drawn[:50]
+    assert [presence.intervals[0][0] for presence in presences(name, 1000, seed=1)] != drawn
+    assert len(presences(name, 3, seed=0)) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("a,0,10,1,soon", "a finite number in column 'ready_end_s' of line 2, and it is 'soon'"),
+        ("a,0,10,nan,2", "a finite number in column 'ready_start_s' of line 2, and it is 'nan'"),
+        ("a,0,inf,1,2", "a finite number in column 'trace_end_s' of line 2, and it is 'inf'"),
+        ("a,10,10,10,10", "trace_end_s > trace_start_s in line 2, and they are 10 and 10"),
+        ("a,0,10,5,4", "<= trace_end_s in line 2, and they are 0, 5, 4 and 10"),
+        ("a,5,10,4,6", "<= trace_end_s in line 2, and they are 5, 4, 6 and 10"),
+        ("a,0,10,4,11", "<= trace_end_s in line 2, and they are 0, 4, 11 and 10"),
+        ("a,0,10,1,2\na,0,11,3,4", "the same trace_start_s and trace_end_s in all lines of device 'a', up to 3"),
+        ("a,0,10,1", "5 fields in line 2, as in the first line, and it has 4"),
+    ],
+)
+def test_malformed_traces_are_refused(line: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"^availability='.*traces.csv' is not accepted: .*{re.escape(sentence)}$"):
+        presences(traces(tmp_path, line), 2, seed=0)
+
+
+def test_files_that_are_no_traces_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"expected a column 'device', and there are trace_start_s, trace_end_s$"):
+        presences(traces(tmp_path, "1,2", header="trace_start_s,trace_end_s\n"), 2, seed=0)
+    with pytest.raises(InputError, match="expected rows below the names of the columns, and there are none"):
+        presences(traces(tmp_path), 2, seed=0)
+    with pytest.raises(InputError, match=r"availability='nowhere\.csv' .* expected a \.csv file that exists"):
+        presences("nowhere.csv", 2, seed=0)
+    with pytest.raises(InputError, match=r"availability='often' .* expected always, phones, or the path of a \.csv"):
+        presences("often", 2, seed=0)
+
+
+# -------------------------------------------------------------------------------------------------------- the measured
+
+
+def quantiles(values: list[float]) -> list[float]:
+    found: list[float] = np.percentile(values, LEVELS, method="lower").tolist()
+    return found
+
+
+def as_measured(table: Quantiles, values: list[float]) -> bool:
+    return list(table.values) == pytest.approx(quantiles(values), rel=5e-3)
+
+
+def test_the_tables_are_those_of_the_measurements(tmp_path: Path) -> None:
+    packed = gzip.decompress(shared("availability_flash_710.csv.gz").read_bytes())
+    (tmp_path / "traces.csv").write_bytes(packed)
+    phones = read_traces(str(tmp_path / "traces.csv"))
+    assert len(phones) == 710
+    assert as_measured(READY_SHARE, [share(phone) for phone in phones])
+    by_share = sorted((phone for phone in phones if phone.intervals), key=share)
+    thirds = np.array_split(np.arange(len(by_share)), 3)
+    for table, third in zip(MEAN_GAP, thirds, strict=True):
+        means = [(1 - share(phone)) * phone.period / len(phone.intervals) for phone in (by_share[at] for at in third)]
+        assert as_measured(table, means)
+    often = [phone for phone in phones if len(phone.intervals) >= 10]
+    assert as_measured(READY_PER_MEAN, [value for phone in often for value in by_mean(lengths(phone))])
+    assert as_measured(GAP_PER_MEAN, [value for phone in often for value in by_mean(gaps(phone))])
+
+
+def lengths(phone: Presence) -> list[float]:
+    return [end - start for start, end in phone.intervals]
+
+
+def gaps(phone: Presence) -> list[float]:
+    """Those between two intervals, and the one around the end of the trace."""
+    starts = [start for start, _ in phone.intervals[1:]] + [phone.intervals[0][0] + phone.period]
+    return [start - end for start, (_, end) in zip(starts, phone.intervals, strict=True) if start > end]
+
+
+def by_mean(values: list[float]) -> list[float]:
+    return [value / (sum(values) / len(values)) for value in values]

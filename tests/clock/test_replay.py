@@ -1,0 +1,518 @@
+"""Rounds replayed, against plain loops: what every way of waiting takes, who is late, and who has left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from smofi.clock.closed import replay
+from smofi.clock.replay import SERVER, Job, Leg, Replay, Replayed, Rules
+
+INFINITE = math.inf
+
+
+@dataclass(frozen=True)
+class Row:
+    """A client's round in numbers. A step takes `before`, `server` and `after`; in the U shape, `ending` on the client
+    and once more `server` stand between the last two."""
+
+    before: float = 1.0
+    server: float = 0.5
+    after: float = 1.0
+    ending: float = 0.0
+    steps: int = 3
+    epoch: int = 3
+    fetch: float = 0.0
+    give: float = 0.0
+    leaves: float = INFINITE
+
+    @property
+    def step(self) -> float:
+        return self.before + self.after + (2 * self.server + self.ending if self.ending else self.server)
+
+    @property
+    def job(self) -> Job:
+        first = Leg("compute", self.before / 4), Leg("up", 3 * self.before / 4), Leg(SERVER, self.server)
+        middle = (Leg("down", self.ending / 2), Leg("up", self.ending / 2), Leg(SERVER, self.server))
+        last = Leg("down", self.after / 4), Leg("compute", 3 * self.after / 4)
+        legs = (*first, *(middle if self.ending else ()), *last)
+        fetch = (Leg("down", self.fetch),) if self.fetch else ()
+        give = (Leg("up", self.give),) if self.give else ()
+        return Job(legs, self.steps, self.epoch, fetch, give, self.leaves)
+
+
+def plain(seconds: float, steps: int = 4, **others: Any) -> Row:
+    """A row whose steps take so many seconds, next to none of them on the server."""
+    return Row(before=seconds / 2, server=0.0, after=seconds / 2, steps=steps, **{"epoch": steps, **others})
+
+
+def run(rows: Sequence[Row], waits: str, start: float = 0.0, **rules: Any) -> Replayed:
+    return Replay([row.job for row in rows], Rules(waits, **rules), start).run()
+
+
+def near(found: float, expected: float) -> bool:
+    return found == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+seconds = st.floats(0.01, 10, allow_subnormal=False)
+rows_drawn = st.builds(
+    Row, before=seconds, server=seconds, after=seconds, steps=st.integers(1, 5), epoch=st.integers(1, 4),
+    fetch=st.just(0.0) | seconds, give=st.just(0.0) | seconds,
+)  # fmt: skip
+u_shaped = st.builds(Row, before=seconds, server=seconds, after=seconds, ending=seconds, steps=st.integers(1, 4))
+cohorts = st.lists(rows_drawn, min_size=1, max_size=5)
+some_cohorts = cohorts | st.lists(u_shaped, min_size=1, max_size=4)
+
+
+# ----------------------------------------------------------------------------------- a server that keeps nobody waiting
+
+
+@given(rows=some_cohorts)
+@settings(max_examples=30)
+def test_a_step_barrier_sums_the_slowest_step_of_every_tick(rows: list[Row]) -> None:
+    now, ends = 0.0, []
+    for tick in range(max(row.steps for row in rows)):
+        active = [row for row in rows if tick < row.steps]
+        done = [now + (row.fetch if tick == 0 else 0) + row.step for row in active]
+        ends += [end + row.give for end, row in zip(done, active, strict=True) if tick == row.steps - 1]
+        now = max(done)
+    found = run(rows, "step")
+    assert near(found.end, max(ends))
+    assert found.landed == [
+        [j for j, row in enumerate(rows) if tick < row.steps] for tick in range(max(row.steps for row in rows))
+    ]
+
+
+@given(rows=some_cohorts)
+@settings(max_examples=30)
+def test_an_epoch_barrier_sums_the_slowest_epoch(rows: list[Row]) -> None:
+    now, left, ends = 0.0, [row.steps for row in rows], []
+    while any(left):
+        first = left == [row.steps for row in rows]
+        taken = [min(row.epoch, n) for row, n in zip(rows, left, strict=True)]
+        done = [now + (row.fetch if first else 0) + n * row.step for row, n in zip(rows, taken, strict=True) if n]
+        left = [n - more for n, more in zip(left, taken, strict=True)]
+        last = [(row, n) for row, n, more in zip(rows, left, taken, strict=True) if more]
+        ends += [end + row.give for end, (row, n) in zip(done, last, strict=True) if not n]
+        now = max(done)
+    assert near(run(rows, "epoch").end, max(ends))
+
+
+@given(rows=some_cohorts, start=st.floats(0, 1e5))
+@settings(max_examples=30)
+def test_a_round_barrier_waits_for_the_slowest_client_only(rows: list[Row], start: float) -> None:
+    own = [row.fetch + row.steps * row.step + row.give for row in rows]
+    found = run(rows, "round", start)
+    assert near(found.end, start + max(own))
+    assert all(near(until, start + one) for until, one in zip(found.until, own, strict=True))
+    assert found.busy == pytest.approx(own, rel=1e-9)
+
+
+@given(rows=some_cohorts, order=st.randoms(use_true_random=False))
+@settings(max_examples=30)
+def test_client_after_client_is_the_sum_of_all(rows: list[Row], order: Any) -> None:
+    turns = list(range(len(rows)))
+    order.shuffle(turns)
+    now, until = 0.0, [0.0] * len(rows)
+    for j in turns:
+        now += rows[j].fetch + rows[j].steps * rows[j].step
+        until[j] = now + rows[j].give
+    found = run(rows, "client", visits=[turns])
+    assert found.until == pytest.approx(until, rel=1e-12)
+    assert near(found.end, max(until))
+
+
+@given(rows=some_cohorts, waits=st.sampled_from(["step", "epoch", "round", "client"]), start=st.floats(0, 1e4))
+@settings(max_examples=70)
+def test_the_formulas_say_what_the_events_do(rows: list[Row], waits: str, start: float) -> None:
+    jobs = [row.job for row in rows]
+    rules = Rules(waits, visits=[[*reversed(range(len(rows)))]] if waits == "client" else None)
+    formula, events = replay(jobs, rules, start), Replay(jobs, rules, start).run()
+    assert not formula.spans
+    assert (formula.steps, formula.gone) == (events.steps, events.gone)
+    assert formula.until == pytest.approx(events.until, rel=1e-12)
+    assert formula.busy == pytest.approx(events.busy, rel=1e-9)  # events subtract times of the day
+    assert near(formula.end, events.end)
+    assert replay(jobs, rules, start, watch=True) == events
+
+
+# ------------------------------------------------------------------------------------- a server with a will of its own
+
+
+def permuted(rows: Sequence[Row], order: Any) -> list[list[int]]:
+    """The rows of every tick, each time in another order."""
+    ticks = [[j for j, row in enumerate(rows) if tick < row.steps] for tick in range(max(row.steps for row in rows))]
+    for active in ticks:
+        order.shuffle(active)
+    return ticks
+
+
+@given(rows=some_cohorts, order=st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_server_turns_follow_the_drawn_order(rows: list[Row], order: Any) -> None:
+    """start_k = max(arrival_k, end_{k-1}). In the U shape a turn lasts until the server's backward pass."""
+    visits, now, ends = permuted(rows, order), 0.0, []
+    for tick, active in enumerate(visits):
+        free, done = 0.0, []
+        for j in active:
+            row = rows[j]
+            arrival = now + (row.fetch if tick == 0 else 0) + row.before
+            free = max(arrival, free) + row.step - row.before - row.after
+            done.append(free + row.after)
+            if tick == row.steps - 1:
+                ends.append(free + row.after + row.give)
+        now = max(done)
+    found = run(rows, "step", visits=visits)
+    assert near(found.end, max(ends))
+    assert found.busy == pytest.approx([r.fetch + r.steps * r.step + r.give for r in rows], rel=1e-9)
+
+
+@given(rows=some_cohorts, parallel=st.just(INFINITE) | st.integers(1, 6))
+@settings(max_examples=40)
+def test_a_merged_server_waits_for_all_and_works_for_all_at_once(rows: list[Row], parallel: float) -> None:
+    """Unlimited, it takes as long as for the largest share of the batch; k at a time, no less than the sum over k."""
+    now, ends = 0.0, []
+    for tick in range(max(row.steps for row in rows)):
+        active = [row for row in rows if tick < row.steps]
+        begins = max(now + (row.fetch if tick == 0 else 0) + row.before for row in active)
+        whole = max(*(row.server for row in active), sum(row.server for row in active) / parallel)
+        ready = begins + whole
+        if active[0].ending:
+            ready = max(ready + row.ending for row in active) + whole
+        ends += [ready + row.after + row.give for row in active if tick == row.steps - 1]
+        now = max(ready + row.after for row in active)
+    assert near(run(rows, "step", merges=True, parallel=parallel).end, max(ends))
+
+
+def time_passes(rows: Sequence[Row], servers: int, waits: str) -> list[int]:
+    """When each row ends: whole seconds pass one by one, and at each of them everybody looks at what to do."""
+    legs = [[(leg.kind, int(leg.seconds)) for leg in row.job.step] for row in rows]
+    taken, place, left = [0] * len(rows), [-1] * len(rows), [0] * len(rows)  # steps, leg (-1: waits to begin), seconds
+    served, arrived, until = [False] * len(rows), [0] * len(rows), [0] * len(rows)
+    for now in range(10**6):
+        for j in range(len(rows)):
+            if place[j] >= 0 and left[j] == 0 and (served[j] or legs[j][place[j]][0] != SERVER):
+                place[j], served[j] = place[j] + 1, False
+                if place[j] == len(legs[j]):
+                    taken[j], place[j], until[j] = taken[j] + 1, -1, now
+                else:
+                    left[j], arrived[j] = legs[j][place[j]][1], now
+        waiting = [j for j, row in enumerate(rows) if place[j] < 0 and taken[j] < row.steps]
+        under_way = [j for j in range(len(rows)) if place[j] >= 0]
+        if not waiting and not under_way:
+            return until
+        for j in waiting:
+            at_barrier = waits == "step" or (waits == "epoch" and taken[j] % rows[j].epoch == 0)
+            within = waits == "epoch" and any(taken[i] % rows[i].epoch for i in waiting)
+            if not at_barrier or not (under_way or within):
+                place[j], left[j], arrived[j] = 0, legs[j][0][1], now
+        queue = [j for j in range(len(rows)) if place[j] >= 0 and legs[j][place[j]][0] == SERVER and not served[j]]
+        busy = sum(served)
+        for j in sorted(queue, key=lambda j: (arrived[j], j))[: max(0, servers - busy)]:
+            served[j] = True
+        for j in range(len(rows)):
+            left[j] -= place[j] >= 0 and (served[j] or legs[j][place[j]][0] != SERVER)
+    raise AssertionError("it never ends")
+
+
+whole = st.integers(1, 5)
+whole_rows = st.builds(
+    Row, before=whole.map(lambda n: 4.0 * n), server=whole.map(float), after=whole.map(lambda n: 4.0 * n),
+    ending=st.sampled_from([0.0, 2.0, 6.0]), steps=st.integers(1, 4), epoch=st.integers(1, 3),
+)  # fmt: skip
+
+
+@given(
+    rows=st.lists(whole_rows, min_size=1, max_size=5),
+    servers=st.integers(1, 4),
+    waits=st.sampled_from(["step", "epoch", "round"]),
+)
+@settings(max_examples=70)
+def test_k_at_a_time_first_come_first_served(rows: list[Row], servers: int, waits: str) -> None:
+    assert run(rows, waits, parallel=servers).until == time_passes(rows, servers, waits)
+
+
+def test_a_queue_by_hand() -> None:
+    """Three clients arrive at 1, 2 and 2 and want the one server for 3, 1 and 2 seconds: it begins at 1, 4 and 5."""
+    rows = [Row(1, 3, 1, steps=1), Row(2, 1, 1, steps=1), Row(2, 2, 1, steps=1)]
+    found = run(rows, "round", parallel=1)
+    assert found.until == [5.0, 6.0, 8.0]
+    assert found.busy == [5.0, 4.0, 5.0]  # waiting in the queue is not work
+    assert [(span.row, span.start, span.end) for span in found.spans if span.kind == SERVER] == [
+        (0, 1.0, 4.0),
+        (1, 4.0, 5.0),
+        (2, 5.0, 7.0),
+    ]
+    assert run(rows, "round", parallel=2).until == [5.0, 4.0, 6.0]
+
+
+@given(rows=some_cohorts, waits=st.sampled_from(["step", "epoch", "round"]), more=st.integers(0, 3))
+@settings(max_examples=40)
+def test_as_many_servers_as_clients_are_unlimited(rows: list[Row], waits: str, more: int) -> None:
+    assert run(rows, waits, parallel=len(rows) + more) == run(rows, waits)
+
+
+# ---------------------------------------------------------------------------------------------------------- deadlines
+
+
+def test_a_late_client_by_hand() -> None:
+    """1 s and 2.5 s a step, 1.2 s to be on time, four steps each. Whoever begins a step in a tick is waited for until
+    it is done or the deadline is over, whether it was late before or not:
+
+    tick 0   0.0 - 1.2   row 0 is done at 1.0, row 1 is late
+    tick 1   1.2 - 2.2   row 0 is done at 2.2; row 1 is not waited for
+    tick 2   2.2 - 3.2   row 1 is done at 2.5, row 0 at 3.2
+    tick 3   3.2 - 4.4   row 0 is done at 4.2, with all of its steps; row 1 is late, and the round is over
+    """
+    found = run([plain(1.0), plain(2.5)], "step", deadline=1.2)
+    assert found.landed == [[0], [0], [0, 1], [0]]
+    assert found.steps == [4, 1]
+    assert found.until == pytest.approx([4.2, 4.4])
+    assert found.busy == pytest.approx([4.0, 2.5 + 1.2])
+    assert found.end == pytest.approx(4.4)
+    assert found.gone == [False, False]
+
+
+def test_a_late_client_with_at_least_half_of_its_steps_gives_them_back() -> None:
+    """As above, but row 1 has one step more to take than it can, or two; the round lasts until all have given back."""
+    for steps, gives in ((2, True), (3, False)):
+        found = run([plain(1.0, give=0.5), plain(2.5, steps, give=7.0)], "step", deadline=1.2)
+        assert found.steps == [4, 1]
+        assert found.end == pytest.approx(4.4 + 7.0 if gives else 4.7)
+        assert found.busy[1] == pytest.approx(3.7 + (7.0 if gives else 0.0))
+
+
+def test_a_client_that_was_late_once_is_on_time_again() -> None:
+    """Row 1 fetches for 2 s and then takes a second a step, as row 0 does, with 1.5 s to be on time: its first step is
+    done at 3.0, in tick 2, which lasts until row 0 is done at 3.5. Row 0 is through at 4.5, and row 1 goes on alone."""
+    found = run([plain(1.0), plain(1.0, fetch=2.0)], "step", deadline=1.5)
+    assert found.landed == [[0], [0], [0, 1], [0, 1], [1], [1]]
+    assert found.steps == [4, 4]
+    assert found.until == pytest.approx([4.5, 6.5])
+
+
+def test_a_step_that_is_done_at_the_deadline_is_on_time() -> None:
+    found = run([plain(1.0), plain(1.5)], "step", deadline=1.5)
+    assert found.landed == [[0, 1]] * 4
+    assert found.end == 6.0
+
+
+def test_where_all_are_late_the_first_that_is_done_leads_on() -> None:
+    """2 s and 5 s a step, 1 s to be on time. Row 0 is alone in ticks 0 and 1; in tick 2, begun at 4.0, row 1 is done at
+    5.0, which is the deadline, so that row 0 is done in tick 3, at 6.0, the deadline of that one. Then it leads on."""
+    found = run([plain(2.0), plain(5.0)], "step", deadline=1.0)
+    assert found.landed == [[0], [0], [1], [0], [0]]
+    assert found.steps == [4, 1]
+    assert found.end == pytest.approx(8.0)
+
+
+def test_a_deadline_is_by_the_tick_and_the_queue_counts() -> None:
+    """One server for two clients, 1 s before, on and after it: row 1 is served second and takes 4 s, not 3."""
+    rows = [Row(1, 1, 1, steps=2), Row(1, 1, 1, steps=2)]
+    assert run(rows, "step", parallel=1, deadline=4.0).landed == [[0, 1], [0, 1]]
+    assert run(rows, "step", parallel=1, deadline=3.5).landed[0] == [0]
+
+
+def late_by_the_second(lengths: Sequence[int], steps: Sequence[int], deadline: int) -> tuple[list[list[int]], int]:
+    """Who is done in which tick, and when the round ends, with whole seconds that pass one by one.
+
+    A tick lasts until all that began a step in it are done, or until the deadline; if nobody is done by then, until
+    somebody is. A row is late if its latest step was not done in the tick in which it began, or will not be.
+    """
+    count = range(len(lengths))
+    done, ends, began, late = [0] * len(lengths), [-1] * len(lengths), [-1] * len(lengths), [False] * len(lengths)
+    landed: list[list[int]] = []
+    waited: set[int] = set()
+    limit = 0
+    for now in range(10**6):
+        for j in count:
+            if ends[j] == now:
+                done[j], ends[j], late[j] = done[j] + 1, -1, began[j] != len(landed) - 1
+                landed[-1].append(j)
+                waited.discard(j)
+        if now == limit and landed:
+            for j in waited:
+                late[j] = True
+            waited = set()
+        if waited or (landed and not landed[-1]):
+            continue
+        left = [j for j in count if done[j] < steps[j]]
+        if not left or (len(left) < len(lengths) and all(late[j] for j in left)):
+            return landed, now
+        landed.append([])
+        limit = now + deadline
+        for j in left:
+            if ends[j] < 0:
+                ends[j], began[j] = now + lengths[j], len(landed) - 1
+                waited.add(j)
+    raise AssertionError("it never ends")
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 7)), min_size=1, max_size=5), deadline=st.integers(1, 10)
+)
+@settings(max_examples=70)
+def test_deadlines_against_seconds_that_pass(rows: list[tuple[int, int]], deadline: int) -> None:
+    lengths, steps = [length for length, _ in rows], [count for _, count in rows]
+    landed, end = late_by_the_second(lengths, steps, deadline)
+    found = run([plain(float(length), count) for length, count in rows], "step", deadline=float(deadline))
+    assert found.landed == [sorted(row) for row in landed]
+    assert found.end == end
+    assert found.steps == [sum(j in tick for tick in landed) for j in range(len(rows))]
+
+
+@given(rows=cohorts, parallel=st.just(INFINITE) | st.integers(1, 3))
+@settings(max_examples=30)
+def test_a_deadline_that_nobody_misses_changes_nothing(rows: list[Row], parallel: float) -> None:
+    longest = sum(row.fetch + row.step for row in rows) + 1
+    assert run(rows, "step", parallel=parallel, deadline=longest) == run(rows, "step", parallel=parallel)
+
+
+tenths = st.integers(1, 9).map(lambda tenth: tenth / 10)
+in_tenths = st.builds(Row, before=tenths, server=tenths, after=tenths, steps=st.integers(1, 6))
+
+
+@given(rows=st.lists(in_tenths, min_size=2, max_size=3), deadline=st.integers(5, 25).map(lambda tenth: tenth / 10))
+@settings(max_examples=40)
+def test_a_round_is_the_same_when_watched(rows: list[Row], deadline: float) -> None:
+    """Steps often take just as long as they may; then it must not depend on who looks whether they are on time."""
+    jobs, rules = [row.job for row in rows], Rules("step", deadline=deadline)
+    found, watched = replay(jobs, rules), replay(jobs, rules, watch=True)
+    assert found.landed == watched.landed
+    assert near(found.end, watched.end)
+
+
+# ------------------------------------------------------------------------------------------------------------ leaving
+
+
+def test_one_that_leaves_is_waited_for_until_then() -> None:
+    """Steps of 1 s and 3 s; row 1 leaves at 4: tick 0 lasts 3 s, tick 1 until 4, ticks 2 and 3 a second each."""
+    found = run([plain(1.0), plain(3.0, leaves=4.0)], "step")
+    assert found.landed == [[0, 1], [0], [0], [0]]
+    assert (found.steps, found.gone) == ([4, 1], [False, True])
+    assert found.until == pytest.approx([6.0, 4.0])
+    assert found.busy == pytest.approx([4.0, 4.0])
+
+
+def test_where_nobody_waits_nobody_notices() -> None:
+    found = run([plain(1.0), plain(1.0, leaves=2.5)], "round")
+    assert (found.steps, found.gone) == ([4, 2], [False, True])
+    assert (found.until, found.busy) == ([4.0, 2.5], [4.0, 2.5])
+
+
+def test_an_epoch_goes_on_without_those_that_left() -> None:
+    """Epochs of 2 steps; row 1 would need 2 x 3 s for its first one, but leaves at 5."""
+    found = run([plain(1.0, epoch=2), plain(3.0, epoch=2, leaves=5.0)], "epoch")
+    assert (found.steps, found.gone) == ([4, 1], [False, True])
+    assert found.until == [7.0, 5.0]
+
+
+def test_a_turn_that_is_not_taken_is_the_next_ones() -> None:
+    """In the order 1, 2, 0 of two steps each: 1 leaves in its second step, at 1.5, and 0 before its turn at 3.5."""
+    rows = [plain(1.0, 2, leaves=2.0), plain(1.0, 2, leaves=1.5), plain(1.0, 2)]
+    found = run(rows, "client", visits=[[1, 2, 0]])
+    assert (found.steps, found.gone) == ([0, 1, 2], [True, True, False])
+    assert found.until == [2.0, 1.5, 3.5]
+    assert found.busy == [0.0, 1.5, 2.0]
+
+
+def test_a_server_in_turns_passes_over_one_that_left() -> None:
+    """Everybody wants the server at 1, for a second, in the order 2, 1, 0; the second of them has left at 1.5."""
+    rows = [Row(1, 1, 1, steps=1), Row(1, 1, 1, steps=1, leaves=1.5), Row(1, 1, 1, steps=1)]
+    found = run(rows, "step", visits=[[2, 1, 0]])
+    assert found.until == [4.0, 1.5, 3.0]
+    assert found.busy == [3.0, 1.0, 3.0]
+
+
+def test_a_merged_batch_does_without_one_that_left() -> None:
+    rows = [Row(1, 1, 1, steps=1), Row(5, 1, 1, steps=1, leaves=3.0)]
+    found = run(rows, "step", merges=True)
+    assert found.until == [5.0, 3.0]
+    assert found.landed == [[0]]
+
+
+def test_one_that_leaves_the_queue_makes_room() -> None:
+    """One server: row 0 has it from 1 to 4, row 1 leaves at 3 while it waits, and row 2 follows at 4."""
+    rows = [Row(1, 3, 1, steps=1), Row(2, 3, 1, steps=1, leaves=3.0), Row(2.5, 1, 1, steps=1)]
+    found = run(rows, "round", parallel=1)
+    assert found.until == [5.0, 3.0, 6.0]
+    assert found.busy == [5.0, 2.0, 4.5]
+
+
+def test_a_step_that_is_done_when_its_client_leaves_is_done() -> None:
+    for waits in ("step", "epoch", "round"):
+        found = run([plain(1.0, 2, leaves=1.0), plain(1.0, 2, leaves=2.0)], waits)
+        assert (found.steps, found.gone, found.until) == ([1, 2], [True, False], [1.0, 2.0])
+
+
+def test_one_that_is_not_there_at_all_does_nothing() -> None:
+    for waits in ("step", "epoch", "round"):
+        found = run([plain(1.0), plain(1.0, leaves=7.0)], waits, start=7.0)
+        assert (found.steps, found.gone, found.busy, found.until) == ([4, 0], [False, True], [4.0, 0.0], [11.0, 7.0])
+
+
+def test_one_that_leaves_before_all_is_given_back_is_gone_from_then_on() -> None:
+    """Two steps of a second, then 3 s to give back what it has, but it leaves at 4."""
+    found = run([plain(1.0, 2, give=3.0, leaves=4.0), plain(1.0, 2)], "round")
+    assert found.gone == [True, False]
+    assert (found.until, found.busy, found.end) == ([4.0, 2.0], [4.0, 2.0], 4.0)
+    assert run([plain(1.0, 2, give=2.0, leaves=4.0)], "round").gone == [False]
+
+
+def test_all_leave() -> None:
+    for waits in ("step", "epoch", "round"):
+        found = run([plain(1.0, leaves=2.5), plain(2.0, leaves=3.5)], waits)
+        assert (found.gone, found.end) == ([True, True], 3.5)
+        assert found.steps == ([1, 1] if waits == "step" else [2, 1])
+
+
+# --------------------------------------------------------------------------------------------------- whatever happens
+
+
+@st.composite
+def anything(draw: st.DrawFn) -> tuple[list[Row], Rules]:
+    """Any cohort under any rules; some of its clients leave."""
+    rows = draw(some_cohorts)
+    waits = draw(st.sampled_from(["step", "epoch", "round", "client"]))
+    leaves = st.just(INFINITE) | st.floats(0, 40)
+    rows = [replace(row, leaves=draw(leaves)) for row in rows]
+    rules = Rules(waits, parallel=draw(st.sampled_from([1, 2, INFINITE])))
+    if waits == "client":
+        rules = replace(rules, visits=[[*range(len(rows))]])
+    if waits == "step":
+        deadline, merged = draw(st.just(INFINITE) | st.floats(0.1, 20)), replace(rules, merges=True)
+        turns = replace(rules, visits=permuted(rows, draw(st.randoms(use_true_random=False))))
+        rules = draw(st.sampled_from([replace(rules, deadline=deadline), merged, turns]))
+    return rows, rules
+
+
+@given(drawn=anything(), start=st.sampled_from([0.0, 1.0, 1e6]))
+@settings(max_examples=100)
+def test_what_always_holds(drawn: tuple[list[Row], Rules], start: float) -> None:
+    rows, rules = drawn
+    rows = [replace(row, leaves=start + row.leaves) for row in rows]
+    found = run(rows, rules.waits, start, **{name: value for name, value in vars(rules).items() if name != "waits"})
+    slack = 1e-9 * (1 + start)
+    assert near(found.end, max(found.until))
+    for j, row in enumerate(rows):
+        mine = sorted((span.start, span.end) for span in found.spans if span.row == j)
+        assert all(before[1] <= after[0] + slack for before, after in pairwise(mine))
+        assert abs(sum(end - begin for begin, end in mine) - found.busy[j]) <= slack
+        assert found.busy[j] <= found.until[j] - start + slack
+        assert found.until[j] <= max(start, row.leaves) + slack
+        assert found.steps[j] <= row.steps
+        if rules.waits == "step":
+            assert sum(tick.count(j) for tick in found.landed) == found.steps[j]
+            assert all(tick.count(j) <= 1 for tick in found.landed)
+        if rules.deadline == INFINITE:
+            assert found.gone[j] or found.steps[j] == row.steps
+            assert not (found.gone[j] and row.leaves == INFINITE)
+    if rules.deadline < INFINITE and not any(found.gone):
+        assert any(done == row.steps for done, row in zip(found.steps, rows, strict=True)), "somebody finishes"

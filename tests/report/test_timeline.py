@@ -1,0 +1,278 @@
+"""Timelines: rounds worked out by hand, replayed from run folders, and drawn."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import struct
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib.image
+import numpy as np
+import pytest
+from rich.console import Console
+
+from smofi import experiment
+from smofi.cli import main
+from smofi.clock.replay import Span
+from smofi.config import Config
+from smofi.errors import InputError
+from smofi.report.timeline import Line, Timeline, read_timelines, save_timelines, timeline_table
+from smofi.report.timeline.pieces import pieces
+
+SPEEDS = [400, 40, 80, 20]  # ms a sample, of each client
+SETTINGS: dict[str, Any] = {
+    "model": "cnn",
+    "width": 4,
+    "max_train": 512,
+    "clients": 4,
+    "participation": 1.0,
+    "partition": "iid",
+    "batch_size": 64,
+    "local_epochs": 1,
+    "rounds": 2,
+    "executor": "loop",
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Several runs on four devices, the first by far the slowest."""
+    home = tmp_path_factory.mktemp("timeline")
+    devices, there = str(home / "devices.csv"), str(home / "there.csv")
+    rows = [f"{speed},8000,8000" for speed in SPEEDS]
+    Path(devices).write_text("\n".join(["ms_per_sample,up_kbps,down_kbps", *rows]) + "\n")
+    # the second device leaves two seconds into every hundred
+    traces = [f"{device},0,100,0,{end}" for device, end in enumerate((100, 2, 100, 100))]
+    Path(there).write_text("\n".join(["device,trace_start_s,trace_end_s,ready_start_s,ready_end_s", *traces]) + "\n")
+    kinds: dict[str, dict[str, Any]] = {
+        "both": {"clock": "full", "devices": devices, "method": ["fedavg", "smofi"]},
+        "late": {"clock": "full", "devices": devices, "method": ["smofi"], "step_deadline": 20.0},
+        "gone": {"clock": "paper", "devices": devices, "method": ["fedavg"], "availability": there},
+        "untimed": {"method": ["fedavg"]},
+    }
+    for name, settings in kinds.items():
+        for one in experiment.start(Config(**SETTINGS | settings), home / name):
+            one.train()
+    return home
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def shown(timeline: Timeline, width: int = 80) -> list[str]:
+    file = io.StringIO()
+    Console(file=file, width=width).print(timeline_table(timeline))
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def example(lines: int = 3, steps: int = 4, seconds: float = 100.0) -> Timeline:
+    """Clients that take `steps` steps, faster and faster from client to client, half of them sending."""
+    made = []
+    for client in range(lines):
+        each = seconds / steps / (client + 1)
+        starts = [number * each for number in range(steps)]
+        spans = [Span(client, "compute", start, start + each / 2) for start in starts]
+        spans += [Span(client, "up", start + each / 2, start + each) for start in starts]
+        spans.sort(key=lambda span: span.start)
+        made.append(Line(client, steps, steps, seconds, seconds / (client + 1), "", spans))
+    return Timeline("an example", "fedavg", 1, 0.0, seconds, made[::-1])
+
+
+def test_a_line_accounts_for_all_its_time() -> None:
+    spans = [Span(0, "compute", 0.0, 1.0), Span(0, "up", 1.0, 3.0), Span(0, "compute", 5.0, 7.0)]
+    line = Line(3, 2, 2, 10.0, 7.0, "", spans)
+    assert line.seconds == {"compute": 3.0, "up": 2.0, "server": 0.0, "down": 0.0}
+    assert (line.busy, line.waiting, line.idle) == (5.0, 5.0, 0.5)
+    assert not line.lost
+    assert Line(3, 2, 1, 10.0, 7.0, "too late", spans).lost
+
+
+def test_a_round_is_what_the_record_says(runs: Path) -> None:
+    """Steps, idle shares, times and who is left out, found again from the spans of the replay."""
+    for name in ("both/fedavg", "both/smofi", "late", "gone"):
+        for number, record in enumerate(records(runs / name), start=1):
+            (timeline,) = read_timelines(runs / name, number)
+            assert timeline.began + timeline.seconds == pytest.approx(record["virtual_end"])
+            lines = {line.client: line for line in timeline.lines}
+            assert [lines[client].steps for client in record["selected"]] == record["steps"]
+            assert [lines[client].idle for client in record["selected"]] == pytest.approx(record["idle"])
+            assert [client for client in record["selected"] if lines[client].lost] == record["left_out"]
+
+
+def test_who_waits_for_whom(runs: Path) -> None:
+    """The client whose device takes 400 ms a sample computes five times as long as the next one. Under FedAvg the
+    others are done and wait; under SMoFi they take each of the two steps together."""
+    fedavg, smofi = read_timelines(runs / "both")
+    assert [fedavg.method, smofi.method, fedavg.round] == ["fedavg", "smofi", 2]
+    assert [line.client for line in fedavg.lines] == [3, 1, 2, 0]
+    for timeline in (fedavg, smofi):
+        compute = {line.client: line.seconds["compute"] for line in timeline.lines}
+        ratios = [compute[client] / compute[0] for client in range(4)]
+        assert ratios == pytest.approx([speed / SPEEDS[0] for speed in SPEEDS])
+        assert timeline.slowest.client == 0
+        assert timeline.slowest.idle == pytest.approx(0.0, abs=1e-9)
+
+    def begins(timeline: Timeline, client: int) -> float:
+        """When the first backward pass has ended and the second step begins."""
+        spans = next(line.spans for line in timeline.lines if line.client == client)
+        return [span for span in spans if span.kind == "compute"][2].start
+
+    assert begins(fedavg, 3) < begins(fedavg, 0) / 5
+    assert begins(smofi, 3) == begins(smofi, 0)
+
+
+def test_the_late_and_the_gone_are_told(runs: Path) -> None:
+    (late,) = read_timelines(runs / "late")
+    fates = {line.client: (line.fate, line.steps, line.planned) for line in late.lines}
+    assert fates[0] == ("too late", 0, 2)
+    assert [fates[client] for client in (1, 2, 3)] == [("", 2, 2)] * 3
+    (gone,) = read_timelines(runs / "gone", 1)
+    (left,) = [line for line in gone.lines if line.fate]
+    assert (left.client, left.fate, left.steps) == (1, "left", 0)
+    assert left.there == left.until == 2.0
+    row = next(line for line in shown(gone) if line.split()[:2] == ["1", "0/2"])
+    assert row.endswith("left")
+
+
+def test_the_table_has_a_row_for_each_client() -> None:
+    lines = shown(example())
+    assert lines[0] == "fedavg, round 1  100 s, from 0:00 of the run; clients wait 38.9% of their time"
+    rows = [line.split() for line in lines[2:]]
+    assert rows[0] == ["client", "steps", "compute", "up", "server", "down", "waiting", "until", "idle"]
+    # client 2 is three times as fast as client 0
+    assert rows[1] == ["2", "4", "17", "17", "0", "0", "67", "33", "66.7%"]
+    assert rows[3] == ["0", "4", "50", "50", "0", "0", "0", "100", "0.0%", "slowest"]
+    assert rows[4] == ["mean", "31", "31", "0", "0", "39", "61", "38.9%"]
+
+
+def test_the_table_shows_some_of_many_clients_and_fits() -> None:
+    lines = shown(example(lines=200))
+    assert lines[1].startswith("40 of 200 clients")
+    assert len(lines) == 3 + 40 + 1
+    assert lines[-2].endswith("slowest")
+    assert max(map(len, lines)) <= 80
+
+
+def test_short_steps_are_drawn_together_and_nothing_is_lost() -> None:
+    line = example(lines=1, steps=10_000).lines[0]
+    found = list(pieces(line, pixel=0.1))
+    assert len(found) <= 100 / (24 * 0.1) + 2
+    assert sum(piece.seconds["compute"] for piece in found) == pytest.approx(50.0)
+    assert sum(piece.seconds["up"] for piece in found) == pytest.approx(50.0)
+    assert all(piece.share("compute") == pytest.approx(0.5, abs=0.01) for piece in found)
+    assert all(one.end <= other.start + 1e-9 for one, other in pairwise(found))
+
+
+def test_what_is_apart_stays_apart() -> None:
+    spans = [Span(0, "up", 0.0, 0.5), Span(0, "down", 0.9, 1.0), Span(0, "up", 2.5, 2.6), Span(0, "server", 2.6, 9.0)]
+    found = list(pieces(Line(0, 1, 1, 9.0, 9.0, "", spans), pixel=1.0))
+    assert [(piece.start, piece.end) for piece in found] == [(0.0, 1.0), (2.5, 2.6), (2.6, 9.0)]
+    assert [found[0].share("up"), found[0].share("down"), found[2].share("server")] == pytest.approx([0.5, 0.1, 1.0])
+
+
+def test_colours_say_what_a_client_does(tmp_path: Path) -> None:
+    """Of the bars' pixels, as many have a kind's colour as it has of the time."""
+    path = save_timelines(tmp_path / "round.png", [example()])
+    assert struct.unpack(">II", path.read_bytes()[16:24])[0] == 1760
+    pixels = (255 * matplotlib.image.imread(path)[..., :3]).round().astype(int)
+
+    def area(colour: str) -> int:
+        wanted = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+        return int((abs(pixels - wanted).max(axis=-1) <= 2).sum())
+
+    compute, up, waiting = area("#0072B2"), area("#E69F00"), area("#dde2e6")
+    assert compute > 10_000
+    assert up / compute == pytest.approx(1.0, abs=0.03)
+    # of 300 seconds of three clients, 100 + 50 + 33 are work
+    assert waiting / (compute + up) == pytest.approx((300 - 183.3) / 183.3, rel=0.05)
+
+
+def test_an_svg_is_the_same_bytes_every_time(tmp_path: Path) -> None:
+    first, second = (save_timelines(tmp_path / f"{name}.svg", [example(), example()]) for name in "ab")
+    assert first.read_bytes() == second.read_bytes()
+    assert ElementTree.parse(first).getroot().tag.endswith("svg")
+    assert b"<dc:date>" not in first.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", ["svg", "pdf"])
+def test_many_clients_and_many_steps_make_no_large_file(suffix: str, tmp_path: Path) -> None:
+    path = save_timelines(tmp_path / f"many.{suffix}", [example(lines=150, steps=300)])
+    assert path.stat().st_size < 1_000_000
+
+
+def test_difficult_rounds_are_drawn(tmp_path: Path) -> None:
+    nothing = Line(0, 4, 0, 0.0, 0.0, "left", [])
+    late = Line(1, 4, 1, 5.0, 5.0, "late", [Span(0, "compute", 0.0, 5.0)])
+    timeline = Timeline("$not \\maths$", "$a$", 7, 3600.0, 5.0, [nothing, late])
+    assert np.ptp(matplotlib.image.imread(save_timelines(tmp_path / "round.png", [timeline]))[..., 0]) > 0.5
+    assert "0/4" in " ".join(shown(timeline))
+
+
+def test_the_command(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "round.png"
+    assert main(["timeline", str(runs / "both"), "--round", "1", "--output", str(picture)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert [line.split("  ")[0] for line in out.splitlines() if ", round " in line] == [
+        "fedavg, round 1",
+        "smofi, round 1",
+    ]
+    assert out.count("slowest") == 2
+    assert out.endswith(f"Picture: {picture}\n")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_looking_changes_nothing(runs: Path) -> None:
+    before = {one: one.stat().st_mtime_ns for one in runs.rglob("*")}
+    read_timelines(runs / "both")
+    assert {one: one.stat().st_mtime_ns for one in runs.rglob("*")} == before
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["timeline", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return err
+
+
+def test_what_cannot_be_shown_is_refused(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = str(runs / "both")
+    assert "a run with a clock, as made by: smofi run --clock full" in refused(capsys, str(runs / "untimed"))
+    assert "there is none" in refused(capsys, str(tmp_path / "nowhere"))
+    for number in ("0", "3", "-1"):
+        sentence = f"round={number} is not accepted: expected a whole number >= 1 and <= 2"
+        assert sentence in refused(capsys, both, "--round", number)
+    assert "ends in .png, .svg or .pdf" in refused(capsys, both, "--output", "round.gif")
+    assert "a file in a folder that exists" in refused(capsys, both, "--output", str(tmp_path / "no" / "round.png"))
+
+
+def test_a_run_before_its_first_round_is_refused(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "late", tmp_path / "begun")
+    (tmp_path / "begun" / "metrics.jsonl").write_text("")
+    with pytest.raises(InputError, match="at least one round behind it"):
+        read_timelines(tmp_path / "begun")
+
+
+def test_other_devices_than_those_of_the_run_are_noticed(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "late", tmp_path / "late")
+    config = (tmp_path / "late" / "config.yaml").read_text()
+    (tmp_path / "other.csv").write_text("ms_per_sample,kbps\n" + "30,9000\n" * 4)
+    changed = config.replace(str(runs / "devices.csv"), str(tmp_path / "other.csv"))
+    assert changed != config
+    (tmp_path / "late" / "config.yaml").write_text(changed)
+    with pytest.raises(InputError, match="its round 2 would not be the one on record"):
+        read_timelines(tmp_path / "late")
+
+
+def test_matplotlib_is_loaded_only_to_draw() -> None:
+    check = "import sys, smofi.report.timeline; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
