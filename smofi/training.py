@@ -247,9 +247,13 @@ def make_planner(
         speeds=check_speeds(speeds, len(samples)),
     )
     timing, wire = Timing(clock) if isinstance(clock, str) else clock, _as_wire(wire)
-    width = wire.width if isinstance(wire, Compression) else 2 if precision == "bf16" else layout.dtype.itemsize
+    if not isinstance(timing, Timing):
+        refuse("clock", clock, '"none", "paper", "full", or a smofi.Timing')
+    width = wire.width if isinstance(wire, Compression) else 0
     overhead = wire.overhead if isinstance(wire, Compression) else 0
-    return _with_devices(planner, model, layout, samples, timing, optimizer, (width, overhead))
+    return _with_devices(
+        planner, model, layout, samples, timing, optimizer, (width, overhead), _cast(precision, torch.device("cpu"))
+    )
 
 
 def _with_devices(
@@ -260,15 +264,17 @@ def _with_devices(
     timing: Timing,
     optimizer: Optimizer,
     crossing: tuple[int, int],
+    cast: Cast,
 ) -> Planner:
     """The planner with a clock, if there is to be one, and with all that a method needs to know to select clients.
-    `crossing` are the bytes of a number that crosses the cut, and those that every sample takes beside them."""
+    `crossing` are the bytes of a number that crosses the cut, 0 for as many as it has, and those that every sample
+    takes beside them."""
     method = planner.method
     if timing.clock == "none" and not method.select:
         return planner
     first = samples[planner.eligible[0] if planner.eligible else 0]
     inputs, _ = first.batch(torch.zeros(1, dtype=torch.int64))
-    counted = costs(model, inputs.shape[1:], tokens=not inputs.is_floating_point())
+    counted = costs(model, inputs.shape[1:], tokens=not inputs.is_floating_point(), cast=cast)
     clock = start_clock(timing, counted, layout, len(samples), planner.seed, method, optimizer, *crossing)
     if not method.select:
         return replace(planner, clock=clock)

@@ -28,7 +28,7 @@ class Clock:
     "paper" charges the paper's equations, what is computed and what crosses the cut; "full" also what a client fetches
     at the beginning of a round and gives back at its end, with the `carried` momenta. The server is `speedup` times as
     fast as the mean client, for `parallel` clients at a time. A number on its way takes `number_bytes`,
-    a sample `overhead` more.
+    if they are not those of the model's own numbers, and a sample `overhead` more.
     """
 
     mode: str
@@ -40,7 +40,7 @@ class Clock:
     speedup: float = 100.0
     parallel: float = math.inf
     deadline: float = math.inf
-    number_bytes: int = 4
+    number_bytes: int = 0
     overhead: int = 0
     _known: dict[Cut, tuple[StepCosts, int]] = field(default_factory=dict, repr=False, compare=False)
 

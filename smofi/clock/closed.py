@@ -28,7 +28,7 @@ def replay(jobs: Sequence[Job], rules: Rules, start: float = 0.0, *, watch: bool
     orderly = rules.visits is None or rules.waits == "client"
     untimed = rules.deadline == math.inf and all(job.leaves == math.inf for job in jobs)
     if watch or rules.parallel < math.inf or rules.merges or not orderly or not untimed or not jobs:
-        return Replay(jobs if watch else list(map(_compact, jobs)), rules, start).run()
+        return Replay(list(map(_compact, jobs)) if untimed and not watch else jobs, rules, start).run()
     steps = np.array([job.steps for job in jobs])
     fetch, each, give = (np.array([seconds(legs) for legs in kind]) for kind in zip(*map(_parts, jobs), strict=True))
     sizes = np.array([job.epoch_steps for job in jobs])

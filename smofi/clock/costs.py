@@ -33,11 +33,15 @@ class StepCosts:
     back_again: int
 
     @classmethod
-    def of(cls, costs: Costs, cut: Cut, number_bytes: int = 4, overhead: int = 0) -> StepCosts:
-        """At this cut, with so many bytes for every number that crosses it, and for every sample that does."""
+    def of(cls, costs: Costs, cut: Cut, number_bytes: int = 0, overhead: int = 0) -> StepCosts:
+        """At this cut, with so many bytes for every number that crosses it, 0 for the model's own, and so many more for
+        every sample."""
         macs = [block.macs for block in costs.blocks]
         front, server, back = (sum(part) / max(1, sum(macs)) for part in _parted(macs, cut))
-        there, again = (costs.blocks[edge - 1].numbers * number_bytes + overhead for edge in (cut.first, cut.last))
+        there, again = (
+            costs.blocks[edge - 1].numbers * (number_bytes or costs.blocks[edge - 1].width) + overhead
+            for edge in (cut.first, cut.last)
+        )
         return cls(front, server, back, there, again if cut.u_shaped else 0)
 
     @property

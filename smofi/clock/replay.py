@@ -292,10 +292,11 @@ class Replay:
                 row.until = self.now
             if not row.gone and 2 * row.done >= row.job.steps:
                 for leg in row.job.give:
-                    row.busy += leg.seconds
-                    self.spans.append(Span(number, leg.kind, row.until, row.until + leg.seconds))
-                    row.until += leg.seconds
-                row.gone = row.until > row.job.leaves
+                    row.gone = row.gone or row.until + leg.seconds > row.job.leaves
+                    end = min(row.until + leg.seconds, row.job.leaves)
+                    row.busy += end - row.until
+                    self.spans.append(Span(number, leg.kind, row.until, end))
+                    row.until = end
         return Replayed(
             end=max((row.until for row in self.rows), default=self.start),
             steps=[row.done for row in self.rows],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from smofi.cut import CutSpec
+from smofi.cut import Cuts, CutSpec
 from smofi.data.augment import Augment
 from smofi.data.samples import Samples, TensorSamples
 from smofi.engine.evaluate import Evaluator
@@ -54,7 +55,8 @@ def check_plan(planner: Planner, cut: CutSpec) -> None:
         refuse("batch_size", planner.batch_size, f"at most {largest}, the largest client's number of samples")
     if planner.cuts.per_client and planner.method.where.one_server:
         refuse("cut", cut, f"one cut for all clients: {planner.method} keeps a single server model")
-    if planner.method.select and not planner.selected(planner.eligible, 0)[0]:
+    each = [replace(planner, cuts=Cuts((one,))) for one in planner.cuts.options] if planner.method.select else []
+    if not all(one.selected(one.eligible, 0)[0] for one in each):
         refuse("method", planner.method.name, "a bandwidth that the batch of at least one client fits into")
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -23,7 +22,7 @@ from smofi.engine.local import Part
 from smofi.engine.plan import RoundPlan
 from smofi.engine.rows import Rows
 from smofi.flat import Layout
-from smofi.method import Fuse, Method
+from smofi.method import Fuse, Method, Turnout
 
 
 class Diagnostics:
@@ -45,7 +44,11 @@ class Diagnostics:
         self.start, self.divergence, self.squares = start, None, []
         aligned = moments and not method.where.one_server
         self.alignment = Alignment(plan, layout, start, fused=bool(method.fuse)) if aligned else None
-        self.stale = stale_share(plan.steps, method.fuse) if method.fuse and moments else None
+        self.stale = (
+            stale_share(Turnout(plan.steps, plan.epoch_steps, plan.landed), method.fuse)
+            if method.fuse and moments
+            else None
+        )
 
     def gradient(self, gradients: Rows, group: Sequence[int]) -> None:
         """The gradients of a group's clients are there, still as the loss gave them."""
@@ -166,22 +169,16 @@ class Alignment:
         return self.total
 
 
-def stale_share(steps: Sequence[int], weight: Fuse) -> float:
-    """The mean, over the steps of a round, of the part of the fused momentum's weight that finished clients have.
+def stale_share(turnout: Turnout, weight: Fuse) -> float:
+    """The mean, over the steps of a round, of the part of the fused momentum's weight that absent clients have.
 
-    Of two clients, one finishes after the first of two steps: nothing is stale at the first, half at the second.
-
-    >>> stale_share([1, 2], lambda age: 1.0)
+    >>> stale_share(Turnout([1, 2], [1, 2]), lambda age: 1.0)
     0.25
     """
-    last = max(steps)
-    active, finished = [0] * last, [0.0] * last
-    # a client with T steps is active at steps 0 to T - 1, and its age at step t is t - (T - 1)
-    weights = [weight(age) for age in range(last)]
-    for count in steps:
-        for step in range(count, last):
-            finished[step] += weights[step - count + 1]
-        active[count - 1] += 1
-    still = list(accumulate(reversed(active)))[::-1]
-    # the `or` is for a weight that is zero at every age
-    return sum(stale / (stale + weights[0] * now or 1) for stale, now in zip(finished, still, strict=True)) / last
+    last: dict[int, int] = {}
+    shares = []
+    for now, rows in enumerate(turnout.each_step()):
+        last.update(dict.fromkeys(rows, now))
+        stale = sum(weight(now - then) for then in last.values() if then < now)
+        shares.append(stale / (stale + weight(0) * len(rows) or 1))
+    return sum(shares) / len(shares)

@@ -53,6 +53,7 @@ class RoundPlan:
     epoch_steps: list[int]
     steps: list[int]
     shares: list[float]
+    planned_shares: list[float]
     cuts: list[Cut]
     landed: tuple[tuple[int, ...], ...] | None = None
     time: RoundTime | None = None
@@ -173,6 +174,7 @@ class Planner:
         steps = [self.method.steps or self.local_epochs * count for count in epoch_steps]
         # p_j = |D_j| / sum |D|, where the server merges batches B_j / sum B
         weights = batch_sizes if self.method.where.merges else sizes
+        shares = [weight / sum(weights) for weight in weights]
         return RoundPlan(
             seed=self.seed,
             round=round,
@@ -181,7 +183,8 @@ class Planner:
             batch_sizes=batch_sizes,
             epoch_steps=epoch_steps,
             steps=steps,
-            shares=[weight / sum(weights) for weight in weights],
+            shares=shares,
+            planned_shares=shares,
             cuts=self._cuts_of(clients, round),
         )
 

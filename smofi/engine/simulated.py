@@ -102,6 +102,7 @@ class SimulatedCohort:
         size = max(1, len(mine) if self.together else self.at_once)  # a process may have no client at all
         self.chunks = [mine[low : low + size] for low in range(0, len(mine), size)] or [[]]
         self.shares = self.state.weights.new_tensor(plan.shares)
+        self.planned_shares = self.state.weights.new_tensor(plan.planned_shares)
         self.regions = regions(plan.cuts)
         self.split = bool(self.wire) or self.method.where.merges or any(cut.u_shaped for cut in plan.cuts)
         pixels = min(self.clients[client].pixels for client in plan.clients)
@@ -153,7 +154,7 @@ class SimulatedCohort:
             if not rows:
                 continue
             taking = torch.zeros_like(self.shares)
-            taking[rows] = self.shares[rows] / self.shares[rows].sum()
+            taking[rows] = self.planned_shares[rows] / self.planned_shares[rows].sum()
             mine = taking[self.rows]
             weights = self.table.weights.matrix(self.layout.columns(region.first, region.last))
             columns = self.layout.statistic_columns(region.first, region.last)

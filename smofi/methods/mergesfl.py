@@ -38,8 +38,8 @@ def by_speed(batch_size: int, speeds: Sequence[float], sizes: Sequence[int]) -> 
 
 
 def balanced(bandwidth: float, candidates: Candidates, most: int) -> list[int]:
-    """Greedily the candidate that brings the merged mix of classes closest to uniform, as long as the server's
-    bandwidth allows; the first one of equals, and nobody whose batch does not fit any more.
+    """The first of the candidates, then greedily the one that brings the merged mix of classes closest to uniform, the
+    first of equals, as long as its batch fits into the server's bandwidth.
 
     >>> counts = [np.array([4, 0]), np.array([4, 0]), np.array([0, 4])]
     >>> balanced(200, Candidates([7, 8, 9], [4, 4, 4], counts, [25, 25, 25]), most=3)
@@ -52,7 +52,8 @@ def balanced(bandwidth: float, candidates: Candidates, most: int) -> list[int]:
     chosen: list[int] = []
     merged, free, left = np.zeros(parts.shape[1]), bandwidth, np.ones(len(parts), dtype=bool)
     while len(chosen) < most and (fitting := np.flatnonzero(left & (needs <= free))).size:
-        best = int(fitting[divergence(merged + parts[fitting]).argmin()])
+        # rounded, so that equals are equal
+        best = int(fitting[divergence(merged + parts[fitting]).round(12).argmin()] if chosen else fitting[0])
         chosen.append(best)
         merged, free, left[best] = merged + parts[best], free - needs[best], False
     return chosen

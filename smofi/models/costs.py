@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from smofi.errors import InputError, check_count
 from smofi.flat import shell
+
+Cast = Callable[[], AbstractContextManager[object]]
 
 BYTES = 4
 """Of a float32, as which activations cross the cut."""
@@ -28,6 +30,7 @@ class Block:
     parameters: int
     macs: int
     shape: tuple[int, ...]
+    width: int = BYTES
 
     @property
     def numbers(self) -> int:
@@ -81,7 +84,7 @@ class Costs:
         )
 
 
-def costs(model: nn.Sequential, sample_shape: Sequence[int], tokens: bool = False) -> Costs:
+def costs(model: nn.Sequential, sample_shape: Sequence[int], tokens: bool = False, cast: Cast = nullcontext) -> Costs:
     """Count a model's costs by running it on one sample, in evaluation, where the model is: "meta" computes nothing.
 
     MACs are those of convolutions and products of matrices, as is usual; what a recurrent layer computes is not seen.
@@ -98,9 +101,10 @@ def costs(model: nn.Sequential, sample_shape: Sequence[int], tokens: bool = Fals
     counted = []
     with torch.no_grad(), _everything_visible():
         for name, block in zip(scratch._modules, scratch, strict=True):  # a module may stand in two places
-            x, macs = _run(block, x, name)
+            with cast():
+                x, macs = _run(block, x, name)
             size = sum(parameter.numel() for parameter in block.parameters())
-            counted.append(Block(name, size, macs, tuple(x.shape[1:])))
+            counted.append(Block(name, size, macs, tuple(x.shape[1:]), x.element_size()))
     return Costs(tuple(counted))
 
 

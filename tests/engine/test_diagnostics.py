@@ -15,6 +15,7 @@ from reference import convnet, federation, perceptron
 from smofi.data import batch_order
 from smofi.engine.diagnostics import Diagnostics, stale_share
 from smofi.engine.simulated import SimulatedCohort
+from smofi.method import Turnout
 
 SIZES = (5, 9, 17, 13)  # with batches of 4 and two epochs: 2, 4, 8 and 6 steps
 SHARES = [size / sum(SIZES) for size in SIZES]
@@ -167,7 +168,7 @@ def test_one_server_model_counts_the_gradient_of_both_sides() -> None:
 
 def test_stale_share_in_closed_form() -> None:
     # steps 1 and 3 with weight 1/(age + 1): shares 0, (1/2)/(1 + 1/2), (1/3)/(1 + 1/3)
-    assert stale_share([1, 3], lambda age: 1 / (age + 1)) == pytest.approx((0 + 1 / 3 + 1 / 4) / 3)
-    assert stale_share([4, 4], lambda age: 1.0) == 0
-    assert stale_share([1, 1, 2], lambda age: 1.0) == pytest.approx((0 + 2 / 3) / 2)
-    assert stale_share([1, 2], lambda age: 0.0) == 0
+    assert stale_share(Turnout([1, 3], [1, 3]), lambda age: 1 / (age + 1)) == pytest.approx((0 + 1 / 3 + 1 / 4) / 3)
+    assert stale_share(Turnout([4, 4], [4, 4]), lambda age: 1.0) == 0
+    assert stale_share(Turnout([1, 1, 2], [1, 1, 2]), lambda age: 1.0) == pytest.approx((0 + 2 / 3) / 2)
+    assert stale_share(Turnout([1, 2], [1, 2]), lambda age: 0.0) == 0

@@ -40,7 +40,7 @@ def merged_mix(places: Sequence[int], sizes: Sequence[int], counts: Sequence[Seq
 def greedy(
     bandwidth: float, sizes: Sequence[int], counts: Sequence[Sequence[int]], sample_bytes: Sequence[int], most: int
 ) -> list[int]:
-    """Again and again the first of those that bring the mix closest to uniform, while sum B_i bytes <= bandwidth."""
+    """The first that fits, then the first of those that bring the mix closest to uniform, while sum B_i bytes fit."""
     chosen: list[int] = []
     while len(chosen) < most:
         used = sum(sizes[i] * sample_bytes[i] for i in chosen)
@@ -48,7 +48,7 @@ def greedy(
         for i in range(len(sizes)):
             if i in chosen or used + sizes[i] * sample_bytes[i] > bandwidth:
                 continue
-            divergence = kl_from_uniform(merged_mix([*chosen, i], sizes, counts))
+            divergence = kl_from_uniform(merged_mix([*chosen, i], sizes, counts)) if chosen else 0.0
             if divergence < lowest - 1e-12:
                 best, lowest = i, divergence
         if best is None:
@@ -88,12 +88,12 @@ def test_the_choice_is_that_of_a_plain_loop(drawn: list[tuple[int, list[int], in
 
 
 def test_a_choice_by_hand() -> None:
-    """Client 2 alone is nearly balanced; 0 and 1 pull it apart, and 3 brings it back."""
+    """Client 0 is the first; 3 has what it lacks, then 2 is nearly balanced itself, and 1 comes last."""
     counts = [[8, 0, 0], [0, 8, 0], [4, 3, 3], [0, 1, 1]]
-    assert chosen_by(1e9, [4, 4, 4, 4], counts, [1] * 4, most=4) == [2, 3, 0, 1]
-    # after 2: with 0 it is (5.6, 1.2, 1.2), with 1 (1.6, 5.2, 1.2), with 3 (1.6, 3.2, 3.2); after 2 and 3, with 0
-    # (5.6, 3.2, 3.2), with 1 (1.6, 7.2, 3.2)
-    assert chosen_by(1e9, [4, 4, 4, 4], counts, [1] * 4, most=2) == [2, 3]
+    assert chosen_by(1e9, [4, 4, 4, 4], counts, [1] * 4, most=4) == [0, 3, 2, 1]
+    # after 0: with 1 it is (4, 4, 0), with 2 (5.6, 1.2, 1.2), with 3 (4, 2, 2); after 0 and 3, with 1 (4, 6, 2), with 2
+    # (5.6, 3.2, 3.2)
+    assert chosen_by(1e9, [4, 4, 4, 4], counts, [1] * 4, most=2) == [0, 3]
 
 
 def test_batch_sizes_weigh_the_mix() -> None:
