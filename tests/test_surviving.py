@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from crash import TINY
+from smofi.cli import main
 from smofi.engine.checkpoint import read_checkpoint
 from smofi.engine.events import Record
 from smofi.engine.stopping import Stopping, best_round
@@ -92,9 +93,9 @@ def test_a_signal_saves_at_the_end_of_the_round_and_the_run_goes_on_from_there(
     done = len((folder / "metrics.jsonl").read_text().splitlines())
     assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"round-{done:06d}.safetensors"]
     assert not (folder / "result.json").exists()
-    assert finished("run", "--resume", folder, "--rounds", done + 3, "--display", "quiet").returncode == 0
-    straight = tmp_path / "straight"
-    assert finished("run", *FLAGS, "--rounds", done + 3, "--output", straight, "--display", "quiet").returncode == 0
+    rounds, straight = ["--rounds", str(done + 3), "--display", "quiet"], tmp_path / "straight"
+    assert main(["run", "--resume", str(folder), *rounds]) == 0
+    assert main(["run", *FLAGS, "--output", str(straight), *rounds]) == 0
     assert (folder / "model.safetensors").read_bytes() == (straight / "model.safetensors").read_bytes()
 
 
@@ -110,8 +111,8 @@ def wait_for_rounds(folder: Path, rounds: int) -> None:
 
 def test_the_configuration_in_the_folder_repeats_the_run_bit_for_bit(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    assert finished("run", *FLAGS, "--rounds", 3, "--seed", 5, "--output", first).returncode == 0
-    assert finished("run", first / "config.yaml", "--output", second).returncode == 0
+    assert main(["run", *FLAGS, "--rounds", "3", "--seed", "5", "--output", str(first)]) == 0
+    assert main(["run", str(first / "config.yaml"), "--output", str(second)]) == 0
     for name in ("model.safetensors", "partition.safetensors", "config.yaml"):
         assert (first / name).read_bytes() == (second / name).read_bytes()
     about = json.loads((first / "about.json").read_text())
@@ -183,18 +184,16 @@ def test_another_process_cannot_write_the_folder_meanwhile(tmp_path: Path) -> No
     run.folder.close()
 
 
-def test_the_best_round_can_be_exported(tmp_path: Path) -> None:
+def test_the_best_round_can_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run,) = start(TINY, tmp_path / "run")
     result = run.train()
     accuracies = [one.validation or 0.0 for one in result.history]
-    done = finished("export", tmp_path / "run", tmp_path / "best", "--best", "--format", "safetensors")
-    assert done.returncode == 0, done.stderr
+    assert main(["export", str(tmp_path / "run"), str(tmp_path / "best"), "--best", "--format", "safetensors"]) == 0
     best = read_checkpoint(tmp_path / "run/checkpoints/best.safetensors")
     assert len(best.history) == accuracies.index(max(accuracies)) + 1
     bias = load_file(tmp_path / "best/model.safetensors")["output.linear.bias"]
     assert torch.equal(bias, best.tensors["weights"][-len(bias) :])
     (plain,) = start(TINY.model_copy(update={"validation": 0.0}), tmp_path / "plain")
     plain.train()
-    refused = finished("export", tmp_path / "plain", tmp_path / "none", "--best")
-    assert refused.returncode == 2
-    assert "keeps no best round: expected a run with a validation split" in refused.stderr
+    assert main(["export", str(tmp_path / "plain"), str(tmp_path / "none"), "--best"]) == 2
+    assert "keeps no best round: expected a run with a validation split" in capsys.readouterr().err

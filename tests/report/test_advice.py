@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -179,8 +177,3 @@ def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
         save_advice(tmp_path / "cuts.gif", ADVICE)
     with pytest.raises(InputError, match="expected a file in a folder that exists"):
         save_advice(tmp_path / "nowhere" / "cuts.png", ADVICE)
-
-
-def test_matplotlib_is_loaded_only_to_draw() -> None:
-    check = "import sys, smofi.report.advice; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

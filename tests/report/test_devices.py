@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import io
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -138,11 +136,6 @@ def test_difficult_fleets_are_drawn(fleet: Fleet, tmp_path: Path) -> None:
 def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected a file name that ends in \.png, \.svg or \.pdf"):
         save_devices(tmp_path / "devices.gif", FIVE)
-
-
-def test_matplotlib_is_loaded_only_to_draw() -> None:
-    check = "import sys, smofi.report.devices; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
 # --------------------------------------------------------------------------------------------------------- the command

@@ -3,8 +3,6 @@ from __future__ import annotations
 import io
 import math
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -242,8 +240,3 @@ def test_what_is_no_partition_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=sentence):
         Heterogeneity("wrong", counts, names, batch_size)
-
-
-def test_matplotlib_is_loaded_only_to_draw() -> None:
-    check = "import sys, smofi.report.heterogeneity; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

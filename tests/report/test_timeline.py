@@ -6,8 +6,6 @@ import io
 import json
 import shutil
 import struct
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -271,8 +269,3 @@ def test_other_devices_than_those_of_the_run_are_noticed(runs: Path, tmp_path: P
     (tmp_path / "late" / "config.yaml").write_text(changed)
     with pytest.raises(InputError, match="its round 2 would not be the one on record"):
         read_timelines(tmp_path / "late")
-
-
-def test_matplotlib_is_loaded_only_to_draw() -> None:
-    check = "import sys, smofi.report.timeline; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
