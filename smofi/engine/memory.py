@@ -72,9 +72,10 @@ def round_memory(cohort: SimulatedCohort, plan: RoundPlan, at_once: int | None =
     fused = columns_in(layout.columns(min(cut.first for cut in plan.cuts), max(cut.last for cut in plan.cuts)))
     if moments and method.fuse:
         parts = f"{count} x {own // count:,}" if len(set(servers)) == 1 else f"{own:,}"
-        # one sum for all that finish in the same tick, and one for each that is ever late
-        late = {row for (row, _), comes_back in plan.absences.items() if comes_back and row in mine}
-        endings = len(late) + (len({plan.steps[row] for row in mine}) if plan.landed is None else len(mine))
+        # one sum for all that finish in the same tick before the last, and one for each that is ever late
+        absent = [(row, step, back) for (row, step), back in plan.absences.items() if row in mine]
+        late, finished = {row for row, _, back in absent if back}, {step for _, step, back in absent if not back}
+        endings = len(late) + len(finished)
         found += [
             item("momentum: client parts", f"{moments} x {parts}", moments * own),
             item("momentum: fused", f"{2 + wide} x {moments} x {fused:,}", (2 + wide) * moments * fused),

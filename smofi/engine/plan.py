@@ -76,9 +76,10 @@ class RoundPlan:
 
     @cached_property
     def absences(self) -> dict[tuple[int, int], bool]:
-        """After which of its steps, counted from 1, a row misses the next tick; whether it comes back."""
+        """After which of its steps, counted from 1, a row misses the next tick, if there is one; does it come back?"""
         if self.landed is None:
-            return dict.fromkeys(enumerate(self.steps), False)
+            last = max(self.steps, default=0)
+            return {(row, steps): False for row, steps in enumerate(self.steps) if steps < last}
         ticks: dict[int, list[int]] = {}
         for number, rows in enumerate(self.landed):
             for row in rows:
@@ -89,7 +90,7 @@ class RoundPlan:
             for step, (this, following) in enumerate(pairwise(own), start=1)
             if following > this + 1
         }
-        return late | {(row, len(own)): False for row, own in ticks.items()}
+        return late | {(row, len(own)): False for row, own in ticks.items() if own[-1] < len(self.landed) - 1}
 
 
 class Timekeeper(Protocol):
