@@ -6,7 +6,7 @@
 """
 
 from smofi import methods
-from smofi.clock import Device, Timing
+from smofi.clock import Device, Presence, Timing
 from smofi.engine.crew import joined
 from smofi.engine.events import Record
 from smofi.errors import CompositionError, InputError, SmofiError, TrainingWarning
@@ -26,6 +26,7 @@ __all__ = [
     "Method",
     "Outer",
     "Placement",
+    "Presence",
     "Record",
     "Result",
     "Session",

@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Literal
@@ -157,7 +157,7 @@ def advise(
     """
     if output is not None:
         check_picture(output)
-    config = _resolve(source, _given(flags), scale)
+    config = _with_clock(source, _given(flags), scale)
     with _reading(config.data) as progress:
         federation = gather(config, progress)
     advice = compare_cuts(config, federation)
@@ -357,6 +357,15 @@ def _resolve(source: str | None, given: Mapping[str, Any], scale: str | None = N
     if source is None and scale is not None:
         refuse("scale", scale, "the name of a preset before it, as: smofi run cifar10 --scale small")
     return Config(**given) if source is None else read_config(source, given, scale=scale)
+
+
+def _with_clock(source: str | None, given: Mapping[str, Any], scale: str | None) -> Config:
+    """The configuration with a full clock, unless it has another; devices may be given without one."""
+    full = _resolve(source, {**given, "clock": "full"}, scale)
+    with suppress(SmofiError, pydantic.ValidationError):
+        if (config := _resolve(source, given, scale)).clock != "none":
+            return config
+    return full
 
 
 def _plain_name(data: str) -> str:

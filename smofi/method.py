@@ -91,12 +91,19 @@ class Tick:
 
 @dataclass(frozen=True)
 class Turnout:
-    """Who takes a step when: each row's steps in the round and in an epoch. Where some are late, `landed` has the rows
-    whose step is done by the end of each tick; otherwise a row's steps follow each other tick by tick."""
+    """Who takes a step when: each row's steps in the round and in an epoch. Where some leave, `planned` has the steps
+    they would have taken. Where some are late, `landed` has the rows whose step is done by the end of each tick;
+    otherwise a row's steps follow each other tick by tick."""
 
     steps: Sequence[int]
     epoch_steps: Sequence[int]
+    planned: Sequence[int] = ()
     landed: Sequence[Sequence[int]] | None = None
+
+    @property
+    def intended(self) -> Sequence[int]:
+        """The steps that each row was to take."""
+        return self.planned or self.steps
 
     def each_step(self) -> Iterator[list[int]]:
         """The rows that take a step, tick by tick.

@@ -208,10 +208,11 @@ def prepare(
     cohort = SimulatedCohort(
         template, layout, state, method, optimizer, samples, loss, wire, diagnostics, varied, crew, cast, compile
     )
+    planner.plan(0)  # somebody will be there
     most = MOST_AT_ONCE
     if memory_limit is not None:
         most = most_at_once(memory_limit, cohort, planner, evaluator, rounds, most)
-    cohort.choice = choose(executor, cohort, planner.plan(0), most)
+    cohort.choice = choose(executor, cohort, planner.intended(0, planner.eligible), most)
     run = Run(cohort, planner, state, evaluator, stopping, rounds, callback, crew, eval_every)
     return Session(plain, layout, run)
 

@@ -9,6 +9,7 @@ clock.py         what becomes of a round's plan, and how long it takes
 
 from smofi.clock.clock import Clock
 from smofi.clock.devices import Device
+from smofi.clock.presence import Presence
 from smofi.clock.timing import CLOCKS, Timing, start_clock
 
-__all__ = ["CLOCKS", "Clock", "Device", "Timing", "start_clock"]
+__all__ = ["CLOCKS", "Clock", "Device", "Presence", "Timing", "start_clock"]

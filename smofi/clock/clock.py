@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -114,6 +115,17 @@ class Clock:
         merges = where.merges and self.mode == "full"
         return Rules(self.method.waits, self.parallel, visits, merges, self.deadline)
 
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether there is no deadline that a client could miss."""
+        return self.deadline == math.inf
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same devices."""
+        numbers = [(one.seconds, one.up, one.down, one.presence.period, one.presence.intervals) for one in self.devices]
+        return hashlib.sha256(repr(numbers).encode()).hexdigest()
+
     @cached_property
     def _always(self) -> bool:
         return all(device.presence is ALWAYS for device in self.devices)
@@ -134,7 +146,8 @@ class Clock:
         samples = [batch * done for batch, done in zip(plan.batch_sizes, found.steps, strict=True)]
         there = [self._was_there(client, now, found.end) for client in plan.clients]
         up = [n * one.up + own * taken for n, one, own, taken in zip(samples, step_costs, weights, enough, strict=True)]
-        down = [n * one.down + own for n, one, own in zip(samples, step_costs, weights, strict=True)]
+        fetched = [own if busy else 0 for own, busy in zip(weights, found.busy, strict=True)]
+        down = [n * one.down + own for n, one, own in zip(samples, step_costs, fetched, strict=True)]
         idle = [max(0.0, 1 - busy / time) if time else 0.0 for busy, time in zip(found.busy, there, strict=True)]
         left_out = [client for client, taken in zip(plan.clients, enough, strict=True) if not taken]
         return RoundTime(now, found.end, up, down, idle, left_out)

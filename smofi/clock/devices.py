@@ -88,4 +88,6 @@ def _own(devices: Sequence[Device], clients: int) -> list[Device]:
     for number, device in enumerate(devices):
         for field in ("seconds", "up", "down"):
             check_number(f"devices[{number}].{field}", getattr(device, field), above=0)
+        if not isinstance(device.presence, Presence):
+            refuse(f"devices[{number}].presence", device.presence, "a smofi.Presence")
     return list(devices)

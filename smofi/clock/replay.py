@@ -7,9 +7,10 @@ A step of a client is a sequence of legs, some of them on the server. When the n
     "round"    at once: nobody waits before the round is over          FedAvg and whatever builds on it
     "client"   at once, but a client begins when the last has ended    SFLV2(client)
 
-With a deadline, a client whose step takes longer is late: the others go on without it, and its step counts in the tick
-in which it is done. It is on time again once it takes a whole step within the deadline. The round ends when those on
-time have finished; if all are late, when the first of them has.
+With a deadline, a tick ends when all that began a step in it have taken it, or when the time is up; then the others are
+late, and their step counts in the tick in which it is done. No tick ends before somebody has arrived. Who takes a step
+in the tick in which it began is on time again. The round ends when those on time have finished; if all are late, when
+the first of them has. In the first tick, time runs from when the first client has fetched the model.
 """
 
 from __future__ import annotations
@@ -280,7 +281,9 @@ class Replay:
         if self.rules.visits is not None:
             self.turns = deque(self.rules.visits[self.tick])
         if self.rules.deadline < math.inf:
-            self._push(self.now + self.rules.deadline, DEADLINE, self.tick)
+            fetching = [sum(leg.seconds for leg in self.rows[number].job.fetch) for number in self.idle]
+            begins = self.now + (min(fetching) if self.tick == 0 else 0.0)  # when the first has the model
+            self._push(begins + self.rules.deadline, DEADLINE, self.tick)
         return sorted(self.idle)
 
     def _end(self) -> Replayed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from smofi.clock.clock import Clock
 from smofi.clock.devices import Device, devices_for
@@ -46,9 +46,10 @@ class Timing:
             check_count("server_parallel", self.server_parallel)
         if self.step_deadline is not None:
             check_number("step_deadline", self.step_deadline, above=0)
-        for name, plain in (("availability", "always"), ("step_deadline", None)):
-            if self.clock == "none" and (value := getattr(self, name)) != plain:
-                refuse(name, value, f'a clock along with it, "paper" or "full", or {plain!r}')
+        if self.clock == "none":
+            for one in fields(self)[1:]:
+                if (value := getattr(self, one.name)) != one.default:
+                    refuse(one.name, value, f'a clock along with it, "paper" or "full", or {one.default!r}')
 
 
 def start_clock(

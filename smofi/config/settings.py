@@ -27,9 +27,9 @@ from smofi.optim import parse_optimizer
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
 RESUMABLE = frozenset(
     {"rounds", "eval_every", "checkpoint_every", "patience", "target_accuracy", "data_folder"}
-    | {"executor", "compile", "memory_limit"}
+    | {"executor", "compile", "memory_limit", "devices", "availability"}
 )
-"""The settings that may change when a run is resumed."""
+"""The settings that may change when a run is resumed; devices' files may move, and must say the same."""
 
 LONGEST_SENTENCE = 600
 

@@ -45,7 +45,7 @@ class Diagnostics:
         aligned = moments and not method.where.one_server
         self.alignment = Alignment(plan, layout, start, fused=bool(method.fuse)) if aligned else None
         self.stale = (
-            stale_share(Turnout(plan.steps, plan.epoch_steps, plan.landed), method.fuse)
+            stale_share(Turnout(plan.steps, plan.epoch_steps, landed=plan.landed), method.fuse)
             if method.fuse and moments
             else None
         )

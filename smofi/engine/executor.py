@@ -94,7 +94,7 @@ def _measure(cohort: SimulatedCohort, plan: RoundPlan, clients: int) -> Measured
     """Several at once are tried only where a step of one is short."""
     # as in the round, but everyone is active for as long as it takes
     long = [TICKS + 1] * len(plan.steps)
-    short = replace(plan, steps=long, epoch_steps=long, landed=None)
+    short = replace(plan, steps=long, epoch_steps=long, planned_steps=long, landed=None)
     loop, two, every = _step_seconds(cohort, short, 0, 1), math.inf, math.inf
     if loop > LONG_STEP and cohort.state.weights.device.type == "cpu":
         return Measured(loop)

@@ -67,6 +67,15 @@ class RunFolder:
                 f"{partition_hash(owners)[:12]}): expected the same data files and the same version of smofi"
             )
 
+    def check_devices(self, devices: str | None) -> None:
+        """Refuse to go on with other devices than the run began with."""
+        recorded = json.loads((self.path / "about.json").read_text()).get("devices_sha256", devices)
+        if recorded != devices:
+            raise InputError(
+                f"{self.path} was made with other devices (their hash is {str(recorded)[:12]}, now it is "
+                f"{str(devices)[:12]}): expected the same devices and availability"
+            )
+
     def restore(self, run: Run) -> None:
         """Continue from the newest checkpoint that is whole, or from the beginning if there is none."""
         for path in sorted((self.path / "checkpoints").glob("round-*.safetensors"), reverse=True):

@@ -60,7 +60,7 @@ def most_at_once(
     workers = int(os.environ.get("LOCAL_WORLD_SIZE", cohort.crew.size))
     taken = _taken(device)
     shared = isinstance(cohort.crew, Forked)  # forked processes have program and data in common
-    plans = [planner.plan(round) for round in range(min(rounds, ROUNDS))]
+    plans = [planner.intended(round, planner.eligible) for round in range(min(rounds, ROUNDS))]
     with untouched_streams(), own_random_state(device):
         step, judging = activation_memory(cohort, plans[0]).bytes, _evaluation(evaluator)
     if cohort.shares_server and not cohort.method.where.merges:

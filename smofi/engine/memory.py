@@ -72,10 +72,9 @@ def round_memory(cohort: SimulatedCohort, plan: RoundPlan, at_once: int | None =
     fused = columns_in(layout.columns(min(cut.first for cut in plan.cuts), max(cut.last for cut in plan.cuts)))
     if moments and method.fuse:
         parts = f"{count} x {own // count:,}" if len(set(servers)) == 1 else f"{own:,}"
-        # one sum for all that finish in the same tick before the last, and one for each that is ever late
-        absent = [(row, step, back) for (row, step), back in plan.absences.items() if row in mine]
-        late, finished = {row for row, _, back in absent if back}, {step for _, step, back in absent if not back}
-        endings = len(late) + len(finished)
+        # one sum for all that finish in the same tick before the last; at most one for each where some may be late
+        finished = {step for row, step in plan.absences if row in mine}
+        endings = len(mine) if plan.may_be_late else len(finished)
         found += [
             item("momentum: client parts", f"{moments} x {parts}", moments * own),
             item("momentum: fused", f"{2 + wide} x {moments} x {fused:,}", (2 + wide) * moments * fused),
@@ -118,7 +117,7 @@ def activation_memory(cohort: SimulatedCohort, plan: RoundPlan) -> Memory:
 
     before, cohort.crew = cohort.crew, Alone()
     try:
-        cohort.begin(replace(some, steps=once, epoch_steps=once))
+        cohort.begin(replace(some, steps=once, epoch_steps=once, planned_steps=once))
         with closing(cohort.ticks()) as ticks:
             first = next(ticks)
             table = cohort.table

@@ -42,7 +42,9 @@ class RoundTime:
 class RoundPlan:
     """One round. Lists have an entry per row, that is per client that takes part; `round` counts from 0.
 
-    With a clock, `steps` are those that devices get done, `landed` is as in `Turnout`, and `time` is what they take.
+    With a clock, `steps` are those that devices get done, and `shares` those of the clients that are part of the
+    average in the end; until then, what was planned is what counts. `landed` is as in `Turnout`, and `time` is what it
+    all takes. `may_be_late` tells that there is a deadline, which somebody may miss.
     """
 
     seed: int
@@ -53,14 +55,16 @@ class RoundPlan:
     epoch_steps: list[int]
     steps: list[int]
     shares: list[float]
+    planned_steps: list[int]
     planned_shares: list[float]
     cuts: list[Cut]
     landed: tuple[tuple[int, ...], ...] | None = None
     time: RoundTime | None = None
+    may_be_late: bool = False
 
     def ticks(self, method: Method) -> Iterator[Tick]:
         """The steps of the round, as the method's placement orders them."""
-        turnout = Turnout(self.steps, self.epoch_steps, self.landed)
+        turnout = Turnout(self.steps, self.epoch_steps, self.planned_steps, self.landed)
         return method.where.schedule(turnout, lambda step: generator(self.seed, "visits", self.round, step))
 
     def only(self, rows: Sequence[int]) -> RoundPlan:
@@ -102,6 +106,16 @@ class Timekeeper(Protocol):
 
     def present(self, clients: Sequence[int], now: float) -> tuple[float, list[int]]:
         """Those that are there; the time, later if nobody is there now."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same devices."""
+        ...
+
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether there is no deadline that a client could miss."""
         ...
 
     def settle(self, plan: RoundPlan, now: float) -> tuple[RoundPlan, float]:
@@ -165,7 +179,7 @@ class Planner:
     def intended(self, round: int, present: list[int]) -> RoundPlan:
         """The same with those who are there, before the clock finds out what comes of it."""
         if self.method.select:
-            clients, batch_sizes = self.selected(present, round)
+            clients, batch_sizes = self.selected(present, round, somebody=True)
         else:
             clients = select_clients(present, self.per_round, seed=self.seed, round=round)
             batch_sizes = self._batch_sizes(clients, self._cuts_of(clients, round))
@@ -185,8 +199,10 @@ class Planner:
             epoch_steps=epoch_steps,
             steps=steps,
             shares=shares,
+            planned_steps=steps,
             planned_shares=shares,
             cuts=self._cuts_of(clients, round),
+            may_be_late=self.clock is not None and not self.clock.waits_for_all,
         )
 
     def _cuts_of(self, clients: Sequence[int], round: int) -> list[Cut]:
@@ -201,8 +217,9 @@ class Planner:
             speeds = [self.speeds[client] if self.speeds else 1.0 for client in clients]
         return self.method.batch_sizes(self.batch_size, speeds, [self.sizes[client] for client in clients])
 
-    def selected(self, present: Sequence[int], round: int) -> tuple[list[int], list[int]]:
-        """The clients that the method takes of those present, and their batch sizes."""
+    def selected(self, present: Sequence[int], round: int, somebody: bool = False) -> tuple[list[int], list[int]]:
+        """The clients that the method takes of those present, and their batch sizes; `somebody` even if nobody fits:
+        the one that needs least."""
         assert self.method.select
         assert self.class_counts
         assert self.sample_bytes
@@ -212,5 +229,8 @@ class Planner:
         counts = [self.class_counts(client) for client in order]
         candidates = Candidates(order, batch_sizes, counts, [self.sample_bytes(cut) for cut in cuts])
         places = self.method.select(candidates, self.per_round)
+        if not places and somebody:
+            needs = [size * each for size, each in zip(batch_sizes, candidates.sample_bytes, strict=True)]
+            places = [needs.index(min(needs))]
         taken = sorted((order[place], batch_sizes[place]) for place in places)
         return [client for client, _ in taken], [size for _, size in taken]

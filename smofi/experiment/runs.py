@@ -107,6 +107,7 @@ def resume(
         begun = [one for one in runs if (one.folder.path / "config.yaml").exists()]
         for one in begun:
             one.folder.check_data(federation.owners, data)
+            one.folder.check_devices(_fingerprint(one))
             one.folder.restore(one.session.run)
             write_atomically(one.folder.path / "config.yaml", config_yaml(_alone(config, one)).encode())
         _describe([one for one in runs if one not in begun], config, federation, command)
@@ -147,8 +148,14 @@ def _describe(runs: list[FolderRun], config: Config, federation: Federation, com
     source = federation.source
     about = provenance(command) | {"seed": config.seed, "task": source.task(), "data_sha256": source.fingerprint()}
     for one in runs:
-        labels = source.train.labels.numpy()
-        one.folder.describe(config_yaml(_alone(config, one)), about, federation.owners, labels)
+        labels, own = source.train.labels.numpy(), about | {"devices_sha256": _fingerprint(one)}
+        one.folder.describe(config_yaml(_alone(config, one)), own, federation.owners, labels)
+
+
+def _fingerprint(one: FolderRun) -> str | None:
+    """That of the devices a run's clock knows."""
+    clock = one.session.run.planner.clock
+    return clock.fingerprint if clock else None
 
 
 def _refuse_taken(path: Path) -> None:

@@ -25,13 +25,14 @@ def every_step(turnout: Turnout, draw: Draw) -> Iterator[Tick]:
 
 
 def every_epoch(turnout: Turnout, draw: Draw) -> Iterator[Tick]:
-    """Wait until all clients finished their epoch, then average over all of them."""
+    """Wait until all clients finished their epoch, then average over all of them that did."""
     steps, sizes = turnout.steps, turnout.epoch_steps
-    done = [0] * len(steps)
-    everyone = tuple(range(len(steps)))
+    done, due = [0] * len(steps), [0] * len(steps)
     while any(count < total for count, total in zip(done, steps, strict=True)):
         epoch = [min(size, total - count) for size, total, count in zip(sizes, steps, done, strict=True)]
+        done = [count + more for count, more in zip(done, epoch, strict=True)]
+        due = [min(size + count, total) for size, count, total in zip(sizes, due, turnout.intended, strict=True)]
+        there = tuple(row for row, count in enumerate(done) if count == due[row])
         for step in range(max(epoch)):
             last = step == max(epoch) - 1
-            yield Tick([(row,) for row in active_rows(epoch, step)], average=everyone if last else ())
-        done = [count + more for count, more in zip(done, epoch, strict=True)]
+            yield Tick([(row,) for row in active_rows(epoch, step)], average=there if last else ())

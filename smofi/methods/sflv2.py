@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from smofi.errors import check_choice
-from smofi.method import Draw, Method, Placement, Tick, Turnout
+from smofi.method import Draw, Method, Placement, Tick, Turnout, active_rows
 from smofi.methods.registry import register
 
 
@@ -17,9 +17,10 @@ def sflv2(turns: str = "step") -> Method:
 
 
 def by_step(turnout: Turnout, draw: Draw) -> Iterator[Tick]:
-    """Every step, the active clients one after the other in an order drawn anew."""
+    """Every step, the active clients one after the other in an order drawn anew, without those that have left."""
     for step, active in enumerate(turnout.each_step()):
-        yield Tick([(int(row),) for row in draw(step).permutation(active)])
+        order = draw(step).permutation(active_rows(turnout.intended, step))
+        yield Tick([(int(row),) for row in order if row in active])
 
 
 def by_client(turnout: Turnout, draw: Draw) -> Iterator[Tick]:

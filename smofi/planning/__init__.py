@@ -81,7 +81,7 @@ def plan_run(
     session = prepare(**arguments, method=parsed)
     planner, state, cohort = session.run.planner, session.run.state, session.run.cohort
     assert isinstance(cohort, SimulatedCohort)
-    plans = [planner.plan(round) for round in range(min(config.rounds, MOST_ROUNDS))]
+    plans = [planner.intended(round, planner.eligible) for round in range(min(config.rounds, MOST_ROUNDS))]
     steps = fmean(sum(plan.steps) for plan in plans)
     ticks = fmean(sum(1 for _ in plan.ticks(parsed)) for plan in plans[:MOST_SCHEDULES])
     rounds = [round_memory(cohort, plan) for plan in plans]
