@@ -477,7 +477,7 @@ def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seco
 def _list(heading: str, entries: Iterable[tuple[str, str]]) -> None:
     listing = Table(heading, "what it does", box=None, padding=(0, 2, 0, 0))
     for name, text in entries:
-        listing.add_row(escape(name), escape(text.strip().splitlines()[0]))
+        listing.add_row(escape(name), escape(" ".join(text.strip().split("\n\n")[0].split())))
     console.print(listing)
 
 

@@ -12,8 +12,8 @@ from smofi.methods.registry import register
 
 @register
 def mergesfl(steps: int | None = None, bandwidth: float | None = None) -> Method:
-    """One server model, trained on the merged batch of all clients; batch sizes follow the clients' speeds.
-    With a bandwidth, bytes the server takes in at a step, clients are chosen for a balanced mix of classes."""
+    """One server model, trained on all clients' merged batch, of sizes by their speeds; a bandwidth, in bytes a step,
+    selects clients for a balanced mix of classes."""
     placement = Placement(merged, waits="step", one_server=True, merges=True)
     select = partial(balanced, check_number("bandwidth", bandwidth, above=0)) if bandwidth is not None else None
     return Method(placement=placement, batch_sizes=by_speed, select=select, steps=steps)
