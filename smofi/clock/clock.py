@@ -43,6 +43,7 @@ class Clock:
     deadline: float = math.inf
     number_bytes: int = 0
     overhead: int = 0
+    asked_deadline: bool = False
     _known: dict[Cut, tuple[StepCosts, int]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -114,6 +115,14 @@ class Clock:
         # the paper charges each client for its own samples; in truth the merged batch waits for the last of them
         merges = where.merges and self.mode == "full"
         return Rules(self.method.waits, self.parallel, visits, merges, self.deadline)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a user should know before the run."""
+        if not self.asked_deadline or self.deadline < math.inf:
+            return []
+        reason = "keeps one server model for all" if self.method.where.one_server else "does not wait at every step"
+        return [f"step_deadline changes nothing for {self.method}, which {reason}"]
 
     @property
     def waits_for_all(self) -> bool:

@@ -26,7 +26,8 @@ class Timing:
     availability      "always"; "phones", drawn from public measurements; or a CSV file of traces
     server_speedup    how many times as fast as the mean device the server computes
     server_parallel   how many clients it computes for at a time; None for all
-    step_deadline     seconds after which a step goes on without those that are late; None to wait
+    step_deadline     seconds after which a step goes on without those that are late; for smofi and sflv1, which have a
+                      server model per client and wait at every step; None to wait
 
     >>> Timing("paper").server_speedup
     100.0
@@ -49,7 +50,7 @@ class Timing:
         if self.clock == "none":
             for one in fields(self)[1:]:
                 if (value := getattr(self, one.name)) != one.default:
-                    refuse(one.name, value, f'a clock along with it, "paper" or "full", or {one.default!r}')
+                    refuse(one.name, value, "a clock along with it: paper or full")
 
 
 def start_clock(
@@ -66,13 +67,8 @@ def start_clock(
     """The clock of a run, None if there is to be none. `counted` are the costs of its model."""
     if timing.clock == "none":
         return None
-    deadline = timing.step_deadline
-    if deadline is not None and (method.waits != "step" or method.where.one_server):
-        refuse(
-            "step_deadline",
-            deadline,
-            f"None with {method}: a step is waited for only where each client has a server model, by smofi and sflv1",
-        )
+    # where nobody waits for a step, or the server model is one for all, a deadline changes nothing
+    deadline = timing.step_deadline if method.waits == "step" and not method.where.one_server else None
     if not counted.macs:
         refuse("clock", timing.clock, '"none" for this model: it has no multiply-accumulates to share out')
     devices = devices_for(
@@ -88,6 +84,7 @@ def start_clock(
         speedup=timing.server_speedup,
         parallel=timing.server_parallel or math.inf,
         deadline=math.inf if deadline is None else deadline,
+        asked_deadline=timing.step_deadline is not None,
         number_bytes=number_bytes,
         overhead=overhead,
     )

@@ -55,9 +55,13 @@ def check_plan(planner: Planner, cut: CutSpec) -> None:
         refuse("batch_size", planner.batch_size, f"at most {largest}, the largest client's number of samples")
     if planner.cuts.per_client and planner.method.where.one_server:
         refuse("cut", cut, f"one cut for all clients: {planner.method} keeps a single server model")
-    each = [replace(planner, cuts=Cuts((one,))) for one in planner.cuts.options] if planner.method.select else []
-    if not all(one.selected(one.eligible, 0)[0] for one in each):
-        refuse("method", planner.method.name, "a bandwidth that the batch of at least one client fits into")
+    for one in planner.cuts.options if planner.method.select else ():
+        each = replace(planner, cuts=Cuts((one,)))
+        if not each.selected(each.eligible, 0)[0]:
+            _, (smallest,) = each.selected(each.eligible, 0, somebody=True)
+            assert each.sample_bytes
+            needed = smallest * each.sample_bytes(one)
+            refuse("method", planner.method.name, f"a bandwidth of {needed:,} bytes a step or more, for a single batch")
 
 
 def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | None], loss: Loss, classes: int) -> None:

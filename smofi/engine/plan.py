@@ -109,6 +109,11 @@ class Timekeeper(Protocol):
         ...
 
     @property
+    def remarks(self) -> list[str]:
+        """What a user should know before the run."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
         """The same for the same devices."""
         ...

@@ -68,7 +68,7 @@ class Run:
         self.diverged = False
         self.interrupted = self.cut_short = False
         self.began: float | None = None
-        self.warned = False
+        self.warned = self.thinned = False
 
     @property
     def over(self) -> bool:
@@ -100,6 +100,8 @@ class Run:
             self.emit(Warned(f"{planner.method} has nothing to fuse: the optimizer keeps no momentum"))
         if planner.method.fuse and planner.per_round == 1:
             self.emit(Warned(f"{planner.method} has nothing to fuse: one client takes part in a round (participation)"))
+        for remark in planner.clock.remarks if planner.clock else ():
+            self.emit(Warned(remark))
         self.stopped = self.stopping.reason(self.history)
         while not self.over:
             self._announce(len(self.history))
@@ -115,6 +117,7 @@ class Run:
             else:
                 self.emit(RoundDone(self.history[-1]))
                 self._warn_if_diverging()
+                self._warn_if_left_out()
                 self.stopped = self.stopping.reason(self.history)
                 if self.interrupted and not self.over:
                     self.cut_short = True
@@ -200,6 +203,17 @@ class Run:
 
     def _after_tick(self, round: int) -> Callable[[int], None]:
         return lambda tick: self.emit(TickDone(round, tick))
+
+    def _warn_if_left_out(self) -> None:
+        latest = self.history[-1]
+        if 2 * len(latest.left_out) >= len(latest.selected) and not self.thinned:
+            self.thinned = True
+            self.emit(
+                Warned(
+                    f"{len(latest.left_out)} of {len(latest.selected)} clients are not part of round {latest.round}'s "
+                    "model: they left, or took less than half of their steps before step_deadline ended the round"
+                )
+            )
 
     def _warn_if_diverging(self) -> None:
         latest = self.history[-1]

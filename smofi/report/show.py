@@ -227,7 +227,8 @@ def _settings(seen: Seen) -> list[tuple[str, str]]:
             ("seed", f"{of('seed')}, on {of('device')}"),
         ]
     if seen.config.get("clock", "none") != "none":
-        facts.append(("clock", f"{of('clock')}, devices {of('devices')}, available {of('availability')}"))
+        patience = f", {of('step_deadline')} s for a step" if seen.config.get("step_deadline") else ""
+        facts.append(("clock", f"{of('clock')}, devices {of('devices')}, available {of('availability')}{patience}"))
     if seen.about.get("started"):
         versions = ", ".join(f"{name} {seen.about[name]}" for name in ("smofi", "torch") if name in seen.about)
         facts.append(("started", f"{seen.about['started']}" + (f" with {versions}" if versions else "")))

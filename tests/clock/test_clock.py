@@ -22,7 +22,7 @@ from smofi.clock import Clock
 from smofi.clock.presence import Presence
 from smofi.engine.checkpoint import read_checkpoint, write_checkpoint
 from smofi.engine.crew import Crew
-from smofi.engine.events import Record
+from smofi.engine.events import Event, Record, Warned
 from smofi.engine.forked import Forked
 from smofi.engine.plan import RoundPlan
 from smofi.experiment import resume
@@ -447,8 +447,26 @@ def test_a_run_folder_with_phones_that_come_and_go_resumes_to_the_same_end(tmp_p
 
 @pytest.mark.parametrize("method", ["fedavg", "sflv1('epoch')", "sflv2", "sflv2('client')", "mergesfl"])
 def test_a_deadline_is_for_methods_that_wait_for_each_clients_step(method: str) -> None:
-    with pytest.raises(InputError, match=r"step_deadline=1\.0 is not accepted: expected None with"):
-        prepared(method, clock=Timing("paper", devices=DEVICES, step_deadline=1.0))
+    """For others it changes nothing, and they say so."""
+    events: list[Event] = []
+    timing = Timing("paper", devices=DEVICES, step_deadline=1e-6)
+    session = prepared(method, clock=timing, callback=events.append)
+    without = prepared(method, clock=Timing("paper", devices=DEVICES))
+    assert session.run.planner.plan(0) == without.run.planner.plan(0)
+    session.train()
+    told = [event.message for event in events if isinstance(event, Warned)]
+    assert [text.partition(" for ")[0] for text in told] == ["step_deadline changes nothing"]
+
+
+def test_a_deadline_that_leaves_out_half_of_them_is_told_once() -> None:
+    events: list[Event] = []
+    devices = [Device(1e-3, 1e6, 1e6), *[Device(10.0, 1e6, 1e6)] * (len(DEVICES) - 1)]
+    timing = Timing("paper", devices=devices, step_deadline=1.0)
+    history = prepared("smofi", clock=timing, callback=events.append, participation=1.0, rounds=3).train().history
+    (told,) = [event.message for event in events if isinstance(event, Warned)]
+    left_out, selected = len(history[0].left_out), len(history[0].selected)
+    assert left_out == selected - 1
+    assert told.startswith(f"{left_out} of {selected} clients are not part of round 1's model")
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_every_figure_is_in_its_place() -> None:
     ]
     lines = [line.rstrip() for line in shown(ADVICE).splitlines()]
     assert lines[:2] == [
-        "resnet8 on digits, 50 clients, by dirichlet(0.2)",
+        "resnet8 on digits, 50 clients, 10 a round, by dirichlet(0.2)",
         "the first 2 rounds planned at every cut, nothing trained; clock full, devices phones",
     ]
     assert "fedavg, fednar" in lines
@@ -149,7 +149,7 @@ def test_the_picture_says_what_is_what(tmp_path: Path) -> None:
     text = path.read_text()
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
     for said in (
-        "resnet8 on digits, 50 clients, by dirichlet(0.2)",
+        "resnet8 on digits, 50 clients, 10 a round, by dirichlet(0.2)",
         "hours a round takes",
         "minutes a client computes (share of MACs)",
         "MB a client receives (dark) and sends (light)",

@@ -33,7 +33,7 @@ def advice_table(advice: Advice) -> RenderableType:
     >>> console = Console(width=80, color_system=None)
     >>> with console.capture() as captured: console.print(advice_table(found))
     >>> print(captured.get().splitlines()[0])
-    resnet8 on digits, 4 clients, by iid
+    resnet8 on digits, 4 clients, 4 a round, by iid
     """
     return _Table(advice)
 

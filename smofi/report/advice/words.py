@@ -18,7 +18,9 @@ UNWEIGHED = (
 def heading(advice: Advice) -> str:
     """What was planned."""
     config = advice.config
-    return f"{config.model} on {config.data}, {config.clients:,} clients, by {config.partition}"
+    taking_part = max(1, round(config.participation * config.clients))
+    clients = f"{config.clients:,} clients, {taking_part:,} a round"
+    return f"{config.model} on {config.data}, {clients}, by {config.partition}"
 
 
 def basis(advice: Advice) -> str:
