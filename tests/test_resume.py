@@ -52,7 +52,7 @@ def test_killed_at_a_random_moment(trial: int, unbroken: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-@pytest.mark.parametrize("number", [1, 4, 7, 10, 15])
+@pytest.mark.parametrize("number", [4, 10, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 7, 15))])
 def test_killed_inside_a_write(call: str, number: int, unbroken: Path, tmp_path: Path) -> None:
     victim = child(tmp_path / "run", die_at=(call, number))
     victim.join()

@@ -41,6 +41,7 @@ def test_the_setting_is_put_back_even_after_an_error() -> None:
     assert torch._C._get_mkldnn_enabled() == before
 
 
+@pytest.mark.slow
 def test_a_narrow_resnet_trains_without_corrupting_memory() -> None:
     code = """
 import torch

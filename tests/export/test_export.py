@@ -93,6 +93,7 @@ def test_client_then_server_is_the_whole_model(cut: str, tmp_path: Path) -> None
     assert {name.partition(".")[0] for name in ours} == kept
 
 
+@pytest.mark.slow
 def test_parts_in_onnx(tmp_path: Path) -> None:
     trained = finished(tmp_path / "run", cut="1,1")
     for part in ("client", "server"):

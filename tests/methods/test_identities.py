@@ -286,7 +286,7 @@ def identity(tensor: Tensor, direction: str, client: int) -> Tensor:
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedprox(mu=0.5)", "fednar(max_norm=0.4)", "fednag"])
-@pytest.mark.parametrize("wire", [None, identity], ids=["whole", "wire"])
+@pytest.mark.parametrize("wire", [pytest.param(None, marks=pytest.mark.slow), identity], ids=["whole", "wire"])
 def test_every_split_is_the_unsplit_model_step_by_step(method: str, wire: Any) -> None:
     """One batch an epoch, so that the epochs count the steps; these methods do not look where the cut is."""
     clients = federation([1, 4, 4], sizes=(6, 7, 5))

@@ -355,6 +355,7 @@ def test_a_real_run_on_a_terminal(tmp_path: Path) -> None:
     assert all(len(line) <= 72 for line in frame if not line.startswith(("digits by", "Picture")))
 
 
+@pytest.mark.slow
 def test_a_real_run_in_a_pipe(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "smofi", "run", *SMALL, "--display", "jsonl"]
