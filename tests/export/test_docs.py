@@ -11,6 +11,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 def test_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(BLOCKS) == 5
     (tmp_path / "runs").mkdir()

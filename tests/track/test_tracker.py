@@ -93,7 +93,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=[*NAMES[:-1], pytest.param(NAMES[-1], marks=pytest.mark.slow)])
 def open_tracker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Tracker]]:
     opened: list[Tracker] = []
     if request.param == "mlflow":
