@@ -44,10 +44,11 @@ from smofi.report import Run, draw, measure, save, table
 from smofi.report.advice import advice_table, save_advice
 from smofi.report.catalogue import data_table, preset_table
 from smofi.report.devices import Fleet, devices_table, save_devices
-from smofi.report.heterogeneity import Heterogeneity, check_picture, heterogeneity_table, save_heterogeneity
+from smofi.report.heterogeneity import Heterogeneity, heterogeneity_table, save_heterogeneity
 from smofi.report.live import Live
 from smofi.report.models import cuts_table, models_table, outline
 from smofi.report.plan import plan_table
+from smofi.report.saving import check_picture
 from smofi.report.show import show_run
 from smofi.report.timeline import read_timelines, save_timelines, timeline_table
 from smofi.spec import describe

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,10 +17,10 @@ from rich.text import Text
 from smofi.clock import Device
 from smofi.clock.devices import devices_for
 from smofi.clock.tables import TABLE_MACS
-from smofi.errors import InputError, check_count
-from smofi.report.heterogeneity.picture import METADATA, check_picture
+from smofi.errors import check_count
 from smofi.report.models import count
-from smofi.report.picture import COLOURS, FAINT, GRID, STYLE
+from smofi.report.picture import COLOURS, FAINT, GRID
+from smofi.report.saving import save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,24 +141,7 @@ def save_devices(path: str | Path, fleet: Fleet) -> Path:
     >>> save_devices(Path(tempfile.mkdtemp()) / "two.svg", fleet).name
     'two.svg'
     """
-    path = check_picture(path)
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError as missing:
-        raise InputError("saving a picture needs matplotlib: pip install matplotlib") from missing
-
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a file's name may be in any script
-        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.03)
-        figure = Figure(figsize=(11, 5.6), dpi=160, facecolor="white", layout=layout)
-        _compose(figure, fleet)
-        try:
-            figure.savefig(path, metadata=METADATA[path.suffix.lower()])
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    return path
+    return save_picture(path, lambda figure: _compose(figure, fleet))
 
 
 def _compose(figure: Figure, fleet: Fleet) -> None:

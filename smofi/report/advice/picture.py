@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from smofi.errors import InputError
 from smofi.planning.advice import Advice, Outlook, recommended
 from smofi.report.advice.words import basis, heading, unit
-from smofi.report.heterogeneity.picture import METADATA, check_picture
-from smofi.report.picture import COLOURS, FAINT, GRID, STYLE
+from smofi.report.picture import COLOURS, FAINT, GRID
+from smofi.report.saving import save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,23 +47,7 @@ def save_advice(path: str | Path, advice: Advice) -> Path:
     >>> save_advice(Path(tempfile.mkdtemp()) / "cuts.svg", found).name
     'cuts.svg'
     """
-    path = check_picture(path)
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError as missing:
-        raise InputError("saving a picture needs matplotlib: pip install matplotlib") from missing
-
-    with matplotlib.rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.03)
-        figure = Figure(figsize=(11, 5.6), dpi=160, facecolor="white", layout=layout)
-        _compose(figure, advice)
-        try:
-            figure.savefig(path, metadata=METADATA[path.suffix.lower()])
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    return path
+    return save_picture(path, lambda figure: _compose(figure, advice))
 
 
 def _compose(figure: Figure, advice: Advice) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smofi.report.heterogeneity.measures import Heterogeneity
-from smofi.report.heterogeneity.picture import check_picture, save_heterogeneity
+from smofi.report.heterogeneity.picture import save_heterogeneity
 from smofi.report.heterogeneity.text import heterogeneity_table
 
-__all__ = ["Heterogeneity", "check_picture", "heterogeneity_table", "save_heterogeneity"]
+__all__ = ["Heterogeneity", "heterogeneity_table", "save_heterogeneity"]

@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smofi.data.mix import divergence
-from smofi.errors import InputError, refuse
 from smofi.report.heterogeneity.measures import PALETTE, Heterogeneity
-from smofi.report.picture import COLOURS, FAINT, GRID, STYLE
+from smofi.report.picture import COLOURS, FAINT, GRID
+from smofi.report.saving import save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# What would make two files of the same picture differ.
-METADATA: dict[str, dict[str, Any]] = {
-    ".png": {"Software": None},
-    ".svg": {"Date": None},
-    ".pdf": {"CreationDate": None},
-}
 SHADES = ("#ffffff", "#56B4E9", "#0072B2", "#002a42")
 LONGEST_NAME = 16
 NAMED = 20  # classes whose names fit beside a heat map
 STACKED = 200  # clients whose colours can still be made out
 APART = 60  # clients whose bars are still told apart by a gap
 UNEVEN = 30  # times the smallest client is the largest where a logarithmic axis is better
-
-
-def check_picture(path: str | Path) -> Path:
-    """A file that a picture can be saved in, refused before any work is done for it.
-
-    >>> check_picture("picture.gif")
-    Traceback (most recent call last):
-    smofi.errors.InputError: path='picture.gif' is not accepted: expected a file name that ends in .png, .svg or .pdf
-    """
-    path = Path(path)
-    if path.suffix.lower() not in METADATA:
-        refuse("path", str(path), "a file name that ends in .png, .svg or .pdf")
-    if not path.parent.is_dir() or path.is_dir():
-        refuse("path", str(path), "a file in a folder that exists")
-    return path
 
 
 def save_heterogeneity(path: str | Path, about: Heterogeneity) -> Path:
@@ -54,24 +32,7 @@ def save_heterogeneity(path: str | Path, about: Heterogeneity) -> Path:
     >>> save_heterogeneity(Path(tempfile.mkdtemp()) / "two.svg", about).name
     'two.svg'
     """
-    path = check_picture(path)
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError as missing:
-        raise InputError("saving a picture needs matplotlib: pip install matplotlib") from missing
-
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a class name may be in any script
-        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.03)
-        figure = Figure(figsize=(11, 5.6), dpi=160, facecolor="white", layout=layout)
-        _compose(figure, about)
-        try:
-            figure.savefig(path, metadata=METADATA[path.suffix.lower()])
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    return path
+    return save_picture(path, lambda figure: _compose(figure, about))
 
 
 def _compose(figure: Figure, about: Heterogeneity) -> None:

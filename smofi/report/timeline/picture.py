@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smofi.errors import InputError, refuse
-from smofi.report.heterogeneity.picture import METADATA, check_picture
-from smofi.report.picture import COLOURS, FAINT, GRID, INK, STYLE
+from smofi.errors import refuse
+from smofi.report.picture import COLOURS, FAINT, GRID, INK
 from smofi.report.plan import duration
+from smofi.report.saving import save_picture
 from smofi.report.timeline.pieces import pieces
 from smofi.report.timeline.rounds import KINDS, Line, Timeline
 
@@ -41,27 +41,14 @@ def save_timelines(path: str | Path, timelines: Sequence[Timeline]) -> Path:
     >>> save_timelines(Path(tempfile.mkdtemp()) / "round.svg", [Timeline("digits", "smofi", 3, 0.0, 8.0, [line])]).name
     'round.svg'
     """
-    path = check_picture(path)
     if not timelines:
         refuse("timelines", list(timelines), "at least one")
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as missing:
-        raise InputError("saving a picture needs matplotlib: pip install matplotlib") from missing
-
     total = sum(len(timeline.lines) for timeline in timelines)
     line_height = min(LINE_HEIGHT, HIGHEST / total)
     heights = [max(4, len(timeline.lines)) * line_height for timeline in timelines]
-    with matplotlib.rc_context(STYLE):
-        size = (WIDTH, sum(heights) + 0.6 * len(timelines) + 1.2)
-        figure = Figure(figsize=size, dpi=160, facecolor="white", layout="constrained")
-        _compose(figure, timelines, heights, named=line_height >= NAMED)
-        try:
-            figure.savefig(path, metadata=METADATA[path.suffix.lower()])
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    return path
+    size = (WIDTH, sum(heights) + 0.6 * len(timelines) + 1.2)
+    named = line_height >= NAMED
+    return save_picture(path, lambda figure: _compose(figure, timelines, heights, named=named), size, padding={})
 
 
 def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[float], *, named: bool) -> None:

@@ -1,0 +1,65 @@
+"""A picture in a file: what may be its name, and the frame that all pictures of several panels share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smofi.errors import InputError, refuse
+from smofi.report.picture import STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# What would make two files of the same picture differ.
+METADATA: dict[str, dict[str, Any]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
+WIDE = (11.0, 5.6)
+PADDING: dict[str, Any] = {"w_pad": 0.1, "h_pad": 0.08, "wspace": 0.03}
+
+
+def check_picture(path: str | Path) -> Path:
+    """A file that a picture can be saved in, refused before any work is done for it.
+
+    >>> check_picture("picture.gif")
+    Traceback (most recent call last):
+    smofi.errors.InputError: path='picture.gif' is not accepted: expected a file name that ends in .png, .svg or .pdf
+    """
+    path = Path(path)
+    if path.suffix.lower() not in METADATA:
+        refuse("path", str(path), "a file name that ends in .png, .svg or .pdf")
+    if not path.parent.is_dir() or path.is_dir():
+        refuse("path", str(path), "a file in a folder that exists")
+    return path
+
+
+def save_picture(
+    path: str | Path,
+    compose: Callable[[Figure], None],
+    size: tuple[float, float] = WIDE,
+    padding: dict[str, Any] | None = None,
+) -> Path:
+    """The figure that `compose` fills, in a file; matplotlib is loaded here and not before."""
+    path = check_picture(path)
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError as missing:
+        raise InputError("saving a picture needs matplotlib: pip install matplotlib") from missing
+
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name may be in any script
+        layout = ConstrainedLayoutEngine(**PADDING if padding is None else padding)
+        figure = Figure(figsize=size, dpi=160, facecolor="white", layout=layout)
+        compose(figure)
+        try:
+            figure.savefig(path, metadata=METADATA[path.suffix.lower()])
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    return path
