@@ -22,7 +22,7 @@ from measuring import bare_pass, one_round, shared, together
 from memory import add_memory, memory_table
 from settings import Setting, cnn, resnet8
 
-from smofi.engine.crew import Crew, deal
+from smofi.engine.processes.crew import Crew, deal
 
 METHODS = ("smofi", "fedavg")
 BARE = "bare pass"

@@ -2,8 +2,8 @@
 
     as it comes      PyTorch's usual memory format and layers, glibc's usual memory management
     channels-last    images and weights in that format
-    memory kept      what a step frees is kept for the next (smofi.engine.heap)
-    quick layers     the same layers with less work (smofi.engine.quicken): what a round computes with
+    memory kept      what a step frees is kept for the next (smofi.engine.cpu.freed_memory)
+    quick layers     the same layers with less work (smofi.engine.cpu.quicken): what a round computes with
 
 Two fresh processes, one of which keeps its memory, take turns; a repetition times all four, each in turn the first.
 Processor time, since other programs disturb it less. In a run the difference that keeping memory makes to training is
@@ -25,9 +25,9 @@ from form import Sheet, options
 from torch.nn.functional import cross_entropy
 
 from smofi import models
-from smofi.engine.heap import keep_freed_memory
-from smofi.engine.kernels import convolutions, suits_onednn
-from smofi.engine.quicken import quicken
+from smofi.engine.cpu.freed_memory import keep_freed_memory
+from smofi.engine.cpu.kernels import convolutions, suits_onednn
+from smofi.engine.cpu.quicken import quicken
 
 
 class Case(NamedTuple):

@@ -17,11 +17,11 @@ from torch.nn.functional import cross_entropy
 
 from smofi import Session
 from smofi.data import batch_order
-from smofi.engine.crew import Alone, Crew
-from smofi.engine.forked import Forked
-from smofi.engine.kernels import convolutions, suits_onednn
+from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.plan import RoundPlan
-from smofi.engine.simulated import SimulatedCohort
+from smofi.engine.processes.crew import Alone, Crew
+from smofi.engine.processes.forked import Forked
 
 Found = TypeVar("Found")
 

@@ -22,8 +22,8 @@ from measuring import one_round, peak_memory
 from settings import SETTINGS
 
 from smofi.data.samples import Samples
-from smofi.engine.memory import activation_memory, lasting_memory, round_memory
-from smofi.engine.simulated import SimulatedCohort
+from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.memory.needs import activation_memory, lasting_memory, round_memory
 
 SIZES = ("idle", "peak", "planned")
 

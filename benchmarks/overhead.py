@@ -20,7 +20,7 @@ from form import Goal, Row, Sheet, at_least, at_most, cell, markdown, options, p
 from measuring import alone, bare_pass, one_round, shared, together
 from settings import SETTINGS, Setting
 
-from smofi.engine.crew import Crew, deal
+from smofi.engine.processes.crew import Crew, deal
 
 METHODS = ("smofi", "fedavg", "mergesfl")
 BARE, RATIO, SPEED, SHARE = "bare pass", "ratio to the bare pass", "times as fast as one worker", "evaluation's share"

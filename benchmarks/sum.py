@@ -16,8 +16,8 @@ import torch
 import torch.distributed as dist
 from form import Sheet, options
 
-from smofi.engine.crew import Crew, Workers
-from smofi.engine.forked import Forked
+from smofi.engine.processes.crew import Crew, Workers
+from smofi.engine.processes.forked import Forked
 
 BATCHES = {2**10: 500, 100 * 2**10: 200, 2**20: 50, 40 * 2**20: 3}
 """Sums in a row for each number of bytes."""

@@ -23,9 +23,9 @@ from rich.console import Console
 from settings import Setting, repetitions_asked_for, seconds, settings
 
 import smofi
+from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.events import RoundDone, RunStarted
-from smofi.engine.simulated import SimulatedCohort
 from smofi.report.live import Live
 from smofi.training import Session
 

@@ -7,8 +7,8 @@
 
 from smofi import methods
 from smofi.clock import Device, Presence, Timing
-from smofi.engine.crew import joined
 from smofi.engine.events import Record
+from smofi.engine.processes.crew import joined
 from smofi.errors import CompositionError, InputError, SmofiError, TrainingWarning
 from smofi.method import Decay, Limit, Method, Outer, Placement, Tick, Turnout, compose
 from smofi.models.blocks import blocks

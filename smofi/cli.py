@@ -104,7 +104,7 @@ def run(
         config = _resolve(source, given, scale)
         folder = output or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{_plain_name(config.data)}"
     count = experiment.worker_count(workers, config)
-    with experiment.workers(count, config, ASKED) as team:
+    with experiment.workers(count, config.device, ASKED) as team:
         if experiment.follows():
             experiment.follow(config, resume)
             return 0

@@ -20,23 +20,23 @@ from smofi.cut import CutSpec, parse_cut
 from smofi.data.augment import Augment, parse_augment
 from smofi.data.mix import mixes
 from smofi.data.samples import Samples, as_samples
+from smofi.engine.at_once.choice import MOST_AT_ONCE
+from smofi.engine.at_once.executor import EXECUTORS, choose
 from smofi.engine.check import check_device, check_plan, check_samples, check_speeds, try_evaluation, try_step
-from smofi.engine.choice import MOST_AT_ONCE
-from smofi.engine.crew import Crew
+from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cohort.split import Cast, Loss, Wire
+from smofi.engine.cohort.wire import COMPRESSIONS, Compression
+from smofi.engine.cpu.freed_memory import keep_freed_memory
+from smofi.engine.cpu.quicken import quicken
 from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.evaluate import Evaluator, Metric
 from smofi.engine.events import Callback, Record
-from smofi.engine.executor import EXECUTORS, choose
-from smofi.engine.heap import keep_freed_memory
-from smofi.engine.limit import most_at_once, parse_bytes
+from smofi.engine.memory.limit import most_at_once, parse_bytes
 from smofi.engine.plan import Planner
-from smofi.engine.quicken import quicken
+from smofi.engine.processes.crew import Crew
 from smofi.engine.run import Run
-from smofi.engine.simulated import SimulatedCohort
-from smofi.engine.split import Cast, Loss, Wire
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
-from smofi.engine.wire import COMPRESSIONS, Compression
 from smofi.errors import check_choice, check_count, check_flag, check_number, refuse
 from smofi.flat import Layout, shell
 from smofi.method import Method

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from smofi.clock.devices import Device
 from smofi.clock.replay import SERVER, Job, Leg
 from smofi.cut import Cut
-from smofi.engine.memory import columns_in
+from smofi.engine.memory.needs import columns_in
 from smofi.flat import Layout
 from smofi.models.costs import Costs
 

@@ -16,10 +16,10 @@ from smofi.data import check_data_name
 from smofi.data.augment import parse_augment
 from smofi.data.kinds import parse as parse_partition
 from smofi.data.saved import PREFIX as SAVED
+from smofi.engine.at_once.executor import EXECUTORS
+from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
-from smofi.engine.executor import EXECUTORS
-from smofi.engine.limit import parse_bytes
-from smofi.engine.wire import COMPRESSIONS
+from smofi.engine.memory.limit import parse_bytes
 from smofi.errors import InputError, SmofiError, check_choice, check_count, check_flag, check_number, refuse
 from smofi.methods import parse_method
 from smofi.models import check_model_name

@@ -12,11 +12,11 @@ from torch.nn.functional import cross_entropy
 from smofi.cut import Cuts, CutSpec
 from smofi.data.augment import Augment
 from smofi.data.samples import Samples, TensorSamples
+from smofi.engine.cohort.noise import own_random_state
+from smofi.engine.cohort.split import Loss, Sides, Work, split_backward
+from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.evaluate import Evaluator
-from smofi.engine.kernels import convolutions, suits_onednn
-from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner
-from smofi.engine.split import Loss, Sides, Work, split_backward
 from smofi.engine.state import GlobalState
 from smofi.errors import InputError, check_number, refuse
 from smofi.flat import Layout, shell

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from smofi.cut import regions
-from smofi.engine.fusion import Fusion
-from smofi.engine.local import Part
+from smofi.engine.cohort.fusion import Fusion
+from smofi.engine.cohort.local import Part
+from smofi.engine.cohort.rows import Rows
 from smofi.engine.plan import RoundPlan
-from smofi.engine.rows import Rows
 from smofi.flat import Layout
 from smofi.method import Fuse, Method, Turnout
 

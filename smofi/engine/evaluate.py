@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from smofi.data.samples import Samples
-from smofi.engine.crew import Alone, Crew
-from smofi.engine.split import Loss
+from smofi.engine.cohort.split import Loss
+from smofi.engine.processes.crew import Alone, Crew
 from smofi.errors import check_choice, refuse
 
 Metric = Callable[[Tensor, Tensor], float]

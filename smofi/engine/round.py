@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from smofi.engine.choice import Choice
+from smofi.engine.at_once.choice import Choice
 from smofi.engine.plan import RoundPlan
 from smofi.engine.state import GlobalState
 from smofi.method import Method, Tick

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import torch
 
 from smofi.engine.checkpoint import Checkpoint
-from smofi.engine.crew import Alone, Crew
+from smofi.engine.cohort.noise import own_random_state
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.events import Callback, Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
-from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner, RoundPlan, RoundTime
+from smofi.engine.processes.crew import Alone, Crew
 from smofi.engine.round import Cohort, NonFinite, run_round
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping

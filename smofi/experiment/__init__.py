@@ -1,7 +1,7 @@
 """Configured runs with folders of their own: started, resumed, and several methods side by side."""
 
-from smofi.experiment.runs import FolderRun, follow, follow_on, resume, start, stored_config
-from smofi.experiment.workers import follows, worker_count, workers
+from smofi.engine.processes.workers import follows, workers
+from smofi.experiment.runs import FolderRun, follow, follow_on, resume, start, stored_config, worker_count
 
 __all__ = [
     "FolderRun",

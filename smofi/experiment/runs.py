@@ -21,12 +21,13 @@ from smofi.data.decoded import Progress, silent
 from smofi.data.saved import FILE as PARTITION
 from smofi.data.saved import PREFIX as SAVED
 from smofi.engine.checkpoint import write_atomically
-from smofi.engine.crew import Crew, joined
 from smofi.engine.events import Callback
 from smofi.engine.folder import RunFolder
+from smofi.engine.processes import workers as processes
+from smofi.engine.processes.crew import Crew, joined
+from smofi.engine.processes.workers import own_device
 from smofi.errors import InputError
 from smofi.experiment.provenance import provenance
-from smofi.experiment.workers import own_device
 from smofi.methods import parse_method
 from smofi.training import Result, Session, prepare
 
@@ -121,6 +122,17 @@ def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Con
     if not (path / "config.yaml").exists():
         raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, and it has no config.yaml")
     return read_config(path / "config.yaml", overrides or {})
+
+
+def worker_count(asked: int | None, config: Config) -> int:
+    """How many workers share a configured run; one, unless asked for more, where further ones would have nothing to do.
+
+    >>> worker_count(3, Config()), worker_count(None, Config(method="sflv2"))
+    (3, 1)
+    """
+    one_server = all(parse_method(method).where.one_server for method in config.method)
+    useful = 1 if one_server or config.diagnose else round(config.participation * config.clients)
+    return processes.worker_count(asked, config.device, useful)
 
 
 def folder_name(method: str) -> str:

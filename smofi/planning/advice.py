@@ -19,7 +19,7 @@ from smofi.config.federation import Federation
 from smofi.cut import Cut, Cuts, parse_cut
 from smofi.data.samples import as_samples
 from smofi.engine.check import check_plan
-from smofi.engine.memory import columns_in
+from smofi.engine.memory.needs import columns_in
 from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout

@@ -8,10 +8,10 @@ from statistics import median
 from typing import Any
 
 from smofi.data.samples import Samples
+from smofi.engine.at_once.executor import clock
+from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.evaluate import Evaluator
-from smofi.engine.executor import clock
 from smofi.engine.plan import RoundPlan
-from smofi.engine.simulated import SimulatedCohort
 
 FEW_BATCHES = 2
 

@@ -15,20 +15,19 @@ import torch
 from torch import Tensor
 
 import smofi
-from crash import TINY, train
 from reference import federation, perceptron
 from smofi import Device, InputError, Timing
 from smofi.clock import Clock
 from smofi.clock.presence import Presence
 from smofi.engine.checkpoint import read_checkpoint, write_checkpoint
-from smofi.engine.crew import Crew
 from smofi.engine.events import Event, Record, Warned
-from smofi.engine.forked import Forked
 from smofi.engine.plan import RoundPlan
+from smofi.engine.processes.crew import Crew
+from smofi.engine.processes.forked import Forked
 from smofi.experiment import resume
 from smofi.seeds import generator
 from smofi.training import Session
-from test_resume import same_end
+from support.crash import TINY, same_end, train
 
 METHODS = ["fedavg", "fednag", "smofi", "sflv1", "sflv1('epoch')", "sflv1('round')", "sflv2", "sflv2('client')"]
 SIZES = (5, 9, 3, 17, 13, 8)  # of the federation, the third of whose clients has less than a batch

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from real_data import shared
 from smofi.clock import Device
 from smofi.clock.devices import devices_for
 from smofi.clock.presence import ALWAYS, Presence
 from smofi.clock.tables import DOWN_KBPS, LATENCY_MS, LEVELS, READY_SHARE, TABLE_MACS, UP_PER_DOWN, Quantiles
 from smofi.errors import InputError
+from support.real_data import shared
 
 
 def phones(clients: int, seed: int = 0, macs: int = TABLE_MACS, symmetric: bool = False) -> list[Device]:

@@ -10,16 +10,16 @@ import torch
 from torch import nn
 
 import smofi
-from crash import TINY
 from reference import federation, perceptron
 from smofi.cli import main
 from smofi.clock import Timing
 from smofi.clock.replay import Job, Leg, Replay, Rules
-from smofi.engine.limit import most_at_once
-from smofi.engine.simulated import SimulatedCohort
+from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.memory.limit import most_at_once
 from smofi.errors import InputError
 from smofi.experiment import resume, start
 from smofi.methods import parse_method
+from support.crash import TINY
 
 ALWAYS = smofi.Device(1.0, 1e3, 1e3)
 BRIEF = smofi.Device(1.0, 1e3, 1e3, smofi.Presence([(0.0, 1e-3)], period=1e9))

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from real_data import shared
 from smofi.clock.availability import WEEK, phone_presence, presences, read_traces
 from smofi.clock.presence import ALWAYS, Presence
 from smofi.clock.tables import GAP_PER_MEAN, LEVELS, MEAN_GAP, READY_PER_MEAN, READY_SHARE, Quantiles
 from smofi.errors import InputError
+from support.real_data import shared
 
 HEADER = "device,trace_start_s,trace_end_s,ready_start_s,ready_end_s\n"
 

@@ -13,8 +13,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 import smofi
 from reference import convnet, federation, perceptron
 from smofi.data import batch_order
+from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.diagnostics import Diagnostics, stale_share
-from smofi.engine.simulated import SimulatedCohort
 from smofi.method import Turnout
 
 SIZES = (5, 9, 17, 13)  # with batches of 4 and two epochs: 2, 4, 8 and 6 steps

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from export.run_folder import finished
+from support.run_folder import finished
 
 PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)

@@ -12,9 +12,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from export.run_folder import SETTINGS, finished, images, initial, unfinished
 from smofi.errors import InputError
 from smofi.export import export_run
+from support.run_folder import SETTINGS, finished, images, initial, unfinished
 
 Compute = Callable[[Tensor], Tensor]
 CUTS = ["0", "1", "3", "0,1", "1,2"]

@@ -111,7 +111,7 @@ def open_tracker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cal
 
 def read(one: Tracker) -> dict[str, Any]:
     """What the package itself finds: {"numbers": {name: {round: value}}, "config": ..., "texts": ...}."""
-    from track.read_back import read_mlflow, read_tensorboard, read_wandb
+    from support.read_back import read_mlflow, read_tensorboard, read_wandb
 
     if isinstance(one, TensorBoard):
         return read_tensorboard(Path(one.where))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from real_data import shared
 from smofi.data.readers.logmel import as_bytes, log_mel, one_second, triangles
 from smofi.data.readers.wav import read_wav
+from support.real_data import shared
 
 
 def hertz(mel: float) -> float:

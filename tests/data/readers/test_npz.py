@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from real_data import shared
 from smofi.data.decoded import silent
 from smofi.data.readers.arrays import from_arrays
 from smofi.data.readers.npz import npz_files, read_npz
 from smofi.errors import InputError
+from support.real_data import shared
 
 X = np.random.default_rng(0).integers(256, size=(30, 4, 4), dtype=np.uint8)
 Y = np.arange(30) % 3

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from real_data import shared
 from smofi.data.decoded import Decoded, Part, silent
 from smofi.data.readers.letters import LETTERS
 from smofi.data.readers.shakespeare import read_shakespeare, shakespeare_files
 from smofi.data.source import as_source
 from smofi.errors import InputError
+from support.real_data import shared
 
 
 def prose(seed: int, length: int) -> str:

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from real_data import shared
 from smofi.data.decoded import Decoded, silent
 from smofi.data.readers.speech_commands import read_speech_commands, speech_commands_files, which_part
 from smofi.errors import InputError
+from support.real_data import shared
 
 # The first names in the official validation_list.txt and testing_list.txt, and one in neither.
 VALIDATION, TESTING, TRAINING = "a69b9b3e", "bb05582b", "012c8314"

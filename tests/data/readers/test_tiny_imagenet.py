@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from real_data import shared
 from smofi.data.decoded import silent
 from smofi.data.readers.tiny_imagenet import read_tiny_imagenet, tiny_imagenet_files
 from smofi.errors import InputError
+from support.real_data import shared
 
 CLASSES = ("n00000007", "n00000003", "n00000005")
 PER_CLASS, TEST_SIZE = 4, 6

@@ -1,0 +1,1 @@
+"""Cheaper passes on a CPU."""

@@ -1,0 +1,1 @@
+"""What a run needs, and a limit on it."""

@@ -1,0 +1,115 @@
+"""The processes that share a cohort. Each holds some of the rows; the only way across is the sum over all of them.
+
+Every process runs the same rounds from the same state: a sum leaves the same bits everywhere, so the state stays alike.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from smofi.engine.processes.network import interface_towards
+from smofi.errors import SmofiError
+
+PATIENCE = timedelta(minutes=30)
+"""How long a worker waits for another that is alive but busy; one that is dead is noticed at once."""
+
+
+class Crew(Protocol):
+    """What the engine asks of its fellow processes."""
+
+    rank: int
+    size: int
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum of what every process brings, in place."""
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """What the first process has, in place."""
+
+
+class Alone:
+    """A single process.
+
+    >>> Alone().sum(torch.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+
+    rank, size = 0, 1
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+
+class WorkerGone(SmofiError):
+    """Another worker ended, so that this one cannot go on."""
+
+    def __init__(self, rank: int, size: int, error: Exception) -> None:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[-1][:200]
+        super().__init__(
+            f"worker {rank + 1} of {size} lost touch with another one, which has ended or was killed ({reason})"
+        )
+
+
+class Workers:
+    """The processes of `torch.distributed`, gloo on CPUs and nccl on GPUs; they meet when they first have to."""
+
+    def __init__(self, rank: int, size: int, backend: str) -> None:
+        self.rank, self.size, self.backend = rank, size, backend
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        self._together(dist.all_reduce, tensor)
+        return tensor
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        self._together(dist.broadcast, tensor, 0)
+        return tensor
+
+    def _together(self, operation: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            if not dist.is_initialized():
+                self._join()
+            operation(*arguments)
+        except RuntimeError as error:
+            raise WorkerGone(self.rank, self.size, error) from error
+
+    def _join(self) -> None:
+        """Meet the others. Left to itself, gloo takes the network that the machine's name points to, if to any."""
+        if "gloo" in self.backend and (network := interface_towards(os.environ.get("MASTER_ADDR", "127.0.0.1"))):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", network)
+        dist.init_process_group(self.backend, rank=self.rank, world_size=self.size, timeout=PATIENCE)
+
+
+def joined(device: torch.device) -> Crew:
+    """The crew that torchrun, or `smofi run --workers`, has put this process into; alone if neither has.
+
+    >>> joined(torch.device("cpu")).size
+    1
+    """
+    rank, size = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+    return Alone() if size == 1 else Workers(rank, size, "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+
+
+def deal(steps: Sequence[int], hands: int) -> list[list[int]]:
+    """Rows for each process, so that at every step the processes have as many active rows as one another, or one more.
+
+    Longest first, in turns that go back and forth.
+
+    >>> deal([5, 1, 4, 2, 3], hands=2)
+    [[0, 1, 3], [2, 4]]
+    """
+    order = sorted(range(len(steps)), key=lambda row: (-steps[row], row))
+    dealt: list[list[int]] = [[] for _ in range(hands)]
+    for place, row in enumerate(order):
+        turn, seat = divmod(place, hands)
+        dealt[seat if turn % 2 == 0 else hands - 1 - seat].append(row)
+    return [sorted(rows) for rows in dealt]

@@ -1,0 +1,199 @@
+"""Full disks, unwritable folders, signals, early stops: a clear sentence, and nothing lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from smofi.cli import main
+from smofi.engine.checkpoint import read_checkpoint
+from smofi.engine.events import Record
+from smofi.engine.stopping import Stopping, best_round
+from smofi.errors import SmofiError, TrainingWarning
+from smofi.experiment import resume, start
+from support.crash import TINY
+
+FLAGS = ["--clients", "6", "--participation", "0.5", "--model", "cnn", "--width", "4", "--method", "smofi",
+         "--local-epochs", "1", "--batch-size", "16", "--checkpoint-every", "1000"]  # fmt: skip
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "smofi", *map(str, arguments)]
+
+
+def finished(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
+
+
+def test_a_full_disk_is_told_and_tried_again(tmp_path: Path) -> None:
+    """The first checkpoint goes to a device that is always full; the second finds room."""
+    (straight,) = start(TINY, tmp_path / "straight")
+    expected = straight.train()
+    (run,) = start(TINY, tmp_path / "run")
+    (tmp_path / "run/checkpoints/.round-000001.safetensors.part").symlink_to("/dev/full")
+    with pytest.warns(TrainingWarning, match=r"round 1 could not be saved .*No space left on device; there is no ch"):
+        result = run.train()
+    assert result.history[-1].accuracy == expected.history[-1].accuracy
+    assert len((tmp_path / "run/metrics.jsonl").read_text().splitlines()) == 8
+    for name in ("model.safetensors", "checkpoints/round-000008.safetensors"):
+        assert (tmp_path / "run" / name).exists()
+    final = (tmp_path / "straight/model.safetensors").read_bytes()
+    assert (tmp_path / "run/model.safetensors").read_bytes() == final
+
+
+def test_a_disk_that_stays_full_ends_in_a_sentence_with_the_last_checkpoint_kept(tmp_path: Path) -> None:
+    (run,) = start(TINY, tmp_path / "run")
+    folder = tmp_path / "run/checkpoints"
+    for number in (*range(4, 9),):
+        (folder / f".round-{number:06d}.safetensors.part").mkdir()  # cannot be opened for writing
+    with (
+        pytest.warns(TrainingWarning, match=r"could not be saved .*the last checkpoint is that of round 3"),
+        pytest.raises(SmofiError, match=r"the result could not be written .*2, 3.*smofi run --resume"),
+    ):
+        run.train()
+    assert len(read_checkpoint(folder / "round-000003.safetensors").history) == 3
+    for path in folder.glob(".round-*"):
+        path.rmdir()
+    (again,) = resume(tmp_path / "run", {})
+    assert len(again.train().history) == 8
+
+
+@pytest.mark.parametrize("place", ["/proc/smofi", "file/below"])
+def test_a_folder_that_cannot_be_made_is_refused_before_any_work(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    with pytest.raises(SmofiError, match=rf"output='{place}' is not accepted: "):
+        start(TINY, Path(place))
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
+def test_a_signal_saves_at_the_end_of_the_round_and_the_run_goes_on_from_there(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    process = subprocess.Popen(
+        command("run", *FLAGS, "--rounds", 100000, "--output", folder), stderr=subprocess.PIPE, text=True, stdout=-3
+    )
+    wait_for_rounds(folder, 2)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert err == f"smofi: interrupted; continue with: smofi run --resume {folder}\n"
+    done = len((folder / "metrics.jsonl").read_text().splitlines())
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"round-{done:06d}.safetensors"]
+    assert not (folder / "result.json").exists()
+    rounds, straight = ["--rounds", str(done + 3), "--display", "quiet"], tmp_path / "straight"
+    assert main(["run", "--resume", str(folder), *rounds]) == 0
+    assert main(["run", *FLAGS, "--output", str(straight), *rounds]) == 0
+    assert (folder / "model.safetensors").read_bytes() == (straight / "model.safetensors").read_bytes()
+
+
+def wait_for_rounds(folder: Path, rounds: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        metrics = folder / "metrics.jsonl"
+        if metrics.exists() and metrics.read_text().count("\n") >= rounds:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the run did not start within a minute")
+
+
+def test_the_configuration_in_the_folder_repeats_the_run_bit_for_bit(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert main(["run", *FLAGS, "--rounds", "3", "--seed", "5", "--output", str(first)]) == 0
+    assert main(["run", str(first / "config.yaml"), "--output", str(second)]) == 0
+    for name in ("model.safetensors", "partition.safetensors", "config.yaml"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+    about = json.loads((first / "about.json").read_text())
+    assert about["seed"] == 5
+    assert {"smofi", "torch", "numpy", "python", "platform", "git", "started", "command"} <= about.keys()
+
+
+def test_a_comparison_is_resumed_as_a_whole(tmp_path: Path) -> None:
+    config = TINY.model_copy(update={"method": ("fedavg", "smofi"), "rounds": 3})
+    for one in start(config, tmp_path / "straight"):
+        one.train()
+    first, second = start(config, tmp_path / "both")
+    first.train()
+    second.folder.close()
+    for one in resume(tmp_path / "both", {}):
+        one.train()
+    for method in ("fedavg", "smofi"):
+        there = tmp_path / "straight" / method / "model.safetensors"
+        assert (tmp_path / "both" / method / "model.safetensors").read_bytes() == there.read_bytes()
+
+
+def record(round: int, accuracy: float | None, validation: float | None) -> Record:
+    return Record(round, accuracy, 0.0, 0.0, 0.0, [], [], 0.1, "1", validation=validation)
+
+
+def test_patience_counts_from_the_first_best_round() -> None:
+    history = [record(n, 0.5, value) for n, value in enumerate([0.2, 0.6, 0.6, 0.5], start=1)]
+    assert best_round(history) == 2
+    assert Stopping(patience=3).reason(history) is None
+    assert Stopping(patience=2).reason(history) == "no better validation accuracy for 2 rounds, the best was in round 2"
+
+
+def test_the_target_is_that_of_the_validation_split_where_there_is_one() -> None:
+    reason = "reached the target accuracy 0.7 with 0.7500 in round 1"
+    assert Stopping(target_accuracy=0.7).reason([record(1, 0.75, None)]) == reason
+    assert Stopping(target_accuracy=0.7).reason([record(1, 0.9, 0.6)]) is None
+    assert Stopping(target_accuracy=0.7).reason([record(1, 0.1, 0.75)]) == reason
+    assert Stopping(target_accuracy=0.7).reason([]) is None
+
+
+def test_a_run_stops_at_its_target_and_stays_stopped(tmp_path: Path) -> None:
+    config = TINY.model_copy(update={"target_accuracy": 0.2, "rounds": 50})
+    (run,) = start(config, tmp_path / "run")
+    result = run.train()
+    reached = [one.validation is not None and one.validation >= 0.2 for one in result.history]
+    assert reached == [False] * (len(reached) - 1) + [True]
+    assert result.stopped is not None
+    assert result.stopped.startswith("reached the target accuracy 0.2")
+    assert json.loads((tmp_path / "run/result.json").read_text())["stopped"] == result.stopped
+    (again,) = resume(tmp_path / "run", {})
+    assert len(again.train().history) == len(result.history)
+
+
+def test_the_validation_split_is_nobodys(tmp_path: Path) -> None:
+    owners = TINY.owners()
+    assert (owners == -1).sum() == round(0.1 * len(owners))
+    held = TINY.arguments()["validation"]
+    assert len(held) + sum(len(client) for client in TINY.arguments()["clients"]) == len(owners)
+
+
+def test_another_process_cannot_write_the_folder_meanwhile(tmp_path: Path) -> None:
+    (run,) = start(TINY, tmp_path / "run")
+    done = finished("run", "--resume", tmp_path / "run")
+    assert done.returncode == 2
+    message = (
+        f"smofi: {tmp_path / 'run'} is being written by another process (pid {os.getpid()}); wait for it or stop it"
+    )
+    assert done.stderr.strip() == message
+    run.folder.close()
+
+
+def test_the_best_round_can_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run,) = start(TINY, tmp_path / "run")
+    result = run.train()
+    accuracies = [one.validation or 0.0 for one in result.history]
+    assert main(["export", str(tmp_path / "run"), str(tmp_path / "best"), "--best", "--format", "safetensors"]) == 0
+    best = read_checkpoint(tmp_path / "run/checkpoints/best.safetensors")
+    assert len(best.history) == accuracies.index(max(accuracies)) + 1
+    bias = load_file(tmp_path / "best/model.safetensors")["output.linear.bias"]
+    assert torch.equal(bias, best.tensors["weights"][-len(bias) :])
+    (plain,) = start(TINY.model_copy(update={"validation": 0.0}), tmp_path / "plain")
+    plain.train()
+    assert main(["export", str(tmp_path / "plain"), str(tmp_path / "none"), "--best"]) == 2
+    assert "keeps no best round: expected a run with a validation split" in capsys.readouterr().err

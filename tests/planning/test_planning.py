@@ -1,0 +1,220 @@
+"""A dry run: its numbers against the engine's own, and nothing changed by it."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from statistics import median
+from typing import Any
+
+import pytest
+import torch
+
+import smofi
+from smofi.config import Config
+from smofi.data.samples import TensorSamples
+from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.diagnostics import Diagnostics
+from smofi.engine.memory.needs import activation_memory, lasting_memory, round_memory
+from smofi.errors import InputError
+from smofi.planning import PlanSummary, Seconds, plan_run
+from smofi.planning.timing import time_rounds
+from smofi.training import Session
+
+SMALL = Config(
+    executor="loop", clients=8, participation=0.5, rounds=4, local_epochs=2, batch_size=32, width=16, validation=0.1
+)
+FINISHED = "momentum: finished clients"
+
+
+def brief(config: Config, method: str) -> PlanSummary:
+    return plan_run(config, method, deadline=0.05)
+
+
+@pytest.fixture
+def nothing_older() -> Iterator[None]:
+    """What lives already is neither counted nor walked over, which would take a second each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def storages() -> dict[int, int]:
+    """Every piece of memory that some tensor lives in."""
+    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # looking at every object touches deprecated ones
+        tensors = [thing for thing in gc.get_objects() if type(thing) in (torch.Tensor, torch.nn.Parameter)]
+    places = [tensor.untyped_storage() for tensor in tensors if tensor.layout == torch.strided]
+    return {place.data_ptr(): place.nbytes() for place in places if place.nbytes()}
+
+
+def prepared(config: Config, method: str) -> tuple[Session, SimulatedCohort, list[Any]]:
+    arguments = config.arguments()
+    session = smofi.prepare(**arguments, method=method)
+    cohort = session.run.cohort
+    assert isinstance(cohort, SimulatedCohort)
+    cohort.diagnostics = Diagnostics() if config.diagnose else None
+    return session, cohort, [*arguments["clients"], arguments["validation"], arguments["test"]]
+
+
+# --------------------------------------------------------------------------------------------------------------- counts
+
+
+def test_the_counts_are_those_of_the_run() -> None:
+    summary = brief(SMALL, "fedavg")
+    sizes = [int((SMALL.owners() == client).sum()) for client in range(8)]
+    history = smofi.train(**SMALL.arguments(), method="fedavg").history
+    assert (summary.method, summary.rounds, summary.clients) == ("fedavg", 4, 8)
+    assert summary.samples == (min(sizes), median(sizes), max(sizes))
+    assert (summary.eligible, summary.per_round) == (sum(size >= 32 for size in sizes), 4)
+    assert (summary.validation, summary.test) == (144, 360)
+    assert summary.steps == sum(sum(record.steps) for record in history)
+    assert summary.steps_per_round == summary.steps / 4
+
+
+@pytest.mark.parametrize(("cut", "blocks"), [("0", [1]), ("2", [3]), ("1,1", [2]), ("0-2", [1, 2, 3])])
+def test_the_sides_are_the_parameters_of_the_blocks(cut: str, blocks: list[int]) -> None:
+    model = SMALL.arguments()["model"]
+    sizes = [sum(p.numel() for p in block.parameters()) for block in model]
+    back = sizes[-1] if "," in cut else 0
+    expected = [(sum(sizes[:n]) + back, sum(sizes[n:]) - back) for n in blocks]
+    summary = brief(Config(**SMALL.model_dump() | {"cut": cut}), "fedavg")
+    assert [(side.client, side.server) for side in summary.sides] == expected
+    assert summary.parameters == sum(sizes)
+
+
+def test_many_rounds_are_planned_by_the_first_thousand() -> None:
+    short = Config(**SMALL.model_dump() | {"rounds": 1000})
+    long = Config(**SMALL.model_dump() | {"rounds": 10**9})
+    assert brief(long, "fedavg").steps_per_round == brief(short, "fedavg").steps_per_round
+
+
+# --------------------------------------------------------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("fedavg", {}),
+        ("fedavg", {"optimizer": "sgd(lr=0.05)"}),
+        ("smofi", {}),
+        ("smofi", {"optimizer": "adam"}),
+        ("smofi", {"cut": "1,1"}),
+        ("smofi", {"cut": "[0,1,2,0,1,2,0,1]", "diagnose": True}),
+        ("fedavg", {"diagnose": True}),
+        ("fednag", {}),
+        ("slowmo(lr=1, momentum=0.5)", {}),
+        ("sflv1", {"norm": "group"}),
+        ("sflv2", {}),
+        ("mergesfl", {"optimizer": "adam"}),
+        ("fedavg", {"executor": "vmap"}),
+        ("smofi", {"executor": "vmap"}),
+        ("smofi", {"executor": "vmap", "optimizer": "adam", "cut": "[0,1,2,0,1,2,0,1]"}),
+        ("sflv1", {"executor": "vmap"}),
+    ],
+)
+@pytest.mark.usefixtures("nothing_older")
+def test_the_memory_is_what_tensors_really_take(method: str, changes: dict[str, Any]) -> None:
+    config = Config(**SMALL.model_dump() | changes)
+    before = storages()
+    session, cohort, data = prepared(config, method)
+    plan = session.run.planner.plan(0)
+    items = round_memory(cohort, plan)
+    estimated = [*items, *lasting_memory(session.run.state, session.model, data)]
+
+    def really() -> int:
+        return sum(size for place, size in storages().items() if place not in before)
+
+    cohort.begin(plan)
+    ticks = cohort.ticks()
+    cohort.step(next(ticks).groups)
+    at_first = sum(item.bytes for item in estimated if item.what != FINISHED)
+    assert at_first == pytest.approx(really(), rel=0.05)
+    cohort.fuse()
+    for tick in ticks:
+        cohort.step(tick.groups)
+        cohort.fuse()
+    assert sum(item.bytes for item in estimated) == pytest.approx(really(), rel=0.05)
+
+
+def test_the_memory_is_that_of_the_fullest_round() -> None:
+    config = Config(**SMALL.model_dump() | {"cut": "0-2", "rounds": 12})
+    session, cohort, _ = prepared(config, "smofi")
+    totals = [sum(item.bytes for item in round_memory(cohort, session.run.planner.plan(n))) for n in range(12)]
+    lasting = ("activations", "global state", "initial model", "data")
+    counted = sum(item.bytes for item in brief(config, "smofi").memory if item.what not in lasting)
+    assert counted == max(totals) > min(totals)
+
+
+def test_the_activations_of_a_model_by_hand() -> None:
+    x, y = torch.randn(12, 5), torch.arange(12) % 3
+    model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Sigmoid(), torch.nn.Linear(7, 3))
+    session = smofi.prepare(model, [(x, y)], (x, y), batch_size=4, participation=1.0, cut=0)
+    cohort = session.run.cohort
+    assert isinstance(cohort, SimulatedCohort)
+    # The batch, the sigmoid's output, and for the loss log-probabilities (4 bytes), targets (8) and their total weight.
+    by_hand = 4 * 5 * 4 + 4 * 7 * 4 + 4 * 3 * 4 + 4 * 8 + 4
+    assert activation_memory(cohort, session.run.planner.plan(0)).bytes == by_hand
+
+
+# ----------------------------------------------------------------------------------------------------------------- time
+
+
+@pytest.mark.parametrize("method", ["fedavg", "smofi", "sflv1", "sflv2", "mergesfl", "fednag"])
+def test_every_method_can_be_timed(method: str) -> None:
+    summary = brief(SMALL, method)
+    assert min(asdict(summary.measured).values()) > 0
+    assert summary.seconds_per_round > summary.steps_per_round * summary.measured.step
+    assert summary.seconds == 4 * summary.seconds_per_round
+
+
+def test_no_time_at_all_is_enough_for_one_step() -> None:
+    assert plan_run(SMALL, "smofi", deadline=0).measured.step > 0
+
+
+def test_a_round_is_the_sum_of_its_parts() -> None:
+    measured = Seconds(begin=1, step=10, tick=100, end=1000, evaluation=10000)
+    assert measured.per_round(steps=3, ticks=2) == 11231
+
+
+def test_planning_changes_nothing() -> None:
+    config = replace_rounds(SMALL, 2)
+    expected = smofi.train(**config.arguments(), method="smofi")
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    brief(config, "smofi")
+    assert torch.equal(torch.random.get_rng_state(), before)
+    again = smofi.train(**config.arguments(), method="smofi")
+    assert [replace(record, seconds=0) for record in again.history] == [
+        replace(record, seconds=0) for record in expected.history
+    ]
+    for mine, theirs in zip(again.model.parameters(), expected.model.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_a_session_timed_keeps_its_state() -> None:
+    session, cohort, data = prepared(SMALL, "smofi")
+    before = {name: tensor.clone() for name, tensor in session.run.state.tensors().items()}
+    inputs = [samples.store.inputs.clone() for samples in data if isinstance(samples, TensorSamples)]
+    plans = [session.run.planner.plan(0)]
+    activation_memory(cohort, plans[0])
+    time_rounds(cohort, session.run.evaluator, plans, deadline=1)
+    for name, tensor in session.run.state.tensors().items():
+        assert torch.equal(tensor, before[name]), name
+    assert all(torch.equal(samples.store.inputs, kept) for samples, kept in zip(data, inputs, strict=True))
+    assert session.run.history == []
+
+
+def test_what_a_run_refuses_is_refused() -> None:
+    with pytest.raises(InputError, match="clients=500 with min_size=8"):
+        plan_run(Config(clients=500), "smofi")
+    with pytest.raises(InputError, match="cut='7' is not accepted: expected 0 <= L <= 3"):
+        plan_run(Config(cut="7"), "smofi")
+
+
+def replace_rounds(config: Config, rounds: int) -> Config:
+    return Config(**config.model_dump() | {"rounds": rounds})

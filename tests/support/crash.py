@@ -1,0 +1,61 @@
+"""A small run in a process of its own, which dies when told to: by SIGKILL, at a chosen call or at any moment."""
+
+import json
+import multiprocessing
+import os
+import signal
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import torch
+
+from smofi.config import Config
+from smofi.experiment import FolderRun, resume, start
+
+TINY = Config(
+    clients=12, participation=0.25, model="cnn", width=4, method=("fedprox(mu=0.01)+smofi",), rounds=8, local_epochs=1,
+    batch_size=32, checkpoint_every=1, validation=0.1,
+)  # fmt: skip
+
+spawning = multiprocessing.get_context("forkserver")
+spawning.set_forkserver_preload(["smofi.experiment", "sklearn.datasets"])
+
+
+def train(folder: Path, config: Config = TINY, die_at: tuple[str, int] | None = None) -> None:
+    """Start the run, or resume it if the folder holds one; `die_at=("fsync", 3)` dies in the third os.fsync."""
+    torch.set_num_threads(1)
+    if die_at:
+        _die(*die_at)
+    runs: list[FolderRun] = resume(folder, {}) if (folder / "config.yaml").exists() else start(config, folder)
+    for one in runs:
+        one.train()
+
+
+def child(folder: Path, config: Config = TINY, die_at: tuple[str, int] | None = None) -> BaseProcess:
+    """The same in a new process."""
+    process = spawning.Process(target=train, args=(folder, config, die_at))
+    process.start()
+    return process
+
+
+def same_end(folder: Path, other: Path) -> None:
+    """Two run folders hold the same model and the same metrics, to the bit."""
+    assert (folder / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+    assert metrics(folder) == metrics(other)
+
+
+def metrics(folder: Path) -> list[dict[str, object]]:
+    """What a run folder records of each round, but for the time it took."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+def _die(call: str, number: int) -> None:
+    real, calls = getattr(os, call), iter(range(1, number + 1))
+
+    def dying(*args: object) -> object:
+        if next(calls, number) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args)
+
+    setattr(os, call, dying)
