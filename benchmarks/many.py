@@ -20,8 +20,8 @@ from torch.nn.functional import cross_entropy
 
 from smofi import models
 from smofi.engine.at_once.many import Many
-from smofi.engine.cohort.noise import give_keys
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
+from smofi.engine.noise import give_keys
 from smofi.flat import Layout, shell
 from smofi.models.dropout import dropouts, step_keys
 

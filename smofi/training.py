@@ -20,20 +20,20 @@ from smofi.cut import CutSpec, parse_cut
 from smofi.data.augment import Augment, parse_augment
 from smofi.data.mix import mixes
 from smofi.data.samples import Samples, as_samples
-from smofi.engine.at_once.choice import MOST_AT_ONCE
-from smofi.engine.at_once.executor import EXECUTORS, choose
 from smofi.engine.check import check_device, check_plan, check_samples, check_speeds, try_evaluation, try_step
-from smofi.engine.cohort.simulated import SimulatedCohort
-from smofi.engine.cohort.split import Cast, Loss, Wire
+from smofi.engine.cohort.choosing import EXECUTORS, choose
+from smofi.engine.cohort.execution import MOST_AT_ONCE
+from smofi.engine.cohort.setup import Setup
+from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.wire import COMPRESSIONS, Compression
 from smofi.engine.cpu.freed_memory import keep_freed_memory
 from smofi.engine.cpu.quicken import quicken
-from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.evaluate import Evaluator, Metric
 from smofi.engine.events import Callback, Record
 from smofi.engine.memory.limit import most_at_once, parse_bytes
+from smofi.engine.passes import Cast, Loss, Wire
 from smofi.engine.plan import Planner
-from smofi.engine.processes.crew import Crew
+from smofi.engine.processes.crew import Alone, Crew
 from smofi.engine.run import Run
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
@@ -193,7 +193,7 @@ def prepare(
     state = GlobalState.of(template, layout, method, optimizer, home)
     judged = shell(template)
     layout.bind(judged, state.weights.__getitem__, state.statistics.__getitem__)
-    evaluator = Evaluator(judged, loss, metrics, tested, samples, validated, crew=crew)
+    evaluator = Evaluator(judged, loss, metrics, tested, samples, validated, workers=crew)
     first = planner.eligible[0]
     outputs = try_evaluation(evaluator, samples[first], f"clients[{first}]")
     check_samples(samples, {"test": tested, "validation": validated}, loss, outputs)
@@ -201,19 +201,17 @@ def prepare(
         if held_out is not None:
             try_evaluation(evaluator, held_out, name)
     varied = parse_augment(augment) if isinstance(augment, str) else augment
-    try_step(template, layout, state, planner, samples, loss, varied)
+    setup = Setup(template, layout, method, optimizer, loss, wire, cast, compile)
+    try_step(setup, state, planner, samples, varied)
     if diagnose and crew and crew.size > 1:
         refuse("diagnose", diagnose, f"False with {crew.size} workers: it compares all clients in one process")
-    diagnostics = Diagnostics() if diagnose else None
-    cohort = SimulatedCohort(
-        template, layout, state, method, optimizer, samples, loss, wire, diagnostics, varied, crew, cast, compile
-    )
-    planner.plan(0)  # somebody will be there
-    most = MOST_AT_ONCE
+    simulation = Simulation(setup, state, samples, varied, crew or Alone(), diagnose=diagnose)
+    planner.plan(0)  # some client will take part
+    room_for = MOST_AT_ONCE
     if memory_limit is not None:
-        most = most_at_once(memory_limit, cohort, planner, evaluator, rounds, most)
-    cohort.choice = choose(executor, cohort, planner.intended(0, planner.eligible), most)
-    run = Run(cohort, planner, state, evaluator, stopping, rounds, callback, crew, eval_every)
+        room_for = most_at_once(memory_limit, simulation, planner, evaluator, rounds, room_for)
+    execution = choose(executor, simulation, planner.intended(0, planner.eligible), room_for)
+    run = Run(replace(simulation, execution=execution), planner, evaluator, stopping, rounds, callback, eval_every)
     return Session(plain, layout, run)
 
 

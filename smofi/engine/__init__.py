@@ -1,1 +1,26 @@
-"""One round loop; where the rows live is the cohort's business."""
+"""The engine: rounds, from a plan to a new global model, wherever the rows live.
+
+Read it in this order:
+
+round        the paper's Algorithm 2, for every method
+plan         what a round will do, decided before it starts
+run          the rounds one after the other, evaluated, recorded, kept, stopped
+state        what a run carries from round to round
+events       what happens during a run, as values that a callback sees
+evaluate     how good the global model is
+stopping     when to stop early
+check        what is refused before any training
+assembly     a run put together from all of these
+passes       what a forward pass is given beside its model
+noise        what is random inside a step
+
+and in rooms of their own:
+
+cohort/      a round's rows: the halves of a client, ways to take a step, fusion, sums
+at_once/     many clients in one pass
+processes/   who shares the work
+cpu/         cheaper passes on a CPU
+memory/      what a run needs, and a limit on it
+
+Internal: may change without notice.
+"""

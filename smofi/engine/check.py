@@ -1,4 +1,4 @@
-"""What can be refused before any training: a plan nobody can follow, data that the model or the loss cannot take."""
+"""What can be refused before any training: a plan that no client can follow, or data that does not fit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from torch.nn.functional import cross_entropy
 from smofi.cut import Cuts, CutSpec
 from smofi.data.augment import Augment
 from smofi.data.samples import Samples, TensorSamples
-from smofi.engine.cohort.noise import own_random_state
-from smofi.engine.cohort.split import Loss, Sides, Work, split_backward
+from smofi.engine.cohort.halves import ClientHalf, ServerHalf
+from smofi.engine.cohort.setup import Setup
+from smofi.engine.cohort.steppers.split import split_step
+from smofi.engine.cohort.steps import ClientSteps
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.evaluate import Evaluator
-from smofi.engine.plan import Planner
+from smofi.engine.noise import own_random_state
+from smofi.engine.passes import Loss, direct
+from smofi.engine.plan import ClientPlan, Planner
 from smofi.engine.state import GlobalState
 from smofi.errors import InputError, check_number, refuse
 from smofi.flat import Layout, shell
@@ -49,7 +53,7 @@ def check_speeds(speeds: Sequence[float] | None, clients: int) -> Sequence[float
 
 
 def check_plan(planner: Planner, cut: CutSpec) -> None:
-    """Somebody can take part, and the method can work with the cut."""
+    """Some client can take part, and the method can work with the cut."""
     if not planner.eligible:
         largest = max(planner.sizes)
         refuse("batch_size", planner.batch_size, f"at most {largest}, the largest client's number of samples")
@@ -58,7 +62,7 @@ def check_plan(planner: Planner, cut: CutSpec) -> None:
     for one in planner.cuts.options if planner.method.select else ():
         each = replace(planner, cuts=Cuts((one,)))
         if not each.selected(each.eligible, 0)[0]:
-            _, (smallest,) = each.selected(each.eligible, 0, somebody=True)
+            _, (smallest,) = each.selected(each.eligible, 0, at_least_one=True)
             assert each.sample_bytes
             needed = smallest * each.sample_bytes(one)
             refuse("method", planner.method.name, f"a bandwidth of {needed:,} bytes a step or more, for a single batch")
@@ -94,31 +98,26 @@ def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | N
 
 
 def try_step(
-    model: nn.Sequential,
-    layout: Layout,
-    state: GlobalState,
-    planner: Planner,
-    clients: Sequence[Samples],
-    loss: Loss,
-    augment: Augment | None = None,
+    setup: Setup, state: GlobalState, planner: Planner, clients: Sequence[Samples], augment: Augment | None = None
 ) -> None:
     """One real step at every cut, on a copy, with the smallest batch a client will get: what fails here is refused."""
-    probe = planner.eligible[0]
-    size = planner.smallest_batch
+    probe, size, device = planner.eligible[0], planner.smallest_batch, state.weights.device
     if augment is not None:
-        inputs, _ = clients[probe].batch(torch.arange(1, device=state.weights.device))
+        inputs, _ = clients[probe].batch(torch.arange(1, device=device))
         augment.apply(inputs, augment.draw(1, 1, seed=0, round=0, client=0)[0])
-    with own_random_state(state.weights.device):
+    layout, plan = setup.layout, ClientPlan(planner.seed, 0, probe, steps=1, batch_size=size)
+    with own_random_state(device):
         for cut in dict.fromkeys(planner.cuts.options):
-            scratch = shell(model).train()
+            scratch = shell(setup.template).train()
             weights, statistics = state.weights.clone(), state.statistics.clone()
             gradient = torch.zeros_like(weights)
             layout.bind(scratch, weights.__getitem__, statistics.__getitem__, gradient.__getitem__)
             before = {name: buffer.clone() for name, buffer in _constants(scratch, layout)}
             try:
-                inputs, targets = clients[probe].batch(torch.arange(size, device=weights.device))
-                with convolutions(suits_onednn(model, size, clients[probe].pixels)):
-                    split_backward([Work(probe, Sides.of(scratch, cut), inputs, targets, noise=0)], loss)
+                steps = ClientSteps(plan, clients[probe], device, setup.dropout)
+                client, server = ClientHalf(setup, scratch, cut, [], steps), ServerHalf(setup, scratch, cut, [])
+                with convolutions(suits_onednn(setup.template, size, clients[probe].pixels)):
+                    split_step([client], server, direct)
             except Exception as error:
                 hint = " (images are channels-last: use .flatten or .reshape)" if "view size" in str(error) else ""
                 raise InputError(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.data.samples import Samples
-from smofi.engine.cohort.split import Loss
+from smofi.engine.passes import Loss
 from smofi.engine.processes.crew import Alone, Crew
 from smofi.errors import check_choice, refuse
 
@@ -70,12 +70,12 @@ class Evaluator:
         clients: Sequence[Samples],
         validation: Samples | None = None,
         batch_size: int = 500,
-        crew: Crew | None = None,
+        workers: Crew | None = None,
     ) -> None:
         self.model, self.loss, self.test, self.clients = model.eval(), loss, test, clients
         self.validation = validation
         self.batch_size = batch_size
-        self.crew: Crew = crew or Alone()
+        self.workers: Crew = workers or Alone()
         self.on_test: dict[str, Metric] = {}
         self.on_clients: dict[str, ClientMetric] = {}
         if isinstance(metrics, str) or not isinstance(metrics, Sequence):
@@ -117,18 +117,18 @@ class Evaluator:
 
     @torch.inference_mode()
     def predict(self, samples: Samples, most: int | None = None) -> tuple[Tensor, Tensor]:
-        """The outputs for all samples, or for the first few, and their targets; every process of a crew takes some."""
+        """The outputs for all samples, or for the first few, and their targets; each worker takes some."""
         batches = torch.arange(len(samples))[:most].split(self.batch_size)
-        if len(batches) < self.crew.size:
+        if len(batches) < self.workers.size:
             return self._outputs(samples, batches)
-        mine = batches[self.crew.rank :: self.crew.size]
+        mine = batches[self.workers.rank :: self.workers.size]
         outputs, targets = self._outputs(samples, mine)
-        if self.crew.size == 1:
+        if self.workers.size == 1:
             return outputs, targets
         places, total = torch.cat(mine).to(outputs.device), sum(map(len, batches))
-        # every sample is somebody's, and zero with everybody else
+        # every sample belongs to one worker, and is zero in every other
         return (
-            self.crew.sum(part.new_zeros(total, *part.shape[1:]).index_copy_(0, places, part))
+            self.workers.sum(part.new_zeros(total, *part.shape[1:]).index_copy_(0, places, part))
             for part in (outputs, targets)
         )  # type: ignore[return-value]
 
@@ -141,14 +141,14 @@ class Evaluator:
 
     @torch.inference_mode()
     def _accuracies(self) -> list[float | None]:
-        """The accuracy on each client's own samples; every process of a crew takes some of the clients."""
+        """The accuracy on each client's own samples; each worker takes some of the clients."""
         found = torch.zeros(len(self.clients), dtype=torch.float64)
-        for number in range(self.crew.rank, len(self.clients), self.crew.size):
+        for number in range(self.workers.rank, len(self.clients), self.workers.size):
             client = self.clients[number]
             if len(client):
                 found[number] = top1(*self._outputs(client, torch.arange(len(client)).split(self.batch_size)))
         device = next(self.model.parameters()).device
-        values = self.crew.sum(found.to(device)).tolist()
+        values = self.workers.sum(found.to(device)).tolist()
         return [value if len(client) else None for value, client in zip(values, self.clients, strict=True)]
 
 

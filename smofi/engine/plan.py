@@ -39,12 +39,23 @@ class RoundTime:
 
 
 @dataclass(frozen=True)
+class ClientPlan:
+    """A client's line of a round's plan: all that it needs to know to take its steps."""
+
+    seed: int
+    round: int
+    client: int
+    steps: int
+    batch_size: int
+
+
+@dataclass(frozen=True)
 class RoundPlan:
     """One round. Lists have an entry per row, that is per client that takes part; `round` counts from 0.
 
     With a clock, `steps` are those that devices get done, and `shares` those of the clients that are part of the
     average in the end; until then, what was planned is what counts. `landed` is as in `Turnout`, and `time` is what it
-    all takes. `may_be_late` tells that there is a deadline, which somebody may miss.
+    all takes. `may_be_late` tells that there is a deadline, which a client may miss.
     """
 
     seed: int
@@ -61,6 +72,10 @@ class RoundPlan:
     landed: tuple[tuple[int, ...], ...] | None = None
     time: RoundTime | None = None
     may_be_late: bool = False
+
+    def of_client(self, row: int) -> ClientPlan:
+        """What concerns one client."""
+        return ClientPlan(self.seed, self.round, self.clients[row], self.steps[row], self.batch_sizes[row])
 
     def ticks(self, method: Method) -> Iterator[Tick]:
         """The steps of the round, as the method's placement orders them."""
@@ -105,7 +120,7 @@ class Timekeeper(Protocol):
         ...
 
     def present(self, clients: Sequence[int], now: float) -> tuple[float, list[int]]:
-        """Those that are there; the time, later if nobody is there now."""
+        """Those that are there; the time, later if none is there now."""
         ...
 
     @property
@@ -177,14 +192,14 @@ class Planner:
             if any(plan.steps):
                 return plan
         raise InputError(
-            f"availability leaves nobody to train with: in {MOST_ATTEMPTS:,} attempts to begin round {round + 1}, no "
-            "client stayed for a single step"
+            f"availability leaves no client to train with: in {MOST_ATTEMPTS:,} attempts to begin round {round + 1}, "
+            "none stayed for a single step"
         )
 
     def intended(self, round: int, present: list[int]) -> RoundPlan:
         """The same with those who are there, before the clock finds out what comes of it."""
         if self.method.select:
-            clients, batch_sizes = self.selected(present, round, somebody=True)
+            clients, batch_sizes = self.selected(present, round, at_least_one=True)
         else:
             clients = select_clients(present, self.per_round, seed=self.seed, round=round)
             batch_sizes = self._batch_sizes(clients, self._cuts_of(clients, round))
@@ -222,9 +237,9 @@ class Planner:
             speeds = [self.speeds[client] if self.speeds else 1.0 for client in clients]
         return self.method.batch_sizes(self.batch_size, speeds, [self.sizes[client] for client in clients])
 
-    def selected(self, present: Sequence[int], round: int, somebody: bool = False) -> tuple[list[int], list[int]]:
-        """The clients that the method takes of those present, and their batch sizes; `somebody` even if nobody fits:
-        the one that needs least."""
+    def selected(self, present: Sequence[int], round: int, at_least_one: bool = False) -> tuple[list[int], list[int]]:
+        """The clients that the method takes of those present, and their batch sizes. If none fits, `at_least_one`
+        takes the one that needs least."""
         assert self.method.select
         assert self.class_counts
         assert self.sample_bytes
@@ -234,7 +249,7 @@ class Planner:
         counts = [self.class_counts(client) for client in order]
         candidates = Candidates(order, batch_sizes, counts, [self.sample_bytes(cut) for cut in cuts])
         places = self.method.select(candidates, self.per_round)
-        if not places and somebody:
+        if not places and at_least_one:
             needs = [size * each for size, each in zip(batch_sizes, candidates.sample_bytes, strict=True)]
             places = [needs.index(min(needs))]
         taken = sorted((order[place], batch_sizes[place]) for place in places)

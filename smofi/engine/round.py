@@ -8,20 +8,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from smofi.engine.at_once.choice import Choice
 from smofi.engine.plan import RoundPlan
 from smofi.engine.state import GlobalState
 from smofi.method import Method, Tick
-from smofi.optim import Optimizer
 
 
 class Cohort(Protocol):
-    """Where a round's rows live and its gradients are computed."""
+    """A round's clients: where their rows live and their gradients are computed."""
 
-    optimizer: Optimizer
-    choice: Choice
-
-    def begin(self, plan: RoundPlan) -> None: ...
     def ticks(self) -> Iterator[Tick]: ...
     def step(self, groups: Sequence[Sequence[int]]) -> None: ...
     def fuse(self) -> None: ...
@@ -37,12 +31,16 @@ class NonFinite(ArithmeticError):
     """A loss or a weight is no longer a number: the round is void and the state is as it was before it."""
 
 
+Begin = Callable[[RoundPlan], Cohort]
+"""begin(plan): a cohort whose rows are the global weights, with no momentum yet."""
+
+
 def run_round(
-    cohort: Cohort, method: Method, state: GlobalState, plan: RoundPlan, after_tick: Callable[[int], None]
-) -> None:
-    """One round; the state changes at its very end, or not at all."""
+    begin: Begin, method: Method, state: GlobalState, plan: RoundPlan, after_tick: Callable[[int], None]
+) -> Cohort:
+    """One round; the state changes at its very end, or not at all. Returns the cohort, for what it has seen."""
     # W_j <- W ;  m̄ <- 0
-    cohort.begin(plan)
+    cohort = begin(plan)
     for number, tick in enumerate(cohort.ticks()):
         # for every active j, in parallel: g_j ;  m_j = beta m̄ + g_j ;  W_j -= eta m_j
         cohort.step(tick.groups)
@@ -57,7 +55,7 @@ def run_round(
     weights, memory = average, state.memory.clone()
     refuse_non_finite(cohort, plan)
     if not any(plan.shares):  # all were late or left: the model stays as it is
-        return
+        return cohort
     if method.outer:
         # m_g = beta_g m_g + (W - W̄) ;  W -= m_g
         weights = state.weights.clone()
@@ -66,6 +64,7 @@ def run_round(
         raise NonFinite(f"the global model became non-finite in round {plan.round + 1}")
     carried = cohort.mean_moments() if method.carry else (state.carried, state.carried_updates)
     state.load(GlobalState(weights, statistics, memory, *carried))
+    return cohort
 
 
 def refuse_non_finite(cohort: Cohort, plan: RoundPlan) -> None:

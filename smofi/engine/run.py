@@ -8,17 +8,21 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 
 from smofi.engine.checkpoint import Checkpoint
-from smofi.engine.cohort.noise import own_random_state
+from smofi.engine.cohort.execution import Execution
+from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.events import Callback, Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
+from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner, RoundPlan, RoundTime
-from smofi.engine.processes.crew import Alone, Crew
-from smofi.engine.round import Cohort, NonFinite, run_round
+from smofi.engine.processes.crew import Alone
+from smofi.engine.round import NonFinite, run_round
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
 from smofi.errors import TrainingWarning
@@ -26,11 +30,15 @@ from smofi.errors import TrainingWarning
 ENOUGH = -1
 """In place of a round's number: there is no other."""
 
+NOTES = ("began", "warned", "eval_every", "choice")
+"""What a checkpoint calls the first training loss, whether divergence was warned of, how often the run evaluates, and
+how it computes its clients."""
+
 ADVICE = "try a smaller learning rate, smofi(alpha=-1), or +clip(max_norm=10)"
 
 
 def unheard(event: Event) -> None:
-    """The callback nobody listens to."""
+    """A callback that does nothing."""
 
 
 class Keeper(Protocol):
@@ -48,27 +56,25 @@ class Run:
 
     def __init__(
         self,
-        cohort: Cohort,
+        simulation: Simulation,
         planner: Planner,
-        state: GlobalState,
         evaluator: Evaluator,
         stopping: Stopping,
         rounds: int,
         callback: Callback | None,
-        crew: Crew | None = None,
         eval_every: int = 1,
     ) -> None:
-        self.cohort, self.planner, self.state, self.evaluator = cohort, planner, state, evaluator
+        self.simulation, self.planner, self.evaluator = simulation, planner, evaluator
+        self.state, self.workers = simulation.state, simulation.workers
         self.stopping, self.rounds, self.eval_every = stopping, rounds, eval_every
-        self.crew: Crew = crew or Alone()
         self.emit: Callback = callback or unheard
         self.keeper: Keeper | None = None
         self.history: list[Record] = []
         self.stopped: str | None = None
         self.diverged = False
         self.interrupted = self.cut_short = False
-        self.began: float | None = None
-        self.warned = self.thinned = False
+        self.first_loss: float | None = None
+        self.warned_of_divergence = self.warned_of_absence = False
 
     @property
     def over(self) -> bool:
@@ -81,22 +87,23 @@ class Run:
         return (self.history[-1].virtual_end or 0.0) if self.history else 0.0
 
     def evaluates(self, round: int) -> bool:
-        """Whether this round, counted from 1, ends with an evaluation: the same answer in every process of a crew."""
+        """Whether this round, counted from 1, ends with an evaluation: the same answer in every worker."""
         return round % self.eval_every == 0 or round == self.rounds
 
     def train(self) -> None:
-        """Run until all rounds are in the history or the run has to stop. In a crew, the first process decides."""
+        """Run until all rounds are in the history or the run has to stop. The first worker decides."""
         for tensor in self.state.tensors().values():
-            self.crew.copy(tensor)
-        at_once, few = (self._announce(number) for number in (self.cohort.choice.at_once, self.cohort.choice.few))
-        self.cohort.choice = replace(self.cohort.choice, at_once=at_once, few=few)
-        if self.crew.rank > 0:
+            self.workers.copy(tensor)
+        own = self.simulation.execution
+        at_once, at_least = (self._announce(number) for number in (own.at_once, own.at_least))
+        self._execute(replace(own, at_once=at_once, at_least=at_least))
+        if self.workers.rank > 0:
             return self._follow()
         planner = self.planner
         counts = (len(planner.sizes), len(planner.eligible), planner.per_round, len(self.state.weights))
-        computed = str(self.cohort.choice)
+        computed = str(self.simulation.execution)
         self.emit(RunStarted(planner.method.name, self.rounds, *counts, done=len(self.history), computed=computed))
-        if planner.method.fuse and not self.cohort.optimizer.moments:
+        if planner.method.fuse and not self.simulation.setup.optimizer.moments:
             self.emit(Warned(f"{planner.method} has nothing to fuse: the optimizer keeps no momentum"))
         if planner.method.fuse and planner.per_round == 1:
             self.emit(Warned(f"{planner.method} has nothing to fuse: one client takes part in a round (participation)"))
@@ -136,11 +143,12 @@ class Run:
         self.emit(RoundStarted(plan.round + 1, plan.clients, plan.steps))
         started = time.perf_counter()
         with own_random_state(self.state.weights.device):
-            run_round(self.cohort, self.planner.method, self.state, plan, self._after_tick(plan.round + 1))
+            begin = partial(SimulatedCohort, self.simulation)
+            cohort = run_round(begin, self.planner.method, self.state, plan, self._after_tick(plan.round + 1))
             measures = measured(self.evaluator if self.evaluates(plan.round + 1) else None)
-        losses = self.cohort.losses()
-        if self.began is None:
-            self.began = float(torch.stack([steps[0] for steps in losses if len(steps)]).mean())
+        losses = cohort.losses()
+        if self.first_loss is None:
+            self.first_loss = float(torch.stack([steps[0] for steps in losses if len(steps)]).mean())
         return Record(
             round=plan.round + 1,
             train_loss=float(torch.cat(losses).mean()),
@@ -149,15 +157,15 @@ class Run:
             steps=plan.steps,
             learning_rate=plan.lr,
             cut=" ".join(dict.fromkeys(map(str, plan.cuts))),
-            diagnostics=self.cohort.diagnosis(),
+            diagnostics=cohort.diagnosis(),
             **timed(plan.time, self.now),
             **measures,
         )
 
     def checkpoint(self) -> Checkpoint:
         """All that the run needs to go on from here."""
-        choice = [self.cohort.choice.at_once, self.cohort.choice.few]
-        notes = {"began": self.began, "warned": self.warned, "eval_every": self.eval_every, "choice": choice}
+        execution = [self.simulation.execution.at_once, self.simulation.execution.at_least]
+        notes = dict(zip(NOTES, (self.first_loss, self.warned_of_divergence, self.eval_every, execution), strict=True))
         return Checkpoint(self.state.tensors(), self.history, notes)
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -165,9 +173,10 @@ class Run:
         there are to be, which may have changed."""
         self.state.load(GlobalState(**checkpoint.tensors))
         self.history = list(checkpoint.history)
-        self.began, self.warned = checkpoint.notes["began"], checkpoint.notes["warned"]
-        self.cohort.choice = self.cohort.choice.as_before(*checkpoint.notes.get("choice", (0, 1)))
-        done, every = len(self.history), checkpoint.notes.get("eval_every", 1)
+        notes = {"eval_every": 1, "choice": (0, 1), **checkpoint.notes}
+        self.first_loss, self.warned_of_divergence, every, execution = (notes[name] for name in NOTES)
+        self._execute(self.simulation.execution.as_before(*execution))
+        done = len(self.history)
         if done == self.rounds:
             self._evaluate_last()
         elif done % every and not self.evaluates(done):  # it was for being the last, if it was
@@ -178,13 +187,16 @@ class Run:
         self.emit(Warned(message))
         warnings.warn(message, TrainingWarning, stacklevel=3)
 
+    def _execute(self, execution: Execution) -> None:
+        self.simulation = replace(self.simulation, execution=execution)
+
     def _announce(self, number: int) -> int:
         """What the first process says: how many clients at once, then the number of the round to come or ENOUGH."""
-        return int(self.crew.copy(torch.tensor([number], device=self.state.weights.device)))
+        return int(self.workers.copy(torch.tensor([number], device=self.state.weights.device)))
 
     def _share(self, time: float) -> float:
         """What the first process's clock says."""
-        return float(self.crew.copy(torch.tensor([time], dtype=torch.float64, device=self.state.weights.device)))
+        return float(self.workers.copy(torch.tensor([time], dtype=torch.float64, device=self.state.weights.device)))
 
     def _follow(self) -> None:
         """The same rounds as the first process, for as long as it says; it is the one who tells."""
@@ -197,7 +209,7 @@ class Run:
         """Evaluate the latest round if it was not, in this process alone: the others do not know it is the last."""
         if self.history and not self.history[-1].evaluated:
             alone = copy.copy(self.evaluator)
-            alone.crew = Alone()
+            alone.workers = Alone()
             with own_random_state(self.state.weights.device):
                 self.history[-1] = replace(self.history[-1], **measured(alone))
 
@@ -206,8 +218,8 @@ class Run:
 
     def _warn_if_left_out(self) -> None:
         latest = self.history[-1]
-        if 2 * len(latest.left_out) >= len(latest.selected) and not self.thinned:
-            self.thinned = True
+        if 2 * len(latest.left_out) >= len(latest.selected) and not self.warned_of_absence:
+            self.warned_of_absence = True
             self.emit(
                 Warned(
                     f"{len(latest.left_out)} of {len(latest.selected)} clients are not part of round {latest.round}'s "
@@ -218,10 +230,11 @@ class Run:
     def _warn_if_diverging(self) -> None:
         latest = self.history[-1]
         # far above: twice where it began and one more, so that a loss near zero may wander
-        if not self.warned and self.began is not None and latest.train_loss > 2 * self.began + 1:
-            self.warned = True
+        first = self.first_loss
+        if not self.warned_of_divergence and first is not None and latest.train_loss > 2 * first + 1:
+            self.warned_of_divergence = True
             self.warn(
-                f"the training loss is {latest.train_loss:.3g} in round {latest.round} and began at {self.began:.3g}: "
+                f"the training loss is {latest.train_loss:.3g} in round {latest.round} and began at {first:.3g}: "
                 f"training seems to diverge; {ADVICE}"
             )
 

@@ -8,9 +8,8 @@ from statistics import fmean, median
 
 from smofi.config import Config
 from smofi.config.federation import Federation
-from smofi.engine.cohort.noise import own_random_state
-from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.memory.needs import Memory, activation_memory, columns_in, lasting_memory, round_memory
+from smofi.engine.noise import own_random_state
 from smofi.methods import parse_method
 from smofi.planning.timing import Seconds, time_rounds
 from smofi.training import Session, prepare
@@ -79,18 +78,17 @@ def plan_run(
     """
     arguments, parsed = config.arguments(federation), parse_method(method)
     session = prepare(**arguments, method=parsed)
-    planner, state, cohort = session.run.planner, session.run.state, session.run.cohort
-    assert isinstance(cohort, SimulatedCohort)
+    planner, state, simulation = session.run.planner, session.run.state, session.run.simulation
     plans = [planner.intended(round, planner.eligible) for round in range(min(config.rounds, MOST_ROUNDS))]
     steps = fmean(sum(plan.steps) for plan in plans)
     ticks = fmean(sum(1 for _ in plan.ticks(parsed)) for plan in plans[:MOST_SCHEDULES])
-    rounds = [round_memory(cohort, plan) for plan in plans]
+    rounds = [round_memory(simulation, plan) for plan in plans]
     fullest = max(rounds, key=lambda items: sum(item.bytes for item in items))
     data = [*arguments["clients"], arguments["validation"], arguments["test"]]
     evaluated = ceil(config.rounds / config.eval_every) / config.rounds  # the share of the rounds
     with own_random_state(state.weights.device):
-        activations = activation_memory(cohort, plans[0])
-        measured = time_rounds(cohort, session.run.evaluator, plans, deadline)
+        activations = activation_memory(simulation, plans[0])
+        measured = time_rounds(simulation, session.run.evaluator, plans, deadline)
     return PlanSummary(
         method=parsed.name,
         rounds=config.rounds,

@@ -8,8 +8,9 @@ from statistics import median
 from typing import Any
 
 from smofi.data.samples import Samples
-from smofi.engine.at_once.executor import clock
+from smofi.engine.cohort.choosing import stopwatch
 from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.plan import RoundPlan
 
@@ -35,18 +36,20 @@ class Seconds:
         return self.begin + steps * self.step + ticks * self.tick + self.end + self.evaluation
 
 
-def time_rounds(cohort: SimulatedCohort, evaluator: Evaluator, plans: Sequence[RoundPlan], deadline: float) -> Seconds:
+def time_rounds(simulation: Simulation, evaluator: Evaluator, plans: Sequence[RoundPlan], deadline: float) -> Seconds:
     """Rounds as planned, group by group, until `deadline` seconds are over; then one evaluation."""
-    now = clock(cohort.state.weights.device)
+    now = stopwatch(simulation.state.weights.device)
     begin: list[float] = []
     step: list[float] = []
     tick: list[float] = []
     end: list[float] = []
     until = now() + deadline
     for plan in plans:
-        begin.append(_timed(now, cohort.begin, plan))
+        started = now()
+        cohort = SimulatedCohort(simulation, plan)
+        begin.append(now() - started)
         for planned in cohort.ticks():
-            size = max(1, cohort.at_once)
+            size = max(1, simulation.execution.at_once)
             for low in range(0, len(planned.groups), size):
                 groups = planned.groups[low : low + size]
                 step.append(_timed(now, cohort.step, groups) / sum(map(len, groups)))

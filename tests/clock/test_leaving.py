@@ -14,7 +14,6 @@ from reference import federation, perceptron
 from smofi.cli import main
 from smofi.clock import Timing
 from smofi.clock.replay import Job, Leg, Replay, Rules
-from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.memory.limit import most_at_once
 from smofi.errors import InputError
 from smofi.experiment import resume, start
@@ -72,10 +71,9 @@ def test_memory_is_planned_for_all_that_may_come() -> None:
         session = smofi.prepare(
             *(perceptron(), clients), method="smofi", clock=Timing("paper", devices=devices), **SETTINGS
         )
-        run, cohort = session.run, session.run.cohort
-        assert isinstance(cohort, SimulatedCohort)
+        run = session.run
         with pytest.raises(InputError) as refused:
-            most_at_once("1MB", cohort, run.planner, run.evaluator, 1, 0)
+            most_at_once("1MB", run.simulation, run.planner, run.evaluator, 1, 0)
         needed.append(str(refused.value).partition("rows: weights ")[2])
     assert needed[0] == needed[1]
 

@@ -19,6 +19,7 @@ from torch.utils.data import TensorDataset
 import smofi
 from reference import Weight, convnet, federation, perceptron
 from smofi import TrainingWarning
+from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.events import Event, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 
 METHODS = [
@@ -346,16 +347,16 @@ def test_a_run_that_goes_well_warns_of_nothing() -> None:
 # Memory
 
 
-def held(session: Any) -> int:
+def held(cohort: SimulatedCohort) -> int:
     """The elements of all tensors that the members' segments and the fusion hold, each storage once."""
-    cohort = session.run.cohort
     tensors: list[Tensor] = []
-    for member in cohort.members.values():
-        for segment in [*member.hold.client_part, *member.hold.server_part]:
+    for member in cohort.chunk.members.values():
+        for segment in [segment for side in member.sides for segment in side]:
             tensors += [segment.weights, segment.gradient, segment.start, *segment.prior, *segment.moments]
-    if cohort.fusion:
-        tensors += [value for value in vars(cohort.fusion).values() if isinstance(value, Tensor)]
-        tensors += cohort.fusion.kept.values()
+    fusion = cohort.context.fusion
+    if fusion:
+        tensors += [value for value in vars(fusion).values() if isinstance(value, Tensor)]
+        tensors += fusion.kept.values()
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
     return sum(storages.values()) // tensors[0].element_size()
 
@@ -376,24 +377,23 @@ def test_smofi_keeps_no_server_momentum_per_active_client(clients: int, optimize
     weights = (clients + 2) * parameters  # a row each, one gradient, and the round's start
     mine = session("smofi")
     plan = mine.run.planner.plan(0)
-    mine.run.cohort.begin(plan)
-    next(mine.run.cohort.ticks())
+    cohort = SimulatedCohort(mine.run.simulation, plan)
+    next(cohort.ticks())
     active = weights + moments * (clients * on_client + 3 * on_server)
-    assert held(mine) == active
-    mine.run.cohort.step([(row,) for row in range(clients)])
-    mine.run.cohort.fuse()
-    assert held(mine) == active
+    assert held(cohort) == active
+    cohort.step([(row,) for row in range(clients)])
+    cohort.fuse()
+    assert held(cohort) == active
     for step in range(1, 6):
-        mine.run.cohort.step([(row,) for row in range(clients) if step < plan.steps[row]])
-        mine.run.cohort.fuse()
+        cohort.step([(row,) for row in range(clients) if step < plan.steps[row]])
+        cohort.fuse()
     assert sorted(set(plan.steps)) == [4, 6]
-    assert held(mine) == active + moments * on_server  # of those that finish first
+    assert held(cohort) == active + moments * on_server  # of those that finish first
 
     # clients that never meet run one after the other: one row, one gradient, the start, and one momentum for all
-    theirs = session("fedavg")
-    theirs.run.cohort.begin(plan)
-    for tick in theirs.run.cohort.ticks():
-        theirs.run.cohort.step(tick.groups)
+    theirs = SimulatedCohort(session("fedavg").run.simulation, plan)
+    for tick in theirs.ticks():
+        theirs.step(tick.groups)
         assert held(theirs) == (3 + moments) * parameters
 
 
@@ -402,7 +402,7 @@ def test_one_server_model_is_kept_once() -> None:
     session = smofi.prepare(
         model, data, method="sflv2", optimizer=smofi.sgd(lr=0.01, momentum=0.9), **settings(participation=1.0)
     )
-    session.run.cohort.begin(session.run.planner.plan(0))
-    next(session.run.cohort.ticks())
+    cohort = SimulatedCohort(session.run.simulation, session.run.planner.plan(0))
+    next(cohort.ticks())
     # the client part five times and the server part once, for weights and for momentum; one gradient; the start
-    assert held(session) == 2 * (5 * 66 + 63) + 129 + 129
+    assert held(cohort) == 2 * (5 * 66 + 63) + 129 + 129

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import smofi
-from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.events import Callback
 
 CLIENTS, EACH = 10_000, 4
@@ -39,9 +38,7 @@ def test_a_thousand_clients_a_round(method: str) -> None:
     record = session.run.one_round(session.run.planner.plan(0))
     assert len(record.selected) == 1000
     assert sum(record.steps) == 2000
-    cohort = session.run.cohort
-    assert isinstance(cohort, SimulatedCohort)
-    assert cohort.table.count == (1000 if method == "smofi" else 64)  # those that never meet share rows
+    assert session.run.simulation.room.count == (1000 if method == "smofi" else 64)  # those that never meet share rows
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import smofi
 from smofi.config import Config
 from smofi.data.samples import TensorSamples
 from smofi.engine.cohort.simulated import SimulatedCohort
-from smofi.engine.diagnostics import Diagnostics
+from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.memory.needs import activation_memory, lasting_memory, round_memory
 from smofi.errors import InputError
 from smofi.planning import PlanSummary, Seconds, plan_run
@@ -52,13 +52,10 @@ def storages() -> dict[int, int]:
     return {place.data_ptr(): place.nbytes() for place in places if place.nbytes()}
 
 
-def prepared(config: Config, method: str) -> tuple[Session, SimulatedCohort, list[Any]]:
+def prepared(config: Config, method: str) -> tuple[Session, Simulation, list[Any]]:
     arguments = config.arguments()
     session = smofi.prepare(**arguments, method=method)
-    cohort = session.run.cohort
-    assert isinstance(cohort, SimulatedCohort)
-    cohort.diagnostics = Diagnostics() if config.diagnose else None
-    return session, cohort, [*arguments["clients"], arguments["validation"], arguments["test"]]
+    return session, session.run.simulation, [*arguments["clients"], arguments["validation"], arguments["test"]]
 
 
 # --------------------------------------------------------------------------------------------------------------- counts
@@ -121,15 +118,15 @@ def test_many_rounds_are_planned_by_the_first_thousand() -> None:
 def test_the_memory_is_what_tensors_really_take(method: str, changes: dict[str, Any]) -> None:
     config = Config(**SMALL.model_dump() | changes)
     before = storages()
-    session, cohort, data = prepared(config, method)
+    session, simulation, data = prepared(config, method)
     plan = session.run.planner.plan(0)
-    items = round_memory(cohort, plan)
+    items = round_memory(simulation, plan)
     estimated = [*items, *lasting_memory(session.run.state, session.model, data)]
 
     def really() -> int:
         return sum(size for place, size in storages().items() if place not in before)
 
-    cohort.begin(plan)
+    cohort = SimulatedCohort(simulation, plan)
     ticks = cohort.ticks()
     cohort.step(next(ticks).groups)
     at_first = sum(item.bytes for item in estimated if item.what != FINISHED)
@@ -143,8 +140,8 @@ def test_the_memory_is_what_tensors_really_take(method: str, changes: dict[str, 
 
 def test_the_memory_is_that_of_the_fullest_round() -> None:
     config = Config(**SMALL.model_dump() | {"cut": "0-2", "rounds": 12})
-    session, cohort, _ = prepared(config, "smofi")
-    totals = [sum(item.bytes for item in round_memory(cohort, session.run.planner.plan(n))) for n in range(12)]
+    session, simulation, _ = prepared(config, "smofi")
+    totals = [sum(item.bytes for item in round_memory(simulation, session.run.planner.plan(n))) for n in range(12)]
     lasting = ("activations", "global state", "initial model", "data")
     counted = sum(item.bytes for item in brief(config, "smofi").memory if item.what not in lasting)
     assert counted == max(totals) > min(totals)
@@ -154,11 +151,10 @@ def test_the_activations_of_a_model_by_hand() -> None:
     x, y = torch.randn(12, 5), torch.arange(12) % 3
     model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Sigmoid(), torch.nn.Linear(7, 3))
     session = smofi.prepare(model, [(x, y)], (x, y), batch_size=4, participation=1.0, cut=0)
-    cohort = session.run.cohort
-    assert isinstance(cohort, SimulatedCohort)
+    simulation = session.run.simulation
     # The batch, the sigmoid's output, and for the loss log-probabilities (4 bytes), targets (8) and their total weight.
     by_hand = 4 * 5 * 4 + 4 * 7 * 4 + 4 * 3 * 4 + 4 * 8 + 4
-    assert activation_memory(cohort, session.run.planner.plan(0)).bytes == by_hand
+    assert activation_memory(simulation, session.run.planner.plan(0)).bytes == by_hand
 
 
 # ----------------------------------------------------------------------------------------------------------------- time
@@ -197,12 +193,12 @@ def test_planning_changes_nothing() -> None:
 
 
 def test_a_session_timed_keeps_its_state() -> None:
-    session, cohort, data = prepared(SMALL, "smofi")
+    session, simulation, data = prepared(SMALL, "smofi")
     before = {name: tensor.clone() for name, tensor in session.run.state.tensors().items()}
     inputs = [samples.store.inputs.clone() for samples in data if isinstance(samples, TensorSamples)]
     plans = [session.run.planner.plan(0)]
-    activation_memory(cohort, plans[0])
-    time_rounds(cohort, session.run.evaluator, plans, deadline=1)
+    activation_memory(simulation, plans[0])
+    time_rounds(simulation, session.run.evaluator, plans, deadline=1)
     for name, tensor in session.run.state.tensors().items():
         assert torch.equal(tensor, before[name]), name
     assert all(torch.equal(samples.store.inputs, kept) for samples, kept in zip(data, inputs, strict=True))

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch._C import _functorch as functorch
 from torch.nn import functional
 
-from smofi.engine.cohort.split import Loss
 from smofi.engine.cpu.kernels import suits_onednn
+from smofi.engine.passes import Loss
 
 OfImages = Callable[..., Tensor]
 """(layer, images `[B, C * channels, H, W]`, C, the layer's own tensors, of all clients) -> images."""

@@ -19,9 +19,9 @@ from torch._C import _functorch as functorch
 from torch.func import vmap
 
 from smofi.engine.at_once.layers import merge_layers, merge_loss
-from smofi.engine.cohort.noise import give_keys, own_random_state
-from smofi.engine.cohort.split import Cast, Loss
 from smofi.engine.cpu.kernels import convolutions
+from smofi.engine.noise import give_keys, own_random_state
+from smofi.engine.passes import Cast, Loss
 from smofi.flat import Layout, Place, shell
 from smofi.models.dropout import Dropout, dropouts, step_keys
 

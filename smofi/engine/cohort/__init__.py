@@ -1,1 +1,19 @@
-"""A round's rows."""
+"""A round's clients and their rows, in the order of how long things live.
+
+for a run       setup         what is fixed, whoever computes it
+                simulation    the same with the clients' samples, and the processes that share the work
+                room          memory for rows
+                execution     client by client or many at once; `choosing` measures, `measurements` keeps the times
+for a round     simulated     the cohort that the round loop drives
+                context       plan, shares, fused momentum, sums
+                fusion        step-wise momentum fusion
+                sums          what is left of the rows at the end
+                diagnostics   why a method helps
+for a chunk     chunk         the rows that are computed beside each other
+                rows          a matrix with a row per client
+                steps         a client's batches, and what is random in them
+for a step      halves        the client's side of the cut and the server's
+                steppers/     a class per way to take a step
+                local         from a gradient to new weights: the method's slots, then the optimizer
+                wire          numbers that cross the cut with fewer bits
+"""

@@ -42,16 +42,17 @@ class Fusion:
         """Some columns of one of the buffers, a tensor per moment."""
         return tuple(buffer[..., columns.start - self.low : columns.stop - self.low])
 
-    def keep(self, columns: Columns, row: int, until_back: int | None = None) -> None:
-        """This row of the scratch is not followed by another one in the next step: its client is finished, or late, and
-        then `until_back` tells which one it is."""
+    def keep(self, columns: Columns, scratch_row: int, late: int | None = None) -> None:
+        """Keep the momentum in this row of the scratch: its client takes no step in the next tick. It is finished, or
+        it is late, and then `late` is its row in the round."""
         inside = slice(columns.start - self.low, columns.stop - self.low)
-        kept = self.kept.setdefault((self.step, until_back), torch.zeros_like(self.total))
-        kept[:, inside] += self.latest[:, row, inside]
+        kept = self.kept.setdefault((self.step, late), torch.zeros_like(self.total))
+        kept[:, inside] += self.latest[:, scratch_row, inside]
 
-    def back(self, client: int) -> None:
-        """A late client's next step is there; the momentum of its last one counts no more."""
-        for key in [key for key in self.kept if key[1] == client]:
+    def forget(self, late: int) -> None:
+        """The next step of a late client, by its row in the round, is done: the momentum of its last one counts no
+        more."""
+        for key in [key for key in self.kept if key[1] == late]:
             del self.kept[key]
 
     def fuse(self, reduce: Callable[[Tensor], Tensor]) -> None:

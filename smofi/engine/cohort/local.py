@@ -76,7 +76,7 @@ class Segment:
         return replace(self, weights=weights, gradient=gradient, start=start, prior=prior, moments=moments, total=total)
 
 
-Part = Sequence[Segment]
+Segments = Sequence[Segment]
 """One side of the cut: the client's columns (two runs in the U shape) or the server's."""
 
 Across = Callable[[Tensor], Tensor]
@@ -84,7 +84,7 @@ Across = Callable[[Tensor], Tensor]
 
 
 class LocalStep:
-    """gradient -> pull -> decay -> limit -> optimizer, on the parts of a model whose gradients belong together."""
+    """gradient -> pull -> decay -> limit -> optimizer, on the sides of a model whose gradients belong together."""
 
     def __init__(self, method: Method, optimizer: Optimizer) -> None:
         self.pull = method.pull
@@ -103,16 +103,16 @@ class LocalStep:
         """How many limits are on a norm over the whole model."""
         return sum(limit.scope == "model" for limit in self.limits)
 
-    def apply(self, parts: Sequence[Part], lr: float, across: Across | None = None) -> None:
+    def apply(self, sides: Sequence[Segments], lr: float, across: Across | None = None) -> None:
         """Change weights and moments in place, and leave the gradient zero."""
-        segments = [segment for part in parts for segment in part]
+        segments = [segment for side in sides for segment in side]
         if self.limits:
             for segment in segments:
                 self._bend(segment)
         for limit in self.limits:
             if limit.scope == "part":
-                for part in parts:
-                    _clip(part, limit)
+                for side in sides:
+                    _clip(side, limit)
             else:
                 _clip(segments, limit, across)
         for segment in segments:
@@ -134,7 +134,7 @@ class LocalStep:
             piece.gradient.add_(piece.weights, alpha=self.coupled)
 
 
-def _clip(segments: Part, limit: Limit, across: Across | None = None) -> None:
+def _clip(segments: Segments, limit: Limit, across: Across | None = None) -> None:
     # g *= min(1, A / |g|), the norm of each row
     norms = torch.stack([torch.linalg.vector_norm(s.gradient, dim=1) for s in segments]).norm(dim=0)
     if across:

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from smofi.engine.cohort.noise import own_random_state
-from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.memory.needs import Memory, activation_memory, round_memory
+from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner
 from smofi.engine.processes.forked import Forked
 from smofi.errors import refuse
@@ -50,30 +50,30 @@ def parse_bytes(name: str, value: int | str) -> int:
 
 
 def most_at_once(
-    limit: int | str, cohort: SimulatedCohort, planner: Planner, evaluator: Evaluator, rounds: int, most: int
+    limit: int | str, simulation: Simulation, planner: Planner, evaluator: Evaluator, rounds: int, most: int
 ) -> int:
     """How many clients fit at once, at most `most`. Refuses what does not fit even client by client.
 
     The limit is that of all workers on this machine.
     """
-    allowed, device = parse_bytes("memory_limit", limit), cohort.state.weights.device
-    workers = int(os.environ.get("LOCAL_WORLD_SIZE", cohort.crew.size))
+    allowed, device = parse_bytes("memory_limit", limit), simulation.state.weights.device
+    workers = int(os.environ.get("LOCAL_WORLD_SIZE", simulation.workers.size))
     taken = _taken(device)
-    shared = isinstance(cohort.crew, Forked)  # forked processes have program and data in common
+    shared = isinstance(simulation.workers, Forked)  # forked processes have program and data in common
     plans = [planner.intended(round, planner.eligible) for round in range(min(rounds, ROUNDS))]
     with untouched_streams(), own_random_state(device):
-        step, judging = activation_memory(cohort, plans[0]).bytes, _evaluation(evaluator)
-    if cohort.shares_server and not cohort.method.where.merges:
-        step *= -(-planner.per_round // cohort.crew.size)  # all clients of a process are under way together
+        step, judging = activation_memory(simulation, plans[0]).bytes, _evaluation(evaluator)
+    if simulation.shares_server and not simulation.setup.method.where.merges:
+        step *= -(-planner.per_round // simulation.workers.size)  # all clients of a process are under way together
 
     def needed(at_once: int) -> list[Memory]:
-        fullest = max((round_memory(cohort, plan, at_once) for plan in plans), key=_total)
+        fullest = max((round_memory(simulation, plan, at_once) for plan in plans), key=_total)
         largest, wide = max(step * max(1, at_once), judging), max(1, at_once)
-        gradients = wide * cohort.layout.size * cohort.layout.dtype.itemsize
+        gradients = wide * simulation.setup.layout.size * simulation.setup.layout.dtype.itemsize
         return [
             *fullest,
             Memory("activations", f"of {wide} at once or of an evaluation", largest),
-            Memory("gradients on their way", f"{wide} x {cohort.layout.size:,}", gradients),
+            Memory("gradients on their way", f"{wide} x {simulation.setup.layout.size:,}", gradients),
         ]
 
     def total(at_once: int) -> int:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from smofi.data.samples import Samples, TensorSamples
 from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.crew import Alone, deal
 from smofi.engine.state import GlobalState
@@ -25,11 +26,11 @@ class Memory:
     bytes: int
 
 
-def round_memory(cohort: SimulatedCohort, plan: RoundPlan, at_once: int | None = None) -> list[Memory]:
+def round_memory(simulation: Simulation, plan: RoundPlan, at_once: int | None = None) -> list[Memory]:
     """The rows of a round in one process and what belongs to them, when the last client finishes.
 
     Clients that meet only at the end of the round share one row, one after the other, or `at_once` rows: as many as the
-    cohort computes at once, if not given.
+    simulation computes at once, if not given.
 
         rows          J (P + S)              J = 1, or `at_once`, where clients meet only at the end of a round
         gradients     P                      J P where the server merges batches; `at_once` P if computed at once
@@ -38,11 +39,11 @@ def round_memory(cohort: SimulatedCohort, plan: RoundPlan, at_once: int | None =
 
     times 4 bytes in single precision. P: parameters, S: running statistics, J: clients of the round in this process.
     """
-    layout, method, where = cohort.layout, cohort.method, cohort.method.where
-    moments, width = cohort.optimizer.moments, layout.dtype.itemsize
-    wide = cohort.at_once if at_once is None else at_once
-    mine = deal(plan.steps, cohort.crew.size)[cohort.crew.rank]
-    count = len(mine) if cohort.together else min(wide or 1, len(mine))
+    layout, method, where = simulation.setup.layout, simulation.setup.method, simulation.setup.method.where
+    moments, width = simulation.setup.optimizer.moments, layout.dtype.itemsize
+    wide = simulation.execution.at_once if at_once is None else at_once
+    mine = deal(plan.steps, simulation.workers.size)[simulation.workers.rank]
+    count = len(mine) if simulation.side_by_side else min(wide or 1, len(mine))
     wide = min(wide, count) or 1
     servers = [columns_in(plan.cuts[row].server(layout)) for row in mine[:count]]
     own = count * layout.size - sum(servers)
@@ -82,7 +83,7 @@ def round_memory(cohort: SimulatedCohort, plan: RoundPlan, at_once: int | None =
         ]
     elif moments:
         found.append(item("momentum", f"{moments} x {in_rows}", moments * rows))
-    if cohort.diagnostics and moments and not where.one_server:
+    if simulation.diagnose and moments and not where.one_server:
         directions = sum(dict(zip(plan.cuts, servers, strict=True)).values())
         total = 0 if method.fuse else fused
         found.append(item("diagnostics", f"({total:,} + {directions:,})", total + directions))
@@ -103,11 +104,12 @@ def lasting_memory(state: GlobalState, model: torch.nn.Module, data: Sequence[Sa
     ]
 
 
-def activation_memory(cohort: SimulatedCohort, plan: RoundPlan) -> Memory:
+def activation_memory(simulation: Simulation, plan: RoundPlan) -> Memory:
     """What autograd keeps between the forward and the backward pass of one step, measured in a real one: that of a
     client, of those computed at once, or of a group that shares the server's batch."""
-    mine, merges = deal(plan.steps, cohort.crew.size)[cohort.crew.rank], cohort.method.where.merges
-    some = plan.only(mine if merges else mine[: max(1, cohort.at_once)])
+    mine = deal(plan.steps, simulation.workers.size)[simulation.workers.rank]
+    merges = simulation.setup.method.where.merges
+    some = plan.only(mine if merges else mine[: max(1, simulation.execution.at_once)])
     once = [1] * len(some.clients)
     kept: dict[int, Tensor] = {}
 
@@ -115,18 +117,13 @@ def activation_memory(cohort: SimulatedCohort, plan: RoundPlan) -> Memory:
         kept[_place(tensor)] = tensor
         return tensor
 
-    before, cohort.crew = cohort.crew, Alone()
-    try:
-        cohort.begin(replace(some, steps=once, epoch_steps=once, planned_steps=once))
-        with closing(cohort.ticks()) as ticks:
-            first = next(ticks)
-            table = cohort.table
-            rows = {_place(piece) for matrix in (table.weights, table.statistics) for _, piece in matrix.pieces}
-            with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-                cohort.step(first.groups)
-    finally:
-        cohort.crew = before
-        cohort.release()
+    trial = replace(simulation, workers=Alone())
+    cohort = SimulatedCohort(trial, replace(some, steps=once, epoch_steps=once, planned_steps=once))
+    with closing(cohort.ticks()) as ticks:
+        first = next(ticks)
+        rows = {_place(piece) for matrix in (trial.room.weights, trial.room.statistics) for _, piece in matrix.pieces}
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            cohort.step(first.groups)
     size = sum(tensor.untyped_storage().nbytes() for place, tensor in kept.items() if place not in rows)
     return Memory("activations", "measured in one step", size)
 

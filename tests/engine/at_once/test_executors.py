@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import smofi
-from smofi.engine.at_once.choice import Choice
 from smofi.engine.cohort import local
-from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cohort.execution import Execution
 from smofi.engine.processes.crew import Workers
 from smofi.methods import parse_method
 from smofi.training import Session
@@ -24,9 +23,10 @@ from support.sharded import CASES, FAMILIES, family, federation, model
 SETTINGS: dict[str, Any] = {"rounds": 2, "participation": 0.8, "local_epochs": 1, "batch_size": 4, "seed": 3}
 
 
-def cohort_of(session: Session) -> SimulatedCohort:
-    assert isinstance(session.run.cohort, SimulatedCohort)
-    return session.run.cohort
+def executed(session: Session, execution: Execution) -> Session:
+    """The same session, which computes its clients this way."""
+    session.run.simulation = replace(session.run.simulation, execution=execution)
+    return session
 
 
 def outcome(session: Session) -> Tensor:
@@ -36,24 +36,26 @@ def outcome(session: Session) -> Tensor:
     return torch.cat([*tensors, torch.tensor([record.train_loss for record in result.history], dtype=torch.float64)])
 
 
-def prepared(choice: Choice, method: str = "smofi", **changes: Any) -> Session:
+def prepared(execution: Execution, method: str = "smofi", **changes: Any) -> Session:
     """A session of tests/support/sharded.py that computes so many clients at once."""
     clients, test = federation()
-    session = smofi.prepare(model(), clients, test, method=method, **SETTINGS | changes)
-    cohort_of(session).choice = choice
-    return session
+    return executed(smofi.prepare(model(), clients, test, method=method, **SETTINGS | changes), execution)
 
 
 def gap(one: Tensor, other: Tensor) -> float:
     return float((one - other).abs().max())
 
 
-WAYS = {"all at once": Choice(64), "two at a time": Choice(2), "at once while four are left": Choice(64, few=4)}
+WAYS = {
+    "all at once": Execution(64),
+    "two at a time": Execution(2),
+    "at once while four are left": Execution(64, at_least=4),
+}
 
 
 @pytest.mark.parametrize("method", [name for name in CASES if not parse_method(name).where.one_server])
 def test_every_method(method: str) -> None:
-    one_by_one = outcome(prepared(Choice(), method, **CASES[method]))
+    one_by_one = outcome(prepared(Execution(), method, **CASES[method]))
     for name, choice in WAYS.items():
         assert gap(outcome(prepared(choice, method, **CASES[method])), one_by_one) < 1e-10, name
 
@@ -62,20 +64,21 @@ def test_every_method(method: str) -> None:
 def test_every_family_of_models(name: str) -> None:
     built, clients = family(name)
     found = []
-    for choice in (Choice(), Choice(8)):
+    for choice in (Execution(), Execution(8)):
         session = smofi.prepare(built, clients, batch_size=4, rounds=1, local_epochs=1, participation=1.0, seed=1)
-        cohort_of(session).choice = choice
-        found.append(outcome(session))
+        found.append(outcome(executed(session, choice)))
     assert gap(*found) < 1e-10
 
 
 def test_the_same_choice_gives_the_same_bits() -> None:
-    assert torch.equal(*(outcome(prepared(Choice(5, few=2))) for _ in range(2)))
+    assert torch.equal(*(outcome(prepared(Execution(5, at_least=2))) for _ in range(2)))
 
 
 @pytest.mark.parametrize("method", ["smofi(alpha=-0.5)", "fednar(max_norm=0.5)", "fednag"])
-@pytest.mark.parametrize("choice", [Choice(), Choice(3)])
-def test_an_update_piece_by_piece_is_the_update(method: str, choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("choice", [Execution(), Execution(3)])
+def test_an_update_piece_by_piece_is_the_update(
+    method: str, choice: Execution, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every number of it is computed by itself, so the bits are the same."""
     changes = {"optimizer": "adamw(lr=0.01)"} if method == "smofi(alpha=-0.5)" else {}
     whole = outcome(prepared(choice, method, **changes))
@@ -86,16 +89,16 @@ def test_an_update_piece_by_piece_is_the_update(method: str, choice: Choice, mon
 # ------------------------------------------------------------------------------------------------------------- choosing
 
 
-def chosen(method: str = "smofi", built: nn.Sequential | None = None, **changes: Any) -> Choice:
+def chosen(method: str = "smofi", built: nn.Sequential | None = None, **changes: Any) -> Execution:
     clients, test = federation()
     session = smofi.prepare(built or model(), clients, test, method=method, **SETTINGS | changes)
-    return cohort_of(session).choice
+    return session.run.simulation.execution
 
 
 def test_all_clients_of_the_process_at_once_if_asked() -> None:
-    assert chosen(executor="vmap") == Choice(6)
-    assert chosen(executor="vmap", crew=Workers(0, 2, "gloo")) == Choice(3)
-    assert chosen(executor="loop") == Choice() == chosen()
+    assert chosen(executor="vmap") == Execution(6)
+    assert chosen(executor="vmap", crew=Workers(0, 2, "gloo")) == Execution(3)
+    assert chosen(executor="loop") == Execution() == chosen()
 
 
 @pytest.mark.parametrize("executor", ["auto", "vmap"])
@@ -137,7 +140,7 @@ def test_auto_takes_what_is_faster_and_from_where_on(tmp_path: Path) -> None:
     # c clients at once take 3 + c ms, client by client 2 c: at once pays from 3 clients on
     times(tmp_path, [0.002, 0.005, 0.009])
     choice = chosen(executor="auto")
-    assert (choice.at_once, choice.few, choice.measured) == (6, 3, True)
+    assert (choice.at_once, choice.at_least, choice.measured) == (6, 3, True)
     steps = [1, 5, 1, 3, 2, 7]  # of those that take part in the first round
     active = [sum(step < count for count in steps) for step in range(7)]
     at_once = sum(3 + count if count >= 3 else 2 * count for count in active)
@@ -167,21 +170,20 @@ def test_measuring_changes_nothing() -> None:
     for name in ("loop", "auto"):
         torch.manual_seed(5)
         session = smofi.prepare(model(), clients, test, **SETTINGS, executor=name)
-        cohort_of(session).choice = Choice()
-        found.append((outcome(session), torch.rand(1)))
+        found.append((outcome(executed(session, Execution())), torch.rand(1)))
     assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
 
 
 def test_a_resumed_run_computes_as_it_did_before() -> None:
-    measured = Choice(3, few=2, measured=True)
+    measured = Execution(3, at_least=2, measured=True)
     first = prepared(measured)
     first.train()
-    second = prepared(Choice(measured=True))
+    second = prepared(Execution(measured=True))
     second.run.restore(first.run.checkpoint())
-    assert cohort_of(second).choice == replace(measured, why="as before")
-    one_by_one = prepared(Choice())
+    assert second.run.simulation.execution == replace(measured, why="as before")
+    one_by_one = prepared(Execution())
     one_by_one.run.restore(first.run.checkpoint())
-    assert cohort_of(one_by_one).choice == Choice()
+    assert one_by_one.run.simulation.execution == Execution()
 
 
 def test_a_run_says_how_it_computes() -> None:
@@ -242,7 +244,7 @@ def test_what_is_refused(name: str, value: Any, accepted: str) -> None:
 def test_measuring_leaves_no_rows_behind() -> None:
     clients, test = federation()
     session = smofi.prepare(model(), clients, test, **SETTINGS, executor="auto")
-    assert (cohort_of(session).table.count, cohort_of(session).table.models) == (0, [])
+    assert (session.run.simulation.room.count, session.run.simulation.room.models) == (0, [])
 
 
 def test_a_step_that_failed_leaves_no_gradient_behind() -> None:
@@ -282,6 +284,6 @@ def test_datasets_are_read_at_once_too() -> None:
 
 
 def test_a_resumed_run_has_no_more_room_than_it_is_given() -> None:
-    limited = Choice(2, measured=True, most=2)
+    limited = Execution(2, measured=True, room_for=2)
     assert str(limited.as_before(10, 1)) == "up to 2 clients at once (as before)"
-    assert Choice(why="as asked").as_before(10, 1) == Choice(why="as asked")
+    assert Execution(why="as asked").as_before(10, 1) == Execution(why="as asked")

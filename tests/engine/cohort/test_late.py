@@ -22,7 +22,7 @@ import smofi
 from reference import convnet, federation, perceptron
 from smofi import Device, Timing
 from smofi.data import batch_order
-from smofi.engine.at_once.choice import Choice
+from smofi.engine.cohort.execution import Execution
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.crew import Crew
 from smofi.engine.processes.forked import Forked
@@ -190,7 +190,12 @@ def test_momenta_of_any_age_are_fused_by_the_formula(executor: str, alpha: float
     assert gap(after(session, LATE, SHARES), expected) < 1e-10
 
 
-WAYS = {"loop": Choice(), "all at once": Choice(64), "two at a time": Choice(2), "at once from three on": Choice(64, 3)}
+WAYS = {
+    "loop": Execution(),
+    "all at once": Execution(64),
+    "two at a time": Execution(2),
+    "at once from three on": Execution(64, 3),
+}
 CUTS: dict[str, Any] = {"one cut": 1, "each its own": [0, 2, 1, 0], "U shape": (0, 1)}
 
 
@@ -208,7 +213,7 @@ def test_every_optimizer_cut_and_executor(way: str, cut: str, optimizer: str) ->
     ours, theirs = OPTIMIZERS[optimizer]
     data = federation([3], SIZES)
     session = prepared(perceptron(), data, method="smofi(-0.5)", optimizer=ours, cut=CUTS[cut])
-    session.run.cohort.choice = WAYS[way]
+    session.run.simulation = replace(session.run.simulation, execution=WAYS[way])
     method = reference.Method(alpha=-0.5, outer="momentum", outer_momentum=0.3)
     expected = by_reference(perceptron(), data, LATE, SHARES, method, theirs, CUTS[cut])
     assert gap(after(session, LATE, SHARES), expected) < 1e-10
@@ -221,7 +226,7 @@ def test_statistics_and_shared_servers(way: str, method: str, cut: str) -> None:
     """SFLV1 averages, tick by tick, over those whose step is done; BatchNorm's statistics go where the weights go."""
     data = federation([1, 4, 4], SIZES)
     session = prepared(convnet(), data, method=method, cut=CUTS[cut])
-    session.run.cohort.choice = WAYS[way]
+    session.run.simulation = replace(session.run.simulation, execution=WAYS[way])
     smofi_ = reference.Method(alpha=-1.0, outer="momentum", outer_momentum=0.3)
     theirs = smofi_ if "smofi" in method else reference.Method(share="step")
     # the weights within the round are those of all clients: who will be left out is not known yet
@@ -239,7 +244,7 @@ def test_any_turnout(data: st.DataObject, vmap: bool, alpha: float) -> None:
     shares = [weight / sum(weights) for weight in weights]
     clients = federation([3], SIZES)
     session = prepared(perceptron(), clients, method=f"smofi({alpha}, global_momentum=0)")
-    session.run.cohort.choice = Choice(64 if vmap else 0)
+    session.run.simulation = replace(session.run.simulation, execution=Execution(64 if vmap else 0))
     expected = momenta_by_hand(perceptron(), clients, landed, shares, alpha, cut=1)
     assert gap(after(session, landed, shares), expected) < 1e-10
 

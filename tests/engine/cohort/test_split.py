@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,7 +13,14 @@ from torch import Tensor, nn
 import smofi
 from reference import convnet, federation, perceptron
 from smofi.cut import Cut
-from smofi.engine.cohort.split import Sides, Wire, Work, direct, split_backward
+from smofi.data.samples import TensorSamples
+from smofi.engine.cohort.halves import ClientHalf, ServerHalf
+from smofi.engine.cohort.setup import Setup
+from smofi.engine.cohort.steppers.split import split_step
+from smofi.engine.cohort.steps import ClientSteps
+from smofi.engine.passes import Loss, Wire, direct
+from smofi.engine.plan import ClientPlan
+from smofi.flat import Layout
 
 Crossing = tuple[str, int, Tensor]
 
@@ -34,6 +42,32 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
+@dataclass
+class Split:
+    """A client's whole batch, in the order it has, on a model cut in two halves."""
+
+    client: int
+    model: nn.Sequential
+    cut: Cut
+    inputs: Tensor
+    targets: Tensor
+
+    def client_half(self, setup: Setup) -> ClientHalf:
+        samples = TensorSamples.of(self.inputs, self.targets)
+        plan = ClientPlan(0, 0, self.client, steps=1, batch_size=len(self.inputs))
+        steps = ClientSteps(plan, samples, torch.device("cpu"), setup.dropout)
+        steps.order = torch.arange(len(self.inputs))[None]
+        return ClientHalf(setup, self.model, self.cut, [], steps)
+
+
+def split_backward(group: list[Split], loss: Loss, wire: Wire = direct) -> list[Tensor]:
+    """Both halves of every client, of which the first one's server model serves all."""
+    first = group[0]
+    setup = Setup(first.model, Layout.of(first.model), smofi.methods.fedavg(), smofi.sgd(lr=0.1), loss, wire)
+    clients = [one.client_half(setup) for one in group]
+    return split_step(clients, ServerHalf(setup, first.model, first.cut, []), wire)
+
+
 # One client
 
 
@@ -41,9 +75,9 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 def test_one_clients_gradients_are_those_of_the_unsplit_model(cut: Cut) -> None:
     model, ((x, y),) = convnet().train(), federation([1, 4, 4], sizes=(6,))
     whole = copy.deepcopy(model)
-    value = nn.functional.cross_entropy(whole(x), y)
+    value = nn.functional.cross_entropy(whole(x.contiguous(memory_format=torch.channels_last)), y)
     value.backward()
-    (loss,) = split_backward([Work(0, Sides.of(model, cut), x, y, noise=0)], nn.functional.cross_entropy)
+    (loss,) = split_backward([Split(0, model, cut, x, y)], nn.functional.cross_entropy)
     assert abs(loss.item() - value.item()) < 1e-14
     expected = gradients(whole)
     assert expected.keys() == dict(model.named_parameters()).keys()
@@ -53,13 +87,16 @@ def test_one_clients_gradients_are_those_of_the_unsplit_model(cut: Cut) -> None:
         assert torch.equal(model.get_buffer(name), buffer), f"{name} saw the batch more or less than once"
 
 
-def test_the_sides_share_the_models_tensors() -> None:
-    model = convnet()
-    sides = Sides.of(model, Cut(2, 4, 5))
-    parts = [sides.front, sides.server, sides.back]
+def test_the_halves_share_the_models_tensors() -> None:
+    model, ((x, y),) = convnet(), federation([1, 4, 4], sizes=(6,))
+    setup = Setup(model, Layout.of(model), smofi.methods.fedavg(), smofi.sgd(lr=0.1), nn.functional.cross_entropy)
+    cut = Cut(2, 4, 5)
+    client, server = Split(0, model, cut, x, y).client_half(setup), ServerHalf(setup, model, cut, [])
+    assert client.back is not None
+    parts = [client.front, server.blocks, client.back]
     assert [len(part) for part in parts] == [2, 2, 1]
     assert [id(p) for part in parts for p in part.parameters()] == [id(p) for p in model.parameters()]
-    assert Sides.of(model, Cut(2, 5, 5)).back is None
+    assert Split(0, model, Cut(2, 5, 5), x, y).client_half(setup).back is None
 
 
 # A merged group, by hand: prediction b s a x with one number in each place
@@ -88,7 +125,7 @@ def test_a_merged_group_in_two_parts() -> None:
     """Clients of 1 and 3 samples, a = 2 and 3 on the clients and s = 0.5 on the one server model."""
     a, s = [2.0, 3.0], 0.5
     models = [line(a_i, s) for a_i in a]
-    group = [Work(i, Sides.of(models[i], Cut(1, 2, 2)), X[i], Y[i], noise=0) for i in (0, 1)]
+    group = [Split(i, models[i], Cut(1, 2, 2), X[i], Y[i]) for i in (0, 1)]
     losses = split_backward(group, half_square)
 
     errors = [s * a_i * x - y for a_i, x, y in zip(a, X, Y, strict=True)]
@@ -106,7 +143,7 @@ def test_a_merged_group_in_the_u_shape() -> None:
     """The server's gradient is Σ (B_i / ΣB) g_i: here 1/4 of the first client's and 3/4 of the second's."""
     a, s, b = [2.0, 3.0], 0.5, [1.5, -1.0]
     models = [line(a_i, s, b_i) for a_i, b_i in zip(a, b, strict=True)]
-    group = [Work(i, Sides.of(models[i], Cut(1, 2, 3)), X[i], Y[i], noise=0) for i in (0, 1)]
+    group = [Split(i, models[i], Cut(1, 2, 3), X[i], Y[i]) for i in (0, 1)]
     losses = split_backward(group, half_square)
 
     errors = [b_i * s * a_i * x - y for a_i, b_i, x, y in zip(a, b, X, Y, strict=True)]
@@ -126,7 +163,7 @@ def test_the_merged_batch_is_normalised_as_one() -> None:
     for model in models:
         model[0].load_state_dict({"weight": torch.ones(1, 1), "bias": torch.zeros(1)})
     x = [torch.tensor([[1.0]]).double(), torch.tensor([[2.0], [3.0], [4.0]]).double()]
-    group = [Work(i, Sides.of(models[i], Cut(1, 2, 2)), x[i], x[i], noise=0) for i in (0, 1)]
+    group = [Split(i, models[i], Cut(1, 2, 2), x[i], x[i]) for i in (0, 1)]
     split_backward(group, half_square)
     norm = models[0][1]
     assert norm.num_batches_tracked.item() == 1
@@ -139,7 +176,7 @@ def test_the_merged_batch_is_normalised_as_one() -> None:
 
 def test_two_parts_send_activations_up_and_cut_gradients_down() -> None:
     a, s, calls = [2.0, 3.0], 0.5, list[Crossing]()
-    group = [Work(7 + i, Sides.of(line(a[i], s), Cut(1, 2, 2)), X[i], Y[i], noise=0) for i in (0, 1)]
+    group = [Split(7 + i, line(a[i], s), Cut(1, 2, 2), X[i], Y[i]) for i in (0, 1)]
     split_backward(group, half_square, listener(calls))
     assert [(direction, client) for direction, client, _ in calls] == [("up", 7), ("up", 8), ("down", 7), ("down", 8)]
     for i in (0, 1):
@@ -151,7 +188,7 @@ def test_two_parts_send_activations_up_and_cut_gradients_down() -> None:
 
 def test_the_u_shape_sends_activations_and_gradients_both_ways() -> None:
     a, s, b, calls = [2.0, 3.0], 0.5, [1.5, -1.0], list[Crossing]()
-    group = [Work(i, Sides.of(line(a[i], s, b[i]), Cut(1, 2, 3)), X[i], Y[i], noise=0) for i in (0, 1)]
+    group = [Split(i, line(a[i], s, b[i]), Cut(1, 2, 3), X[i], Y[i]) for i in (0, 1)]
     split_backward(group, half_square, listener(calls))
     got = {i: [(direction, tensor) for direction, client, tensor in calls if client == i] for i in (0, 1)}
     for i in (0, 1):
@@ -171,7 +208,7 @@ def test_labels_never_pass_the_wire_in_the_u_shape(cut: Cut) -> None:
     crossed = []
     for labels in (y, (y + 1) % 3):
         calls: list[Crossing] = []
-        work = Work(0, Sides.of(perceptron(), cut), x, labels, noise=0)
+        work = Split(0, perceptron(), cut, x, labels)
         split_backward([work], nn.functional.cross_entropy, listener(calls))
         assert [direction for direction, _, _ in calls] == ["up", "down", "up", "down"]
         assert all(tensor.is_floating_point() and tensor.shape == (5, 6) for _, _, tensor in calls)
@@ -183,7 +220,7 @@ def test_labels_never_pass_the_wire_in_the_u_shape(cut: Cut) -> None:
 def test_in_two_parts_labels_do_not_pass_the_wire_either() -> None:
     ((x, y),) = federation([3], sizes=(5,))
     calls: list[Crossing] = []
-    work = Work(0, Sides.of(perceptron(), Cut(2, 4, 4)), x, y, noise=0)
+    work = Split(0, perceptron(), Cut(2, 4, 4), x, y)
     split_backward([work], nn.functional.cross_entropy, listener(calls))
     assert [(direction, tensor.dtype) for direction, _, tensor in calls] == [
         ("up", torch.float64),
@@ -194,7 +231,7 @@ def test_in_two_parts_labels_do_not_pass_the_wire_either() -> None:
 def test_a_wire_that_quantises_changes_the_gradients_as_it_should() -> None:
     """Activations rounded to integers: the server learns at the rounded ones, the client from its gradient there."""
     model = line(0.7, 0.5)
-    work = Work(0, Sides.of(model, Cut(1, 2, 2)), X[1], Y[1], noise=0)
+    work = Split(0, model, Cut(1, 2, 2), X[1], Y[1])
     split_backward([work], half_square, lambda tensor, way, _: tensor.round() if way == "up" else tensor)
     rounded = torch.tensor([1.0, -1.0, 2.0], dtype=torch.float64)  # of 1.4, -0.7 and 2.1
     error = 0.5 * rounded - Y[1]

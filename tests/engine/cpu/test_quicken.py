@@ -199,5 +199,5 @@ def test_a_quick_model_compiles_in_one_piece() -> None:
 def test_a_round_computes_with_a_quick_model_and_returns_one_as_it_was_given() -> None:
     model = models.build("cnn", seed=0, input_shape=(1, 8, 8), classes=2, width=2)
     session = prepare(model, [(torch.randn(8, 1, 8, 8), torch.arange(8) % 2)], participation=1.0, batch_size=4)
-    assert [type(block) for block in session.run.cohort.template] == [Quick] * 4
+    assert [type(block) for block in session.run.simulation.setup.template] == [Quick] * 4
     assert [type(block) for block in session.result().model] == [type(block) for block in model] == [nn.Sequential] * 4

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import smofi
-from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cohort.execution import Execution
 from smofi.engine.memory.limit import parse_bytes
 from smofi.engine.processes.crew import Workers
 
@@ -22,13 +22,12 @@ def client(size: int) -> tuple[Tensor, Tensor]:
     return torch.randn(size, WIDE), torch.randint(3, (size,))
 
 
-def prepared(memory_limit: int | str, **changes: Any) -> SimulatedCohort:
+def prepared(memory_limit: int | str, **changes: Any) -> Execution:
     gc.collect()  # what earlier ones took
     model = nn.Sequential(nn.Linear(WIDE, WIDE), nn.Sequential(nn.ReLU(), nn.Linear(WIDE, WIDE)), nn.Linear(WIDE, 3))
     settings = {"participation": 1.0, "batch_size": 4, "local_epochs": 1, "executor": "vmap", "method": "smofi"}
     session = smofi.prepare(model, [client(8)] * 6, memory_limit=memory_limit, **settings | changes)
-    assert isinstance(session.run.cohort, SimulatedCohort)
-    return session.run.cohort
+    return session.run.simulation.execution
 
 
 def least(**changes: Any) -> int:

@@ -17,7 +17,7 @@ from smofi.engine.checkpoint import write_atomically
 
 
 @dataclass(frozen=True)
-class Measured:
+class StepTimes:
     """Seconds of one client by itself, of two at once and of all at once; or why they cannot be computed at once."""
 
     loop: float = math.inf
@@ -26,13 +26,13 @@ class Measured:
     obstacle: str | None = None
 
 
-def remembered(circumstances: str, measure: Callable[[], Measured]) -> Measured:
+def measured_before(circumstances: str, measure: Callable[[], StepTimes]) -> StepTimes:
     """What was measured under these circumstances before, or what is measured now."""
     path = data_home() / "measured" / f"{hashlib.sha256(circumstances.encode()).hexdigest()[:32]}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return Measured(**json.loads(path.read_text())["measured"])
+        return StepTimes(**json.loads(path.read_text())["measured"])
     found = measure()
-    with suppress(OSError):  # nobody may write there: then it is measured again next time
+    with suppress(OSError):  # it cannot be written: then it is measured again next time
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps({"measured": asdict(found), "of": circumstances}).encode())
     return found

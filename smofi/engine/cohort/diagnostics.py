@@ -18,7 +18,7 @@ from torch import Tensor
 
 from smofi.cut import regions
 from smofi.engine.cohort.fusion import Fusion
-from smofi.engine.cohort.local import Part
+from smofi.engine.cohort.local import Segments
 from smofi.engine.cohort.rows import Rows
 from smofi.engine.plan import RoundPlan
 from smofi.flat import Layout
@@ -26,29 +26,18 @@ from smofi.method import Fuse, Method, Turnout
 
 
 class Diagnostics:
-    """Watches the rounds of a cohort, one after the other; `summary` is about the latest.
+    """Watches one round of a cohort, which starts from the weights `start`; the optimizer keeps this many moments."""
 
-    >>> Diagnostics().summary()
-    {}
-    """
-
-    def __init__(self) -> None:
-        self.alignment: Alignment | None = None
-        self.stale: float | None = None
+    def __init__(self, plan: RoundPlan, method: Method, layout: Layout, moments: int, start: Tensor) -> None:
+        self.start = start
         self.divergence: Tensor | None = None
         self.squares: list[Tensor] = []
         self.gradients: tuple[Rows, list[list[Tensor]]] | None = None
-
-    def begin(self, plan: RoundPlan, method: Method, layout: Layout, moments: int, start: Tensor) -> None:
-        """A round starts from the weights `start`; the optimizer keeps this many moments."""
-        self.start, self.divergence, self.squares = start, None, []
         aligned = moments and not method.where.one_server
         self.alignment = Alignment(plan, layout, start, fused=bool(method.fuse)) if aligned else None
-        self.stale = (
-            stale_share(Turnout(plan.steps, plan.epoch_steps, landed=plan.landed), method.fuse)
-            if method.fuse and moments
-            else None
-        )
+        self.stale: float | None = None
+        if method.fuse and moments:
+            self.stale = stale_share(Turnout(plan.steps, plan.epoch_steps, landed=plan.landed), method.fuse)
 
     def gradient(self, gradients: Rows, group: Sequence[int]) -> None:
         """The gradients of a group's clients are there, still as the loss gave them."""
@@ -61,10 +50,10 @@ class Diagnostics:
             for vector in own[row if len(own) > 1 else 0]:
                 self.squares.append(torch.dot(vector, vector))
 
-    def momentum(self, server_part: Part) -> None:
+    def momentum(self, server_columns: Segments) -> None:
         """An active client's server columns were just updated."""
         if self.alignment:
-            self.alignment.add(server_part)
+            self.alignment.add(server_columns)
 
     def end_tick(self, fusion: Fusion | None) -> None:
         """All active clients have made their step."""
@@ -116,12 +105,12 @@ class Alignment:
         self.ticks: list[int] = []
         self.counts: list[int] = []
 
-    def add(self, server_part: Part) -> None:
+    def add(self, server_columns: Segments) -> None:
         """u += m_j / |m_j|, on the client's server columns (several segments if their updates are counted apart)."""
-        span = server_part[0].columns.start, server_part[-1].columns.stop
-        momentum = server_part[0].moments[0][0]
-        if len(server_part) > 1:
-            momentum = torch.cat([segment.moments[0][0] for segment in server_part])
+        span = server_columns[0].columns.start, server_columns[-1].columns.stop
+        momentum = server_columns[0].moments[0][0]
+        if len(server_columns) > 1:
+            momentum = torch.cat([segment.moments[0][0] for segment in server_columns])
         self.active[span] += 1
         if self.fused:
             self.directions[span].addcdiv_(momentum, torch.linalg.vector_norm(momentum))

@@ -13,8 +13,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 import smofi
 from reference import convnet, federation, perceptron
 from smofi.data import batch_order
-from smofi.engine.cohort.simulated import SimulatedCohort
-from smofi.engine.diagnostics import Diagnostics, stale_share
+from smofi.engine.cohort.diagnostics import stale_share
 from smofi.method import Turnout
 
 SIZES = (5, 9, 17, 13)  # with batches of 4 and two epochs: 2, 4, 8 and 6 steps
@@ -26,12 +25,9 @@ SETTINGS: dict[str, Any] = {"participation": 1.0, "local_epochs": 2, "batch_size
 def diagnosed(method: Any, model: nn.Sequential, data: list[Any], **changes: Any) -> tuple[dict[str, float], Tensor]:
     """The measures of the second round, and the weights after it."""
     optimizer = changes.pop("optimizer", smofi.sgd(lr=LR, momentum=BETA, weight_decay=DECAY))
-    session = smofi.prepare(model, data, method=method, optimizer=optimizer, **{**SETTINGS, **changes})
-    cohort = session.run.cohort
-    assert isinstance(cohort, SimulatedCohort)
-    cohort.diagnostics = Diagnostics()
-    session.train()
-    return cohort.diagnostics.summary(), session.run.state.weights
+    settings = {**SETTINGS, **changes, "diagnose": True}
+    session = smofi.prepare(model, data, method=method, optimizer=optimizer, **settings)
+    return session.train().history[-1].diagnostics, session.run.state.weights
 
 
 def by_hand(cuts: list[int], alpha: float | None, outer: float) -> tuple[dict[str, float], Tensor]:
@@ -108,11 +104,8 @@ def test_results_are_the_same_bits_with_and_without(method: str, optimizer: str)
     data = federation([1, 4, 4], SIZES)
     settings = {**SETTINGS, "cut": 1, "method": method, "optimizer": optimizer}
     plain = smofi.train(convnet(), data, **settings)
-    session = smofi.prepare(convnet(), data, **settings)
-    assert isinstance(session.run.cohort, SimulatedCohort)
-    session.run.cohort.diagnostics = Diagnostics()
-    watched = session.train()
-    assert session.run.cohort.diagnostics.summary()["gradient_norm"] > 0
+    watched = smofi.train(convnet(), data, diagnose=True, **settings)
+    assert watched.history[-1].diagnostics["gradient_norm"] > 0
     for name, tensor in plain.model.state_dict().items():
         assert torch.equal(tensor, watched.model.state_dict()[name])
     assert [record.train_loss for record in plain.history] == [record.train_loss for record in watched.history]
@@ -147,11 +140,9 @@ def test_clients_with_the_same_data_are_aligned_and_do_not_diverge() -> None:
 
 def test_zero_has_no_direction() -> None:
     data = federation([3], SIZES)
-    session = smofi.prepare(perceptron(), data, method="fedavg", loss=lambda out, y: 0 * out.sum(), **SETTINGS)
-    assert isinstance(session.run.cohort, SimulatedCohort)
-    session.run.cohort.diagnostics = Diagnostics()
-    session.train()
-    assert session.run.cohort.diagnostics.summary() == {"gradient_norm": 0.0, "gradient_norm_max": 0.0}
+    settings = {**SETTINGS, "diagnose": True}
+    result = smofi.train(perceptron(), data, method="fedavg", loss=lambda out, y: 0 * out.sum(), **settings)
+    assert result.history[-1].diagnostics == {"gradient_norm": 0.0, "gradient_norm_max": 0.0}
 
 
 def test_one_server_model_counts_the_gradient_of_both_sides() -> None:

@@ -1,0 +1,155 @@
+"""Client by client, or many at once: the same numbers, and which is faster depends on the model and the machine."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
+from dataclasses import replace
+
+import torch
+
+from smofi.engine.cohort.execution import MOST_AT_ONCE, Execution
+from smofi.engine.cohort.measurements import StepTimes, measured_before
+from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cohort.simulation import Simulation
+from smofi.engine.noise import own_random_state
+from smofi.engine.plan import RoundPlan
+from smofi.engine.processes.crew import deal
+from smofi.seeds import untouched_streams
+
+EXECUTORS = ("auto", "loop", "vmap")
+WORTHWHILE = 1.1
+"""How many times as fast it has to be, in prospect, for `auto` to compute clients at once."""
+
+LONG_STEP = 0.03
+"""Seconds; where a client's step takes longer on a CPU, the time goes into arithmetic, and nothing is to be gained."""
+
+TICKS, TURNS = 3, 3
+"""How often each way is timed in a row, and how often the two take turns."""
+
+
+def choose(executor: str, simulation: Simulation, plan: RoundPlan, room_for: int = MOST_AT_ONCE) -> Execution:
+    """What a setting stands for in this simulation, with a typical plan and memory for so many clients at once."""
+    if executor == "loop":
+        return Execution()
+    if reason := _obstacle(simulation):
+        return Execution(why=reason)
+    with untouched_streams(), own_random_state(simulation.state.weights.device):
+        return replace(_chosen(executor, simulation, plan, room_for), room_for=room_for)
+
+
+def _chosen(executor: str, simulation: Simulation, plan: RoundPlan, room_for: int) -> Execution:
+    clients = min(room_for, len(_own_rows(simulation, plan)))
+    if executor == "vmap":
+        reason = _try(simulation, plan)
+        return Execution(why=reason) if reason else Execution(max(1, clients))
+    if clients < 2:
+        return Execution(why="there are no two clients to compute at once")
+    return _faster(simulation, plan, clients)
+
+
+def _obstacle(simulation: Simulation) -> str | None:
+    setup = simulation.setup
+    if setup.method.where.one_server:
+        return f"{setup.method} has a single server model"
+    if setup.wire:
+        return "a wire wants every client's own split"
+    if simulation.diagnose:
+        return "diagnose looks at every client by itself"
+    return "compiled" if setup.compiled else None
+
+
+def _try(simulation: Simulation, plan: RoundPlan) -> str | None:
+    from smofi.engine.at_once.many import why_not  # rests on torch's private symbols
+
+    samples, device = simulation.clients[plan.clients[0]], simulation.state.weights.device
+    batch = samples.batch(torch.arange(min(len(samples), plan.batch_sizes[0]), device=device))
+    return why_not(simulation.setup.template, simulation.setup.loss, batch)
+
+
+def _faster(simulation: Simulation, plan: RoundPlan, clients: int) -> Execution:
+    found = measured_before(_circumstances(simulation, plan, clients), lambda: _measure(simulation, plan, clients))
+    loop, two, every = found.loop, found.two, found.every
+    if found.obstacle:
+        return Execution(why=found.obstacle)
+    if loop > LONG_STEP and simulation.state.weights.device.type == "cpu":
+        return Execution(why=f"a step takes {1000 * loop:.0f} ms, nearly all of it arithmetic", measured=True)
+    # c clients at once take a + b c seconds: from how many on is that less than c times one?
+    b = (every - two) / (clients - 2) if clients > 2 else 0.0
+    a = two - 2 * b
+    at_least = max(1, math.ceil(a / (loop - b))) if loop > b else clients + 1
+    counts = list(_active_counts(simulation, plan, clients))
+    gain = loop * sum(counts) / sum(a + b * count if count >= at_least else loop * count for count in counts)
+    if gain < WORTHWHILE:
+        return Execution(why=f"at once would be about {gain:.1f} times as fast", measured=True)
+    return Execution(clients, at_least, f"about {gain:.1f} times as fast as client by client", measured=True)
+
+
+def _measure(simulation: Simulation, plan: RoundPlan, clients: int) -> StepTimes:
+    """Several at once are tried only where a step of one is short."""
+    # as in the round, but every client is active for as long as it takes
+    long = [TICKS + 1] * len(plan.steps)
+    short = replace(plan, steps=long, epoch_steps=long, planned_steps=long, landed=None)
+    loop, two, every = _step_seconds(simulation, short, 0, 1), math.inf, math.inf
+    if loop > LONG_STEP and simulation.state.weights.device.type == "cpu":
+        return StepTimes(loop)
+    if obstacle := _try(simulation, plan):
+        return StepTimes(obstacle=obstacle)
+    for _ in range(TURNS):
+        loop = min(loop, _step_seconds(simulation, short, 0, 1))
+        two = min(two, _step_seconds(simulation, short, 2, 2))
+        every = min(every, _step_seconds(simulation, short, clients, clients))
+    return StepTimes(loop, two, every)
+
+
+def _circumstances(simulation: Simulation, plan: RoundPlan, clients: int) -> str:
+    """What the times depend on, and nothing that changes from run to run."""
+    setup, samples = simulation.setup, simulation.clients[plan.clients[0]]
+    device = simulation.state.weights.device
+    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability()
+    where = torch.__version__, str(device.type), machine, platform.node(), torch.get_num_threads()
+    inputs, _ = samples.batch(torch.zeros(1, dtype=torch.int64, device=device))
+    what = str(setup.template), str(setup.layout.dtype), tuple(inputs.shape[1:]), max(plan.batch_sizes), clients
+    how = setup.optimizer, str(setup.method), str(plan.cuts[0]), simulation.augment, setup.cast is nullcontext
+    return repr((where, what, how, simulation.workers.size, type(simulation.clients[0]).__name__))
+
+
+def _step_seconds(simulation: Simulation, plan: RoundPlan, at_once: int, clients: int) -> float:
+    """The time of a step of these clients: the shortest of a few, in a trial that is thrown away."""
+    now = stopwatch(simulation.state.weights.device)
+    cohort = SimulatedCohort(replace(simulation, execution=Execution(at_once)), plan)
+    taken = []
+    with closing(cohort.ticks()) as ticks:
+        for tick in ticks:
+            own = [group for group in tick.groups if group[0] in cohort.chunk.members][:clients]
+            started = now()
+            cohort.step(own)
+            taken.append(now() - started)
+            if len(taken) > TICKS:
+                break
+    return min(taken[1:])
+
+
+def _active_counts(simulation: Simulation, plan: RoundPlan, at_once: int) -> Iterator[int]:
+    """How many clients this process computes at once, for each of its steps."""
+    steps = sorted((plan.steps[row] for row in _own_rows(simulation, plan)), reverse=True)
+    for low in range(0, len(steps), at_once):
+        for step in range(steps[low]):
+            yield sum(step < count for count in steps[low : low + at_once])
+
+
+def _own_rows(simulation: Simulation, plan: RoundPlan) -> list[int]:
+    return deal(plan.steps, simulation.workers.size)[simulation.workers.rank]
+
+
+def stopwatch(device: torch.device) -> Callable[[], float]:
+    """The time in seconds, when the device is done with what it was given."""
+
+    def after_device() -> float:
+        torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    return after_device if device.type == "cuda" else time.perf_counter

@@ -1,0 +1,73 @@
+"""What lives for a round: its plan, who weighs how much, the fused momentum, the sums, and what watches over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
+
+from torch import Tensor
+
+from smofi.cut import regions
+from smofi.engine.cohort.chunk import Member
+from smofi.engine.cohort.diagnostics import Diagnostics
+from smofi.engine.cohort.fusion import Fusion
+from smofi.engine.cohort.simulation import Simulation
+from smofi.engine.cohort.steps import ClientSteps
+from smofi.engine.cohort.sums import Sums
+from smofi.engine.cpu.kernels import convolutions, suits_onednn
+from smofi.engine.noise import reseeder
+from smofi.engine.plan import RoundPlan
+
+
+class RoundContext:
+    """One round of a simulation, whichever of its rows are computed at the moment."""
+
+    def __init__(self, simulation: Simulation, plan: RoundPlan, scratch_rows: int) -> None:
+        """`scratch_rows` is how many rows are updated at once."""
+        setup, state = simulation.setup, simulation.state
+        self.simulation, self.setup, self.state, self.plan = simulation, setup, state, plan
+        self.shares = state.weights.new_tensor(plan.shares)
+        self.planned_shares = state.weights.new_tensor(plan.planned_shares)
+        self.regions = regions(plan.cuts)
+        self.sums = Sums(state, len(plan.clients))
+        self.fusion: Fusion | None = None
+        moments = setup.optimizer.moments
+        if setup.method.fuse and moments:
+            self.fusion = Fusion(setup.method.fuse, self.regions, setup.layout, moments, state.weights, scratch_rows)
+        self.diagnostics: Diagnostics | None = None
+        if simulation.diagnose:
+            self.diagnostics = Diagnostics(plan, setup.method, setup.layout, moments, state.weights)
+        pixels = min(simulation.clients[client].pixels for client in plan.clients)
+        self.onednn = suits_onednn(setup.template, max(plan.batch_sizes), pixels)
+        self.reseed: Callable[[int], object] = reseeder(state.weights.device)
+        self.loss_of: Callable[..., Tensor] = simulation.loss_of
+
+    @property
+    def executes_split(self) -> bool:
+        """Whether a real split would change anything: there is a wire, merged batches, or labels that stay."""
+        setup = self.setup
+        return bool(setup.wire) or setup.method.where.merges or any(cut.u_shaped for cut in self.plan.cuts)
+
+    def kernels(self) -> AbstractContextManager[None]:
+        """The convolution kernels that suit the round's batches."""
+        return convolutions(self.onednn)
+
+    def steps_of(self, row: int, pool: Executor | None = None) -> ClientSteps:
+        """The steps of a client; `pool` reads its samples ahead, if reading them takes time."""
+        plan = self.plan.of_client(row)
+        samples, device = self.simulation.clients[plan.client], self.state.weights.device
+        ahead = pool if samples.slow else None
+        return ClientSteps(plan, samples, device, self.setup.dropout, self.simulation.augment, ahead)
+
+    def keep_momenta(self, members: Sequence[Member]) -> None:
+        """Of clients that have just taken a step, and take none in the next tick."""
+        if not self.fusion:
+            return
+        for place, member in enumerate(members):
+            if self.plan.landed is not None:
+                self.fusion.forget(member.row)
+            returns = self.plan.absences.get((member.row, member.steps.done))
+            if returns is not None:
+                server_columns = self.plan.cuts[member.row].server(self.setup.layout)
+                self.fusion.keep(server_columns, place, member.row if returns else None)

@@ -1,0 +1,154 @@
+"""The two halves of a split client. Each has an autograd graph of its own; only what they return crosses the cut.
+
+    ClientHalf   forward() -> activation                                             backward(cut gradient)
+    ServerHalf              forward(activations) -> output    loss(targets)     cut_gradient()
+    ClientHalf                                   finish(output) -> loss, gradient                     U shape: the loss
+    ServerHalf                                               backward(gradients)                      is the client's
+
+Neither knows the other, nor who else takes part, nor where it runs: a simulation passes tensors from one to the other
+through a wire, a deployment through a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from smofi.cut import Cut
+from smofi.engine.cohort.local import Across, Segments
+from smofi.engine.cohort.setup import Setup
+from smofi.engine.cohort.steps import ClientSteps
+from smofi.engine.noise import give_keys, reseeder
+from smofi.flat import blocks_of
+
+
+class ClientHalf:
+    """A client's blocks, before the cut and in the U shape after the server's; their columns of one row, with the state
+    of their optimizer; and the client's steps, which have its samples.
+
+    `model` is bound to the row; its server blocks are not used.
+    """
+
+    def __init__(self, setup: Setup, model: nn.Sequential, cut: Cut, columns: Segments, steps: ClientSteps) -> None:
+        self.setup, self.columns, self.steps = setup, columns, steps
+        self.front = blocks_of(model, 0, cut.first)
+        self.back = blocks_of(model, cut.last, cut.blocks) if cut.u_shaped else None
+        self.reseed = reseeder(steps.order.device)
+
+    @property
+    def client(self) -> int:
+        return self.steps.client
+
+    @property
+    def size(self) -> int:
+        """The samples of a step."""
+        return self.steps.batch_size
+
+    def forward(self) -> Tensor:
+        """Begin the next step: the activations at the cut."""
+        inputs, self.targets = self.steps.batch()
+        self.keys = self.steps.keys
+        self.reseed(self.steps.seed)
+        give_keys(self.front, self.keys)
+        with self.setup.cast():
+            self.activation = self.front(inputs)
+        sent: Tensor = self.activation.detach()
+        return sent
+
+    def finish(self, output: Tensor, share: float = 1.0) -> tuple[Tensor, Tensor]:
+        """U shape: end the forward pass on the client's own labels; its loss, and the gradient of the server's output.
+
+        `share` is the client's part of the samples that the server merges.
+        """
+        assert self.back is not None
+        give_keys(self.back, self.keys)
+        received = output.requires_grad_()
+        with self.setup.cast():
+            value = self.setup.loss(self.back(received.clone()), self.targets)
+        value.backward()
+        assert received.grad is not None
+        # the server's gradient is sum_i (B_i / sum B) g_i
+        return value.detach(), received.grad if share == 1 else received.grad * share
+
+    def backward(self, cut_gradient: Tensor) -> None:
+        """The gradient of the client's own columns is complete, and nothing of the step is kept."""
+        activation = self.activation
+        del self.activation, self.targets, self.keys
+        if activation.requires_grad:
+            activation.backward(cut_gradient)
+
+    def update(self, lr: float, across: Across | None = None) -> None:
+        """The optimizer's step on the client's columns."""
+        self.setup.local.apply([self.columns], lr, across)
+
+
+class ServerHalf:
+    """A server model: the server's blocks, their columns of a row and the state of their optimizer. Where momenta are
+    fused, its columns continue from the fused one.
+
+    `model` is bound to the row; its client blocks are not used.
+    """
+
+    def __init__(self, setup: Setup, model: nn.Sequential, cut: Cut, columns: Segments) -> None:
+        self.setup, self.columns = setup, columns
+        self.blocks = blocks_of(model, cut.first, cut.last)
+
+    def step(
+        self, activations: Sequence[Tensor], targets: Sequence[Tensor], keys: Sequence[Tensor | None]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """A step on the batches of one client, or of several at once: the loss, and each client's cut gradient."""
+        self.forward(activations, keys)
+        return self.loss(targets), scaled_parts(self.cut_gradient(), [len(one) for one in activations])
+
+    def forward(self, activations: Sequence[Tensor], keys: Sequence[Tensor | None]) -> Tensor:
+        """The output for all activations, as one batch; `keys` are those of the clients' dropout."""
+        self.arrived = join(activations).requires_grad_()
+        given = [one for one in keys if one is not None]
+        give_keys(self.blocks, join(given) if given else None)
+        with self.setup.cast():
+            # a copy, as on another machine: a first layer may work in place
+            self.output = self.blocks(self.arrived.clone())
+        sent: Tensor = self.output.detach()
+        return sent
+
+    def loss(self, targets: Sequence[Tensor]) -> Tensor:
+        """The mean over all samples; its gradients are there when this returns."""
+        with self.setup.cast():
+            value = self.setup.loss(self.output, join(targets))
+        value.backward()
+        return value.detach()
+
+    def backward(self, gradients: Sequence[Tensor]) -> None:
+        """U shape: go on from the gradients of the output that the clients return."""
+        self.output.backward(join(gradients))
+
+    def cut_gradient(self) -> Tensor:
+        """The gradient at the cut, of all activations; nothing else of the step is kept."""
+        gradient = self.arrived.grad
+        del self.arrived, self.output
+        assert gradient is not None
+        return gradient
+
+    def update(self, lr: float, across: Across | None = None) -> None:
+        """The optimizer's step on the server's columns."""
+        self.setup.local.apply([self.columns], lr, across)
+
+
+def scaled_parts(gradient: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+    """The cut gradient of each client of a merged batch, given their batch sizes.
+
+    It is scaled by sum(B) / B_i, so that a client sees the gradient of the mean over its own samples.
+
+    >>> [part.tolist() for part in scaled_parts(torch.tensor([1.0, 1.0, 1.0, 1.0]), [1, 3])]
+    [[4.0], [1.3333333730697632, 1.3333333730697632, 1.3333333730697632]]
+    """
+    shares = [size / sum(sizes) for size in sizes]
+    parts = zip(gradient.split(list(sizes)), shares, strict=True)
+    return [part if share == 1 else part / share for part, share in parts]
+
+
+def join(tensors: Sequence[Tensor]) -> Tensor:
+    """Batches as one batch."""
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))

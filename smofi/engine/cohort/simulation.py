@@ -1,0 +1,70 @@
+"""A simulated run: what is fixed for it, the clients' samples, and the processes that share the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from smofi.data.augment import Augment
+from smofi.data.samples import Samples
+from smofi.engine.cohort.execution import Execution
+from smofi.engine.cohort.room import Room
+from smofi.engine.cohort.setup import Setup
+from smofi.engine.passes import Loss
+from smofi.engine.processes.crew import Alone, Crew
+from smofi.engine.state import GlobalState
+
+if TYPE_CHECKING:
+    from smofi.engine.at_once.many import Many
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Everything that a round is computed from but its plan. A trial is a simulation of its own, made by
+    `dataclasses.replace` and dropped afterwards: it has its own room, and leaves nothing behind.
+    """
+
+    setup: Setup
+    state: GlobalState
+    clients: Sequence[Samples]
+    augment: Augment | None = None
+    workers: Crew = field(default_factory=Alone)
+    execution: Execution = field(default_factory=Execution)
+    diagnose: bool = False
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether a round's clients must advance step by step beside each other, each in a row of its own."""
+        return self.setup.method.coupled or self.diagnose
+
+    @property
+    def shares_server(self) -> bool:
+        """Whether the first process has the server model of clients that others compute."""
+        return self.setup.method.where.one_server and self.workers.size > 1
+
+    @cached_property
+    def room(self) -> Room:
+        """The memory of its rows, kept from round to round."""
+        return Room(self.setup, self.state)
+
+    @cached_property
+    def loss_of(self) -> Callable[..., Tensor]:
+        """A model's loss on a batch."""
+        return torch.compile(_loss_of) if self.setup.compiled else _loss_of
+
+    @cached_property
+    def many(self) -> Many:
+        """The gradients of many clients at once; imported when first needed, since it rests on private symbols."""
+        from smofi.engine.at_once.many import Many
+
+        setup = self.setup
+        return Many(setup.template, setup.layout, setup.loss, setup.cast)
+
+
+def _loss_of(model: nn.Module, loss: Loss, inputs: Tensor, targets: Tensor) -> Tensor:
+    return loss(model(inputs), targets)

@@ -1,0 +1,156 @@
+"""One server model with the first process, and clients with all of them: SFLV2 and MergeSFL shared by several workers.
+
+    every process   forward of its own active clients        activations --sum-->   everyone
+    the first       group after group: the server's pass     cut gradients --copy-->
+    every process   backward of its own clients
+
+Activations are exchanged by summing: each belongs to one process, and is zero in every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smofi.engine.cohort.chunk import Chunk
+from smofi.engine.cohort.context import RoundContext
+from smofi.engine.cohort.halves import ClientHalf, ServerHalf, scaled_parts
+from smofi.engine.cohort.local import Segments
+from smofi.engine.cohort.steps import naming_clients
+from smofi.flat import blocks_of, shell
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """What crosses the cut for a single sample: the activation and, in the U shape, the server's output."""
+
+    activation: Tensor
+    output: Tensor
+
+    @classmethod
+    def of(cls, context: RoundContext) -> Crossing:
+        """Found by sending one through."""
+        simulation, plan, setup = context.simulation, context.plan, context.setup
+        first = torch.zeros(1, dtype=torch.int64).to(context.shares.device)
+        sample, _ = simulation.clients[plan.clients[0]].batch(first)
+        model, cut = shell(setup.template).eval(), plan.cuts[0]
+        with torch.no_grad(), setup.cast(), context.kernels():
+            activation = blocks_of(model, 0, cut.first)(sample)
+            return cls(activation, blocks_of(model, cut.first, cut.last)(activation))
+
+
+class OneServerStepper:
+    """The ticks of a round whose server model the first process has. Every process knows the steps of all clients."""
+
+    def __init__(self, context: RoundContext) -> None:
+        self.context, self.setup, self.workers = context, context.setup, context.simulation.workers
+        self.u_shaped = context.plan.cuts[0].u_shaped
+        self.crossing = Crossing.of(context)
+
+    def step(self, chunk: Chunk, groups: Sequence[Sequence[int]]) -> None:
+        """One step of each group, in this order."""
+        rows = [row for group in groups for row in group]
+        with naming_clients([chunk.steps[row] for row in rows]), self.context.kernels():
+            sent = {}
+            for row in rows:
+                if row in chunk.members:
+                    client = chunk.members[row].client_half
+                    with naming_clients([client.steps]):
+                        sent[row] = self.setup.crossing(client.forward(), "up", client.client)
+            sizes = {row: chunk.steps[row].batch_size for row in rows}
+            arrived = self._gather(sizes, sent, self.crossing.activation)
+            start = 0
+            for group in groups:
+                size = sum(sizes[row] for row in group)
+                self._visit(chunk, group, arrived[start : start + size])
+                start += size
+
+    def _visit(self, chunk: Chunk, group: Sequence[int], arrived: Tensor) -> None:
+        """The server's pass on the activations of a group, and the way back through its clients."""
+        steps = [chunk.steps[row] for row in group]
+        sizes = [one.batch_size for one in steps]
+        clients = {row: chunk.members[row].client_half for row in group if row in chunk.members}
+        server = self._server(chunk)
+        losses: dict[int, Tensor] = {}
+        output = None
+        if server:
+            self.context.reseed(steps[0].seed)
+            output = server.forward([arrived], [one.keys for one in steps])
+        if self.u_shaped:
+            losses = self._through_clients(dict(zip(group, sizes, strict=True)), clients, server, output)
+        elif server:
+            targets = [clients[row].targets if row in clients else chunk.steps[row].targets() for row in group]
+            losses = dict.fromkeys(group, server.loss(targets))
+        gradient = self._send(server.cut_gradient() if server else None, sum(sizes), self.crossing.activation)
+        for row, part in zip(group, scaled_parts(gradient, sizes), strict=True):
+            if row in clients:
+                client = clients[row]
+                client.backward(self.setup.crossing(part, "down", client.client))
+        self._update(list(clients.values()), server)
+        for row, one in zip(group, steps, strict=True):
+            one.advance(losses.get(row))
+
+    def _through_clients(
+        self, sizes: dict[int, int], clients: dict[int, ClientHalf], server: ServerHalf | None, output: Tensor | None
+    ) -> dict[int, Tensor]:
+        """U shape: down to the clients, each of which ends on its own labels, and back up."""
+        wire, samples = self.setup.crossing, sum(sizes.values())
+        parts = self._send(output, samples, self.crossing.output).split(list(sizes.values()))
+        losses, returned = {}, {}
+        for row, part in zip(sizes, parts, strict=True):
+            if row in clients:
+                client = clients[row]
+                losses[row], gradient = client.finish(wire(part, "down", client.client), client.size / samples)
+                returned[row] = wire(gradient, "up", client.client)
+        gradient = self._gather(sizes, returned, self.crossing.output)
+        if server:
+            server.backward([gradient])
+        return losses
+
+    def _server(self, chunk: Chunk) -> ServerHalf | None:
+        """The server's half, in the process that has it."""
+        return chunk.members[chunk.rows[0]].server_half if self.workers.rank == 0 else None
+
+    def _update(self, clients: Sequence[ClientHalf], server: ServerHalf | None) -> None:
+        halves: list[ClientHalf | ServerHalf] = [*clients, *([server] if server else [])]
+        lr, local = self.context.plan.lr, self.setup.local
+        if not local.spanning:
+            for half in halves:
+                half.update(lr)
+            return
+        sides: list[Segments] = [half.columns for half in halves]
+        if sides:
+            local.apply(sides, lr, across=self.workers.sum)
+        else:  # a norm is over both sides, and this process has neither
+            for _ in range(local.spanning):
+                self.workers.sum(self.context.shares.new_zeros(1))
+
+    def _gather(self, sizes: dict[int, int], own: dict[int, Tensor], like: Tensor) -> Tensor:
+        """What the clients send, one after the other; `sizes` are their batch sizes by row."""
+        room, view = _room(sum(sizes.values()), like)
+        for row, part in zip(sizes, view.split(list(sizes.values())), strict=True):
+            if row in own:
+                part.copy_(own[row])
+        self.workers.sum(room)
+        return view
+
+    def _send(self, tensor: Tensor | None, samples: int, like: Tensor) -> Tensor:
+        """What the first process has, to everyone."""
+        room, view = _room(samples, like)
+        if tensor is not None:
+            view.copy_(tensor.detach())
+        self.workers.copy(room)
+        return view
+
+
+def _room(samples: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Zeros for this many samples, as they lie in memory, and as a layer sees them: images are channels-last."""
+    if like.dim() != 4:
+        room = like.new_zeros(samples, *like.shape[1:])
+        return room, room
+    _, channels, height, width = like.shape
+    room = like.new_zeros(samples, height, width, channels)
+    return room, room.permute(0, 3, 1, 2)

@@ -1,0 +1,90 @@
+"""The split executed for real: the halves exchange activations and cut gradients, and nothing else.
+
+    client i     forward --up-->                                  --up--> finish, on its own labels
+    server                      forward, all activations --down-->                                   --> backward
+    client i     <--down-- cut gradient                           (two parts: the loss is the server's)
+
+Everything that crosses the cut passes through one hook, `wire(tensor, direction, client)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from smofi.engine.cohort.chunk import Chunk, Member
+from smofi.engine.cohort.context import RoundContext
+from smofi.engine.cohort.halves import ClientHalf, ServerHalf, scaled_parts
+from smofi.engine.cohort.steps import naming_clients
+from smofi.engine.passes import Wire
+
+
+class SplitStepper:
+    """Group after group: a client alone, or several that share their server's batch."""
+
+    def __init__(self, context: RoundContext) -> None:
+        self.context = context
+
+    def step(self, chunk: Chunk, groups: Sequence[Sequence[int]]) -> None:
+        """One step of each group, as far as this process has its clients."""
+        for group in groups:
+            if members := [chunk.members[row] for row in group if row in chunk.members]:
+                self.step_group(members)
+
+    def step_group(self, members: Sequence[Member]) -> None:
+        """One step of a group."""
+        context, first = self.context, members[0]
+        clients, server = [member.client_half for member in members], first.server_half
+        with naming_clients([member.steps for member in members]), context.kernels():
+            losses = split_step(clients, server, context.setup.crossing)
+        for client, loss in zip(clients, losses, strict=True):
+            client.steps.advance(loss)
+        watching, lr = context.diagnostics, context.plan.lr
+        with torch.no_grad():
+            if watching:
+                watching.gradient(first.chunk.room.gradients, [member.row for member in members])
+            if context.setup.local.spanning:  # a norm is over both sides of one client
+                context.setup.local.apply(first.sides, lr)
+            else:
+                server.update(lr)
+                for client in clients:
+                    client.update(lr)
+            context.keep_momenta(members)
+            if watching:
+                watching.momentum(server.columns)
+
+
+def split_step(clients: Sequence[ClientHalf], server: ServerHalf, wire: Wire) -> list[Tensor]:
+    """Gradients of a group's step, merged on the server; returns each client's loss.
+
+    The loss is the mean over all samples of the group; the cut gradients are scaled so that a client sees the gradient
+    of the mean over its own samples.
+    """
+    sizes = [client.size for client in clients]
+    sent = [client.forward() for client in clients]
+    arrived = [wire(activation, "up", client.client) for activation, client in zip(sent, clients, strict=True)]
+    keys = [client.keys for client in clients]
+    if clients[0].back is None:
+        value, gradients = server.step(arrived, [client.targets for client in clients], keys)
+        losses = [value] * len(clients)
+    else:
+        losses = _through_clients(clients, server, wire, server.forward(arrived, keys), sizes)
+        gradients = scaled_parts(server.cut_gradient(), sizes)
+    for client, gradient in zip(clients, gradients, strict=True):
+        client.backward(wire(gradient, "down", client.client))
+    return losses
+
+
+def _through_clients(
+    clients: Sequence[ClientHalf], server: ServerHalf, wire: Wire, output: Tensor, sizes: list[int]
+) -> list[Tensor]:
+    """U shape: down to the clients, each of which ends on its own labels, and back up."""
+    losses, returned = [], []
+    for client, part in zip(clients, output.split(sizes), strict=True):
+        loss, gradient = client.finish(wire(part, "down", client.client), client.size / sum(sizes))
+        losses.append(loss)
+        returned.append(wire(gradient, "up", client.client))
+    server.backward(returned)
+    return losses

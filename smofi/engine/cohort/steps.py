@@ -1,0 +1,106 @@
+"""A client's steps in a round: their batches, what is random in them, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from smofi.data.ahead import Ahead
+from smofi.data.augment import Augment
+from smofi.data.batches import batch_order
+from smofi.data.samples import Samples, batches
+from smofi.engine.plan import ClientPlan
+from smofi.errors import ClientError, SmofiError
+from smofi.models.dropout import step_keys
+from smofi.seeds import generator
+
+
+class ClientSteps:
+    """The steps that a client takes in a round, one after the other.
+
+    Everything is drawn at the beginning, by (seed, round, client), so that no step draws anything. `pool` reads samples
+    ahead, where they can be read ahead.
+    """
+
+    def __init__(
+        self,
+        plan: ClientPlan,
+        samples: Samples,
+        device: torch.device,
+        dropout: bool,
+        augment: Augment | None = None,
+        pool: Executor | None = None,
+    ) -> None:
+        steps, size = plan.steps, plan.batch_size
+        keys = {"seed": plan.seed, "round": plan.round, "client": plan.client}
+        self.plan, self.samples, self.dropout, self.augment = plan, samples, dropout, augment
+        self.order = torch.from_numpy(batch_order(len(samples), size, steps, **keys)).to(device)
+        drawn = generator(plan.seed, "noise", plan.round, plan.client).integers(2**63, size=steps)
+        self.seeds: list[int] = drawn.tolist()
+        self.variations = augment.draw(steps, size, **keys) if augment else None
+        self.ahead = Ahead(samples, self.order, pool) if pool else None
+        self.done = 0
+        self.losses: list[Tensor] = []
+
+    @property
+    def client(self) -> int:
+        return self.plan.client
+
+    @property
+    def batch_size(self) -> int:
+        return self.plan.batch_size
+
+    @property
+    def seed(self) -> int:
+        """Of whatever is random in the next step."""
+        return self.seeds[self.done]
+
+    @property
+    def keys(self) -> Tensor | None:
+        """Dropout's keys for the next step, None for a model without dropout."""
+        return step_keys(self.seed, self.batch_size, self.order.device) if self.dropout else None
+
+    def targets(self) -> Tensor:
+        """The targets of the next batch."""
+        return self.samples.targets(self.order[self.done])
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of the next step."""
+        inputs, targets = self.ahead.batch(self.done) if self.ahead else self.samples.batch(self.order[self.done])
+        if self.augment and self.variations is not None:
+            inputs = self.augment.apply(inputs, self.variations[self.done])
+        return inputs, targets
+
+    def advance(self, loss: Tensor | None) -> None:
+        """A step is done; this was its loss, None if another process knows it."""
+        self.done += 1
+        if loss is not None:
+            self.losses.append(loss)
+
+
+def stacked_batches(clients: Sequence[ClientSteps]) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The next batches of several clients, `[clients, batch, ...]`: inputs, targets and dropout's keys."""
+    inputs, targets = batches([one.samples for one in clients], [one.order[one.done] for one in clients])
+    augment = clients[0].augment
+    if augment:
+        varied = torch.cat([one.variations[one.done] for one in clients if one.variations is not None])
+        inputs = augment.apply(inputs.flatten(0, 1), varied).unflatten(0, inputs.shape[:2])
+    keys = [key for one in clients if (key := one.keys) is not None]
+    return inputs, targets, torch.stack(keys) if keys else None
+
+
+@contextmanager
+def naming_clients(clients: Sequence[ClientSteps]) -> Iterator[None]:
+    """Say whose step it was, if it fails."""
+    try:
+        yield
+    except SmofiError:
+        raise
+    except Exception as error:
+        who = ", ".join(str(one.client) for one in clients)
+        when = f"round {clients[0].plan.round + 1}, step {clients[0].done + 1}"
+        raise ClientError(f"client {who} failed in {when}: {error}") from error

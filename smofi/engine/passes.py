@@ -1,0 +1,22 @@
+"""What a forward pass is given beside its model: a loss, a precision, and what crosses the cut passes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from smofi.models.costs import Cast
+
+__all__ = ["Cast", "Loss", "Wire", "direct"]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""loss(outputs, targets): a number, the mean over the samples."""
+
+Wire = Callable[[Tensor, str, int], Tensor]
+"""wire(tensor, direction, client): what arrives of a tensor sent "up" to the server or "down" to a client."""
+
+
+def direct(tensor: Tensor, direction: str, client: int) -> Tensor:
+    """The wire of a simulation: nothing happens to what crosses the cut."""
+    return tensor
