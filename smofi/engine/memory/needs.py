@@ -39,55 +39,76 @@ def round_memory(simulation: Simulation, plan: RoundPlan, at_once: int | None = 
 
     times 4 bytes in single precision. P: parameters, S: running statistics, J: clients of the round in this process.
     """
-    layout, method, where = simulation.setup.layout, simulation.setup.method, simulation.setup.method.where
-    moments, width = simulation.setup.optimizer.moments, layout.dtype.itemsize
-    wide = simulation.execution.at_once if at_once is None else at_once
-    mine = deal(plan.steps, simulation.workers.size)[simulation.workers.rank]
-    count = len(mine) if simulation.side_by_side else min(wide or 1, len(mine))
-    wide = min(wide, count) or 1
-    servers = [columns_in(plan.cuts[row].server(layout)) for row in mine[:count]]
-    own = count * layout.size - sum(servers)
-    rows, in_rows = count * layout.size, f"{count} x {layout.size:,}"
-    statistics = count * layout.statistics_size
-    if where.one_server:
-        rows, in_rows = own + servers[0], f"({count} x {own // count:,} + {servers[0]:,})"
-        cut = plan.cuts[0]
-        statistics -= (count - 1) * columns_in(layout.statistic_columns(cut.first, cut.last))
-    added = 1 + (moments if method.carry else 0)
-    gradients, in_gradients = (rows, in_rows) if where.merges else (wide * layout.size, f"{wide} x {layout.size:,}")
+    return _RoundMemory(simulation, plan, at_once).items()
 
-    def item(what: str, arithmetic: str, numbers: int) -> Memory:
+
+class _RoundMemory:
+    def __init__(self, simulation: Simulation, plan: RoundPlan, at_once: int | None) -> None:
+        self.plan, self.layout, self.diagnosed = plan, simulation.setup.layout, simulation.diagnose
+        self.method, self.moments = simulation.setup.method, simulation.setup.optimizer.moments
+        wide = simulation.execution.at_once if at_once is None else at_once
+        self.mine = deal(plan.steps, simulation.workers.size)[simulation.workers.rank]
+        self.count = len(self.mine) if simulation.side_by_side else min(wide or 1, len(self.mine))
+        self.wide = min(wide, self.count) or 1
+        self.servers = [columns_in(plan.cuts[row].server(self.layout)) for row in self.mine[: self.count]]
+        self.on_clients = self.count * self.layout.size - sum(self.servers)
+        # SMoFi's buffers reach from the first server column of any client to the last
+        first, last = min(cut.first for cut in plan.cuts), max(cut.last for cut in plan.cuts)
+        self.fused = columns_in(self.layout.columns(first, last))
+        self.rows, self.in_rows = self.count * self.layout.size, f"{self.count} x {self.layout.size:,}"
+        if self.method.where.one_server:
+            server = self.servers[0]
+            self.rows = self.on_clients + server
+            self.in_rows = f"({self.count} x {self.on_clients // self.count:,} + {server:,})"
+
+    def items(self) -> list[Memory]:
+        return [*self._rows(), *self._momentum(), *self._diagnostics()]
+
+    def _item(self, what: str, arithmetic: str, numbers: int) -> Memory:
+        width = self.layout.dtype.itemsize
         return Memory(what, f"{arithmetic} x {width} bytes", numbers * width)
 
-    found = [
-        item("rows: weights", in_rows, rows),
-        item("rows: statistics", f"{statistics:,}", statistics),
-        item("gradients", in_gradients, gradients),
-        item(
-            "sums",
-            f"({added} x {layout.size:,} + {layout.statistics_size:,})",
-            added * layout.size + layout.statistics_size,
-        ),
-    ]
-    # SMoFi's buffers reach from the first server column of any client to the last
-    fused = columns_in(layout.columns(min(cut.first for cut in plan.cuts), max(cut.last for cut in plan.cuts)))
-    if moments and method.fuse:
-        parts = f"{count} x {own // count:,}" if len(set(servers)) == 1 else f"{own:,}"
-        # one sum for all that finish in the same tick before the last; at most one for each where some may be late
-        finished = {step for row, step in plan.absences if row in mine}
-        endings = len(mine) if plan.may_be_late else len(finished)
-        found += [
-            item("momentum: client parts", f"{moments} x {parts}", moments * own),
-            item("momentum: fused", f"{2 + wide} x {moments} x {fused:,}", (2 + wide) * moments * fused),
-            item("momentum: finished clients", f"{endings} x {moments} x {fused:,}", endings * moments * fused),
+    def _rows(self) -> list[Memory]:
+        layout, where, cut = self.layout, self.method.where, self.plan.cuts[0]
+        statistics = self.count * layout.statistics_size
+        if where.one_server:
+            statistics -= (self.count - 1) * columns_in(layout.statistic_columns(cut.first, cut.last))
+        gradients, in_gradients = self.wide * layout.size, f"{self.wide} x {layout.size:,}"
+        if where.merges:
+            gradients, in_gradients = self.rows, self.in_rows
+        added = 1 + (self.moments if self.method.carry else 0)
+        in_sums = f"({added} x {layout.size:,} + {layout.statistics_size:,})"
+        return [
+            self._item("rows: weights", self.in_rows, self.rows),
+            self._item("rows: statistics", f"{statistics:,}", statistics),
+            self._item("gradients", in_gradients, gradients),
+            self._item("sums", in_sums, added * layout.size + layout.statistics_size),
         ]
-    elif moments:
-        found.append(item("momentum", f"{moments} x {in_rows}", moments * rows))
-    if simulation.diagnose and moments and not where.one_server:
-        directions = sum(dict(zip(plan.cuts, servers, strict=True)).values())
-        total = 0 if method.fuse else fused
-        found.append(item("diagnostics", f"({total:,} + {directions:,})", total + directions))
-    return found
+
+    def _momentum(self) -> list[Memory]:
+        moments, fused = self.moments, self.fused
+        if not moments:
+            return []
+        if not self.method.fuse:
+            return [self._item("momentum", f"{moments} x {self.in_rows}", moments * self.rows)]
+        alike = len(set(self.servers)) == 1
+        parts = f"{self.count} x {self.on_clients // self.count:,}" if alike else f"{self.on_clients:,}"
+        # one sum for all that finish in the same tick before the last; at most one for each where some may be late
+        finished = {step for row, step in self.plan.absences if row in self.mine}
+        endings = len(self.mine) if self.plan.may_be_late else len(finished)
+        buffers = 2 + self.wide
+        return [
+            self._item("momentum: client parts", f"{moments} x {parts}", moments * self.on_clients),
+            self._item("momentum: fused", f"{buffers} x {moments} x {fused:,}", buffers * moments * fused),
+            self._item("momentum: finished clients", f"{endings} x {moments} x {fused:,}", endings * moments * fused),
+        ]
+
+    def _diagnostics(self) -> list[Memory]:
+        if not self.diagnosed or not self.moments or self.method.where.one_server:
+            return []
+        directions = sum(dict(zip(self.plan.cuts, self.servers, strict=True)).values())
+        total = 0 if self.method.fuse else self.fused
+        return [self._item("diagnostics", f"({total:,} + {directions:,})", total + directions)]
 
 
 def lasting_memory(state: GlobalState, model: torch.nn.Module, data: Sequence[Samples | None]) -> list[Memory]:
