@@ -125,6 +125,15 @@ class Layout:
                 view.copy_(tensor)
 
 
+def columns_in(columns: slice) -> int:
+    """How many columns a run of them has.
+
+    >>> columns_in(slice(3, 10))
+    7
+    """
+    return int(columns.stop - columns.start)
+
+
 def shell(model: nn.Sequential) -> nn.Sequential:
     """A copy of the model's structure, to be bound to a row: of its tensors only counters are copied."""
     tensors: dict[int, Tensor] = {id(b): b if b.is_floating_point() else b.clone() for b in model.buffers()}

@@ -282,7 +282,7 @@ def _with_devices(
         planner,
         clock=clock,
         class_counts=counts.__getitem__,
-        sample_bytes=lambda cut: StepCosts.of(counted, cut, *crossing).there,
+        sample_bytes=lambda cut: StepCosts.of(counted, cut, *crossing).activation,
     )
 
 

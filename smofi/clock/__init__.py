@@ -3,13 +3,14 @@
 devices.py       how fast a client's device computes and sends      tables.py      what phones were measured to be like
 presence.py      when a device is there                             availability.py, sheet.py   traces; CSV files
 costs.py         what a step and a round cost it, from the model    timing.py      what a user says of all this
-replay.py        a round, event by event                            closed.py      the same by formula
+jobs.py          what clients do in a round, and how they wait      replay.py      a round, event by event
+closed.py        the same by formula
 clock.py         what becomes of a round's plan, and how long it takes
 """
 
-from smofi.clock.clock import Clock
+from smofi.clock.clock import Clock, start_clock
 from smofi.clock.devices import Device
 from smofi.clock.presence import Presence
-from smofi.clock.timing import CLOCKS, Timing, start_clock
+from smofi.clock.timing import CLOCKS, Timing
 
 __all__ = ["CLOCKS", "Clock", "Device", "Presence", "Timing", "start_clock"]

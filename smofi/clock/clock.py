@@ -5,51 +5,54 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
 from smofi.clock.closed import replay
 from smofi.clock.costs import StepCosts, client_bytes, job
-from smofi.clock.devices import Device
+from smofi.clock.devices import Device, devices_for
+from smofi.clock.jobs import SERVER, Job, Replayed, Rules
 from smofi.clock.presence import ALWAYS
-from smofi.clock.replay import SERVER, Job, Replayed, Rules
+from smofi.clock.timing import Timing
 from smofi.cut import Cut
 from smofi.engine.plan import RoundPlan, RoundTime
-from smofi.errors import InputError
+from smofi.errors import InputError, refuse
 from smofi.flat import Layout
 from smofi.method import Method
 from smofi.models.costs import Costs
+from smofi.optim import Optimizer
 
 
 @dataclass(frozen=True)
 class Clock:
     """Times rounds of a model on these devices, one for each client.
 
-    "paper" charges the paper's equations, what is computed and what crosses the cut; "full" also what a client fetches
-    at the beginning of a round and gives back at its end, with the `carried` momenta. The server is `speedup` times as
-    fast as the mean client, for `parallel` clients at a time. A number on its way takes `number_bytes`,
-    if they are not those of the model's own numbers, and a sample `overhead` more.
+    Where the timing is "full", a client is also charged for what it fetches at the beginning of a round and gives back
+    at its end, with the `carried` momenta. A number that crosses the cut takes `number_bytes`, 0 for those of the
+    model's own numbers, and a sample `overhead` more.
     """
 
-    mode: str
+    timing: Timing
     devices: Sequence[Device]
     costs: Costs
     layout: Layout
     method: Method
     carried: int = 0
-    speedup: float = 100.0
-    parallel: float = math.inf
-    deadline: float = math.inf
     number_bytes: int = 0
     overhead: int = 0
-    asked_deadline: bool = False
-    _known: dict[Cut, tuple[StepCosts, int]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def server(self) -> float:
         """p_s = mean(p_j) / kappa, the server's seconds for one sample through the whole model."""
-        return fmean(device.seconds for device in self.devices) / self.speedup
+        return fmean(device.seconds for device in self.devices) / self.timing.server_speedup
+
+    @property
+    def deadline(self) -> float:
+        """Of a step; a deadline changes nothing where clients do not wait at every step, or share a server model."""
+        given = self.timing.step_deadline
+        applies = self.method.waits == "step" and not self.method.where.one_server
+        return given if applies and given is not None else math.inf
 
     def step_costs(self, cut: Cut) -> StepCosts:
         """What a step costs at this cut."""
@@ -60,12 +63,12 @@ class Clock:
         return [1 / self._sample_seconds(client, cut) for client, cut in zip(clients, cuts, strict=True)]
 
     def present(self, clients: Sequence[int], now: float) -> tuple[float, list[int]]:
-        """Those that are there, now or as soon as anybody is."""
+        """Those that are there, now or as soon as one is."""
         if self._always:
             return now, list(clients)
         then = min(self.devices[client].presence.comes(now) for client in clients)
         if then == math.inf:
-            raise InputError("availability leaves nobody to train with: no eligible client is ever there")
+            raise InputError("availability leaves no client to train with: no eligible one is ever there")
         return then, [client for client in clients if self.devices[client].presence.leaves(then) > then]
 
     def settle(self, plan: RoundPlan, now: float) -> tuple[RoundPlan, float]:
@@ -113,13 +116,13 @@ class Clock:
             if self.method.waits == "client":
                 visits = [list(dict.fromkeys(row for rows in visits for row in rows))]
         # the paper charges each client for its own samples; in truth the merged batch waits for the last of them
-        merges = where.merges and self.mode == "full"
-        return Rules(self.method.waits, self.parallel, visits, merges, self.deadline)
+        merges = where.merges and self.timing.clock == "full"
+        return Rules(self.method.waits, self.timing.server_parallel or math.inf, visits, merges, self.deadline)
 
     @property
     def remarks(self) -> list[str]:
         """What a user should know before the run."""
-        if not self.asked_deadline or self.deadline < math.inf:
+        if self.timing.step_deadline is None or self.deadline < math.inf:
             return []
         reason = "keeps one server model for all" if self.method.where.one_server else "does not wait at every step"
         return [f"step_deadline changes nothing for {self.method}, which {reason}"]
@@ -139,10 +142,14 @@ class Clock:
     def _always(self) -> bool:
         return all(device.presence is ALWAYS for device in self.devices)
 
+    @cached_property
+    def _known(self) -> dict[Cut, tuple[StepCosts, int]]:
+        return {}
+
     def _at(self, cut: Cut) -> tuple[StepCosts, int]:
         """What a step costs, and the bytes of a client's part that are charged for."""
         if cut not in self._known:
-            weights = client_bytes(self.layout, cut, self.carried) if self.mode == "full" else 0
+            weights = client_bytes(self.layout, cut, self.carried) if self.timing.clock == "full" else 0
             self._known[cut] = StepCosts.of(self.costs, cut, self.number_bytes, self.overhead), weights
         return self._known[cut]
 
@@ -163,3 +170,26 @@ class Clock:
 
     def _was_there(self, client: int, start: float, end: float) -> float:
         return min(end, self.devices[client].presence.leaves(start)) - start
+
+
+def start_clock(
+    timing: Timing,
+    counted: Costs,
+    layout: Layout,
+    clients: int,
+    seed: int,
+    method: Method,
+    optimizer: Optimizer,
+    number_bytes: int,
+    overhead: int = 0,
+) -> Clock | None:
+    """The clock of a run, None if there is to be none. `counted` are the costs of its model."""
+    if timing.clock == "none":
+        return None
+    if not counted.macs:
+        refuse("clock", timing.clock, '"none" for this model: it has no multiply-accumulates to share out')
+    devices = devices_for(
+        timing.devices, timing.availability, clients, seed=seed, macs=counted.macs, symmetric=timing.clock == "paper"
+    )
+    carried = optimizer.moments if method.carry else 0
+    return Clock(timing, devices, counted, layout, method, carried, number_bytes, overhead)

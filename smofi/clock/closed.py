@@ -15,7 +15,8 @@ from itertools import groupby
 
 import numpy as np
 
-from smofi.clock.replay import SERVER, Job, Leg, Replay, Replayed, Rules
+from smofi.clock.jobs import SERVER, Job, Leg, Replayed, Rules
+from smofi.clock.replay import Replay
 
 
 def replay(jobs: Sequence[Job], rules: Rules, start: float = 0.0, *, watch: bool = False) -> Replayed:

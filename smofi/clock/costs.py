@@ -14,56 +14,55 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smofi.clock.devices import Device
-from smofi.clock.replay import SERVER, Job, Leg
+from smofi.clock.jobs import SERVER, Job, Leg
 from smofi.cut import Cut
-from smofi.engine.memory.needs import columns_in
-from smofi.flat import Layout
+from smofi.flat import Layout, columns_in
 from smofi.models.costs import Costs
 
 
 @dataclass(frozen=True)
 class StepCosts:
     """A cut's costs. Shares are of the model's multiply-accumulates: `front` before the server's, `back` after it (U
-    shape). `there` and `back_again` are the bytes per sample of what enters and, in the U shape, leaves the server."""
+    shape). `activation` and `output` are the bytes per sample of what enters and, in the U shape, leaves the server."""
 
     front: float
     server: float
     back: float
-    there: int
-    back_again: int
+    activation: int
+    output: int
 
     @classmethod
     def of(cls, costs: Costs, cut: Cut, number_bytes: int = 0, overhead: int = 0) -> StepCosts:
-        """At this cut, with so many bytes for every number that crosses it, 0 for the model's own, and so many more for
-        every sample."""
+        """At this cut. A number that crosses it takes `number_bytes`, 0 for the model's own, and a sample `overhead` bytes
+        more."""
         macs = [block.macs for block in costs.blocks]
         front, server, back = (sum(part) / max(1, sum(macs)) for part in _parted(macs, cut))
-        there, again = (
+        activation, output = (
             costs.blocks[edge - 1].numbers * (number_bytes or costs.blocks[edge - 1].width) + overhead
             for edge in (cut.first, cut.last)
         )
-        return cls(front, server, back, there, again if cut.u_shaped else 0)
+        return cls(front, server, back, activation, output if cut.u_shaped else 0)
 
     @property
     def up(self) -> int:
         """Bytes per sample that the client sends in a step."""
-        return self.there + self.back_again
+        return self.activation + self.output
 
     @property
     def down(self) -> int:
         """Bytes per sample that it receives."""
-        return self.there + self.back_again
+        return self.activation + self.output
 
     def step(self, batch: int, device: Device, server: float) -> tuple[Leg, ...]:
         """A step of `batch` samples; `server` is what the server takes for one, through the whole model."""
         forward, serving = batch * device.seconds * self.front, batch * server * self.server
-        there, again = batch * self.there, batch * self.back_again
-        sent = Leg("compute", forward), Leg("up", there / device.up)
-        received = Leg("down", there / device.down), Leg("compute", 2 * forward)
-        if not self.back_again:
+        activation, output = batch * self.activation, batch * self.output
+        sent = Leg("compute", forward), Leg("up", activation / device.up)
+        received = Leg("down", activation / device.down), Leg("compute", 2 * forward)
+        if not self.output:
             return *sent, Leg(SERVER, 3 * serving), *received
         ending = Leg("compute", 3 * batch * device.seconds * self.back)
-        middle = Leg("down", again / device.down), ending, Leg("up", again / device.up)
+        middle = Leg("down", output / device.down), ending, Leg("up", output / device.up)
         return *sent, Leg(SERVER, serving), *middle, Leg(SERVER, 2 * serving), *received
 
 

@@ -4,13 +4,13 @@ A step of a client is a sequence of legs, some of them on the server. When the n
 
     "step"     when the slowest has taken this one                     SMoFi, SFLV1(step), SFLV2(step), MergeSFL
     "epoch"    at once, but all wait at the end of every epoch         SFLV1(epoch)
-    "round"    at once: nobody waits before the round is over          FedAvg and whatever builds on it
+    "round"    at once: no client waits before the round is over        FedAvg and whatever builds on it
     "client"   at once, but a client begins when the last has ended    SFLV2(client)
 
 With a deadline, a tick ends when all that began a step in it have taken it, or when the time is up; then the others are
-late, and their step counts in the tick in which it is done. No tick ends before somebody has arrived. Who takes a step
-in the tick in which it began is on time again. The round ends when those on time have finished; if all are late, when
-the first of them has. In the first tick, time runs from when the first client has fetched the model.
+late, and their step counts in the tick in which it is done. No tick ends before a client has arrived. A client that
+takes a step in the tick in which it began is on time again. The round ends when those on time have finished; if all are
+late, when the first of them has. In the first tick, time runs from when the first client has fetched the model.
 """
 
 from __future__ import annotations
@@ -21,69 +21,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-SERVER = "server"
-"""The kind of leg that a client spends on the server; all others are its own: "compute", "up" or "down"."""
+from smofi.clock.jobs import SERVER, Job, Leg, Replayed, Rules, Span
 
 DONE, LEFT, DEADLINE = range(3)
 """Kinds of events; of simultaneous ones, the earlier in this list comes first."""
-
-
-@dataclass(frozen=True)
-class Leg:
-    """Part of a step, and the seconds it takes."""
-
-    kind: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a client has to do in a round: `fetch` the model, take its steps, and `give` back what it has learnt. It is
-    gone at the time `leaves`."""
-
-    step: tuple[Leg, ...]
-    steps: int
-    epoch_steps: int
-    fetch: tuple[Leg, ...] = ()
-    give: tuple[Leg, ...] = ()
-    leaves: float = math.inf
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How clients wait, and how the server works: on `parallel` of them at a time, first come, first served; on one
-    after the other in the order of `visits`, a list for every tick; or on all of a tick together (`merges`)."""
-
-    waits: str
-    parallel: float = math.inf
-    visits: Sequence[Sequence[int]] | None = None
-    merges: bool = False
-    deadline: float = math.inf
-
-
-@dataclass(frozen=True)
-class Span:
-    """What a row did from `start` to `end`; in between, it waited."""
-
-    row: int
-    kind: str
-    start: float
-    end: float
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """What came of a round. Lists have an entry per row: its steps, its seconds of work, when it was done, stopped or
-    gone, and whether it had left before it could give anything back. `landed` has the rows whose step was done in each
-    tick, where clients wait at every step."""
-
-    end: float
-    steps: list[int]
-    busy: list[float]
-    until: list[float]
-    gone: list[bool]
-    landed: list[list[int]]
-    spans: list[Span]
 
 
 @dataclass
@@ -126,7 +67,7 @@ class Replay:
         self.over = False
 
     def run(self) -> Replayed:
-        """Until nobody has anything left to do, or nobody waits for those who have."""
+        """Until no client has anything left to do, or those that have are not waited for."""
         for number, row in enumerate(self.rows):
             row.gone = row.job.leaves <= self.start
             if row.job.leaves < math.inf:
@@ -230,7 +171,7 @@ class Replay:
         if not self.queue:
             return []
         if self.rules.merges:
-            if len(self.queue) < len(self.waited):  # somebody is still on the way
+            if len(self.queue) < len(self.waited):  # some are still on the way
                 return []
             times = [self._service(number) for number in self.queue]
             whole = max(*times, sum(times) / self.rules.parallel) if times else 0.0
@@ -267,7 +208,7 @@ class Replay:
         return [self.turns[0]] if self.turns and not self.working else []
 
     def _next_tick(self) -> list[int]:
-        """All who are not on their way, once nobody is waited for and somebody has arrived."""
+        """All who are not on their way, once none is waited for and one has arrived."""
         if self.waited or (self.working and self.tick >= 0 and not self.landed[self.tick]):
             return []
         left = [row for row in self.rows if row.left]

@@ -1,18 +1,12 @@
-"""What virtual time a run keeps, as a user says it, and the clock that keeps it."""
+"""What virtual time a run keeps, as a user says it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from smofi.clock.clock import Clock
-from smofi.clock.devices import Device, devices_for
+from smofi.clock.devices import Device
 from smofi.errors import check_choice, check_count, check_number, refuse
-from smofi.flat import Layout
-from smofi.method import Method
-from smofi.models.costs import Costs
-from smofi.optim import Optimizer
 
 CLOCKS = ("none", "paper", "full")
 
@@ -51,40 +45,3 @@ class Timing:
             for one in fields(self)[1:]:
                 if (value := getattr(self, one.name)) != one.default:
                     refuse(one.name, value, "a clock along with it: paper or full")
-
-
-def start_clock(
-    timing: Timing,
-    counted: Costs,
-    layout: Layout,
-    clients: int,
-    seed: int,
-    method: Method,
-    optimizer: Optimizer,
-    number_bytes: int,
-    overhead: int = 0,
-) -> Clock | None:
-    """The clock of a run, None if there is to be none. `counted` are the costs of its model."""
-    if timing.clock == "none":
-        return None
-    # where nobody waits for a step, or the server model is one for all, a deadline changes nothing
-    deadline = timing.step_deadline if method.waits == "step" and not method.where.one_server else None
-    if not counted.macs:
-        refuse("clock", timing.clock, '"none" for this model: it has no multiply-accumulates to share out')
-    devices = devices_for(
-        timing.devices, timing.availability, clients, seed=seed, macs=counted.macs, symmetric=timing.clock == "paper"
-    )
-    return Clock(
-        mode=timing.clock,
-        devices=devices,
-        costs=counted,
-        layout=layout,
-        method=method,
-        carried=optimizer.moments if method.carry else 0,
-        speedup=timing.server_speedup,
-        parallel=timing.server_parallel or math.inf,
-        deadline=math.inf if deadline is None else deadline,
-        asked_deadline=timing.step_deadline is not None,
-        number_bytes=number_bytes,
-        overhead=overhead,
-    )

@@ -8,8 +8,9 @@ from statistics import fmean, median
 
 from smofi.config import Config
 from smofi.config.federation import Federation
-from smofi.engine.memory.needs import Memory, activation_memory, columns_in, lasting_memory, round_memory
+from smofi.engine.memory.needs import Memory, activation_memory, lasting_memory, round_memory
 from smofi.engine.noise import own_random_state
+from smofi.flat import columns_in
 from smofi.methods import parse_method
 from smofi.planning.timing import Seconds, time_rounds
 from smofi.training import Session, prepare

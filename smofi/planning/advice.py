@@ -19,10 +19,9 @@ from smofi.config.federation import Federation
 from smofi.cut import Cut, Cuts, parse_cut
 from smofi.data.samples import as_samples
 from smofi.engine.check import check_plan
-from smofi.engine.memory.needs import columns_in
 from smofi.engine.plan import Planner
 from smofi.errors import InputError
-from smofi.flat import Layout
+from smofi.flat import Layout, columns_in
 from smofi.methods import parse_method
 from smofi.training import make_planner
 

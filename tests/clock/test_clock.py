@@ -310,7 +310,7 @@ def test_a_round_in_which_all_leave_before_their_first_step_does_not_count() -> 
 
 
 def test_nobody_who_stays_for_a_step_is_refused() -> None:
-    with pytest.raises(InputError, match="availability leaves nobody to train with"):
+    with pytest.raises(InputError, match="availability leaves no client to train with"):
         only(at((0.0, 0.5)), [8])
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import smofi
 from smofi.clock.costs import StepCosts, client_bytes, job
-from smofi.clock.replay import SERVER
+from smofi.clock.jobs import SERVER
 from smofi.cut import Cut, CutSpec, parse_cut
 from smofi.flat import Layout
 from smofi.models import build
@@ -52,19 +52,19 @@ def test_a_convolutional_network_by_hand() -> None:
     two_parts = at("cnn", 1)
     assert two_parts.front == pytest.approx(sum(macs[:2]) / sum(macs), rel=1e-15)
     assert two_parts.server == pytest.approx(sum(macs[2:]) / sum(macs), rel=1e-15)
-    assert (two_parts.back, two_parts.there, two_parts.back_again) == (0, 4 * 8 * 2 * 2, 0)
+    assert (two_parts.back, two_parts.activation, two_parts.output) == (0, 4 * 8 * 2 * 2, 0)
     assert (two_parts.up, two_parts.down) == (128, 128)
     u_shape = at("cnn", (0, 1), number_bytes=2)
     assert [u_shape.front, u_shape.server, u_shape.back] == pytest.approx(
         [macs[0] / sum(macs), sum(macs[1:3]) / sum(macs), macs[3] / sum(macs)], rel=1e-15
     )
-    assert (u_shape.there, u_shape.back_again) == (2 * 4 * 4 * 4, 2 * 32)
+    assert (u_shape.activation, u_shape.output) == (2 * 4 * 4 * 4, 2 * 32)
     assert (u_shape.up, u_shape.down) == (128 + 64, 128 + 64)
 
 
 def test_the_legs_of_a_step_in_their_order() -> None:
     """B = 10 samples; a backward pass takes twice as long as a forward pass."""
-    one = StepCosts(front=0.2, server=0.8, back=0.0, there=40, back_again=0)
+    one = StepCosts(front=0.2, server=0.8, back=0.0, activation=40, output=0)
     assert [(leg.kind, round(leg.seconds, 12)) for leg in one.step(10, DEVICE, server=0.01)] == [
         ("compute", 0.2),
         ("up", 0.4),
@@ -72,7 +72,7 @@ def test_the_legs_of_a_step_in_their_order() -> None:
         ("down", 0.1),
         ("compute", 0.4),
     ]
-    bent = StepCosts(front=0.2, server=0.5, back=0.3, there=40, back_again=20)
+    bent = StepCosts(front=0.2, server=0.5, back=0.3, activation=40, output=20)
     assert [(leg.kind, round(leg.seconds, 12)) for leg in bent.step(10, DEVICE, server=0.01)] == [
         ("compute", 0.2),
         ("up", 0.4),
@@ -212,7 +212,7 @@ def test_the_full_clock_adds_the_clients_part_and_its_carried_momenta(
 
 
 def test_a_job_is_its_steps_and_what_is_fetched_and_given() -> None:
-    one = StepCosts(front=0.2, server=0.8, back=0.0, there=40, back_again=0)
+    one = StepCosts(front=0.2, server=0.8, back=0.0, activation=40, output=0)
     plain = job(one, DEVICE, 10, steps=3, epoch_steps=2, server=0.01, weights=0, leaves=9.0)
     assert (plain.step, plain.steps, plain.epoch_steps, plain.leaves) == (one.step(10, DEVICE, 0.01), 3, 2, 9.0)
     assert (plain.fetch, plain.give) == ((), ())

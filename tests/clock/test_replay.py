@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smofi.clock.closed import replay
-from smofi.clock.replay import SERVER, Job, Leg, Replay, Replayed, Rules
+from smofi.clock.jobs import SERVER, Job, Leg, Replayed, Rules
+from smofi.clock.replay import Replay
 
 INFINITE = math.inf
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from smofi import experiment
 from smofi.cli import main
-from smofi.clock.replay import Span
+from smofi.clock.jobs import Span
 from smofi.config import Config
 from smofi.errors import InputError
 from smofi.report.timeline import Line, Timeline, read_timelines, save_timelines, timeline_table

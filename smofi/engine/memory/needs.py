@@ -15,6 +15,7 @@ from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.crew import Alone, deal
 from smofi.engine.state import GlobalState
+from smofi.flat import columns_in
 
 
 @dataclass(frozen=True)
@@ -147,15 +148,6 @@ def activation_memory(simulation: Simulation, plan: RoundPlan) -> Memory:
             cohort.step(first.groups)
     size = sum(tensor.untyped_storage().nbytes() for place, tensor in kept.items() if place not in rows)
     return Memory("activations", "measured in one step", size)
-
-
-def columns_in(columns: slice) -> int:
-    """How many columns a run of them has.
-
-    >>> columns_in(slice(3, 10))
-    7
-    """
-    return int(columns.stop - columns.start)
 
 
 def _bytes(tensor: Tensor) -> int:

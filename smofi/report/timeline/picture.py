@@ -36,7 +36,7 @@ def save_timelines(path: str | Path, timelines: Sequence[Timeline]) -> Path:
     """The timelines below each other, over the same seconds; the same ones give the same bytes.
 
     >>> import tempfile
-    >>> from smofi.clock.replay import Span
+    >>> from smofi.clock.jobs import Span
     >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
     >>> save_timelines(Path(tempfile.mkdtemp()) / "round.svg", [Timeline("digits", "smofi", 3, 0.0, 8.0, [line])]).name
     'round.svg'

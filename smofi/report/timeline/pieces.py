@@ -27,7 +27,7 @@ class Piece:
 def pieces(line: Line, pixel: float) -> Iterator[Piece]:
     """The line from left to right, where a pixel is so many seconds. A gap of more than a pixel stays a gap.
 
-    >>> from smofi.clock.replay import Span
+    >>> from smofi.clock.jobs import Span
     >>> spans = [Span(0, "compute", 0.0, 3.0), Span(0, "up", 3.0, 4.0), Span(0, "down", 4.0, 5.0)]
     >>> [(one.start, one.end, one.share("up")) for one in pieces(Line(0, 1, 1, 9.0, 5.0, "", spans), pixel=1.0)]
     [(0.0, 3.0, 0.0), (3.0, 5.0, 0.5)]

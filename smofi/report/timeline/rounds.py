@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from smofi.clock import Clock
-from smofi.clock.replay import Replayed, Span
+from smofi.clock.jobs import Replayed, Span
 from smofi.config import Config, read_config
 from smofi.config.federation import Federation, gather
 from smofi.data.decoded import Progress, silent

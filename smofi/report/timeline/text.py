@@ -23,7 +23,7 @@ STRAGGLER, LOST = "yellow", "red"
 def timeline_table(timeline: Timeline) -> Group:
     """Seconds of each kind of work and of waiting; who finishes first comes first, and the slowest is marked.
 
-    >>> from smofi.clock.replay import Span
+    >>> from smofi.clock.jobs import Span
     >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
     >>> timeline_table(Timeline("digits", "smofi", 3, 60.0, 8.0, [line])).renderables[0].plain
     'smofi, round 3  8.0 s, from 1:00 of the run; clients wait 25.0% of their time'
