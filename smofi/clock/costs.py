@@ -33,8 +33,8 @@ class StepCosts:
 
     @classmethod
     def of(cls, costs: Costs, cut: Cut, number_bytes: int = 0, overhead: int = 0) -> StepCosts:
-        """At this cut. A number that crosses it takes `number_bytes`, 0 for the model's own, and a sample `overhead` bytes
-        more."""
+        """At this cut. A number that crosses it takes `number_bytes`, 0 for the model's own, and a sample `overhead`
+        bytes more."""
         macs = [block.macs for block in costs.blocks]
         front, server, back = (sum(part) / max(1, sum(macs)) for part in _parted(macs, cut))
         activation, output = (
