@@ -18,7 +18,7 @@ from smofi.clock import Timing, start_clock
 from smofi.clock.costs import StepCosts
 from smofi.cut import CutSpec, parse_cut
 from smofi.data.augment import Augment, parse_augment
-from smofi.data.mix import mixes
+from smofi.data.partitions.mix import mixes
 from smofi.data.samples import Samples, as_samples
 from smofi.engine.at_once.choice import MOST_AT_ONCE
 from smofi.engine.at_once.executor import EXECUTORS, choose

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Part
+from smofi.data.decoded import Array, Decoded, Split
 
 AT_ONCE = 2**20
 UNFINISHED, A_DAY = ".unfinished-", 24 * 3600
@@ -132,22 +132,22 @@ def write(place: Path, decoded: Decoded) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _arrays(part: Part) -> dict[str, Array]:
+def _arrays(part: Split) -> dict[str, Array]:
     return {field: array for field in part.__dataclass_fields__ if (array := getattr(part, field)) is not None}
 
 
-def _read_part(place: Path, name: str, shapes: dict[str, list[int]]) -> Part:
+def _read_part(place: Path, name: str, shapes: dict[str, list[int]]) -> Split:
     arrays = {}
     for field, shape in shapes.items():
         # copy-on-write: torch wants arrays that could be written, and nothing ever is
         arrays[field] = np.load(place / f"{name}.{field}.npy", mmap_mode="c", allow_pickle=False)
         if list(arrays[field].shape) != shape:
             raise ValueError(f"{name}.{field} has shape {arrays[field].shape}, expected {shape}")
-    return Part(**arrays)
+    return Split(**arrays)
 
 
 def _plain(decoded: Decoded) -> dict[str, Any]:
-    bare = replace(decoded, train=Part(np.empty(0), np.empty(0)), test=Part(np.empty(0), np.empty(0)))
+    bare = replace(decoded, train=Split(np.empty(0), np.empty(0)), test=Split(np.empty(0), np.empty(0)))
     return asdict(bare)
 
 

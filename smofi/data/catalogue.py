@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from smofi.data.decoded import Decoded, Progress
+from smofi.data.decoded import Decoded, ReadProgress
 from smofi.data.readers.cifar import cifar10_files, cifar100_files, read_cifar10, read_cifar100
-from smofi.data.readers.idx import fashion_mnist_files, read_fashion_mnist
+from smofi.data.readers.fashion_mnist import fashion_mnist_files, read_fashion_mnist
 from smofi.data.readers.shakespeare import read_shakespeare, shakespeare_files
 from smofi.data.readers.speech_commands import read_speech_commands, speech_commands_files
 from smofi.data.readers.tiny_imagenet import read_tiny_imagenet, tiny_imagenet_files
@@ -20,7 +20,7 @@ class Entry:
 
     description: str
     files: Callable[[Path], list[Path]]
-    read: Callable[[Path, Progress], Decoded]
+    read: Callable[[Path, ReadProgress], Decoded]
     get: str
 
 

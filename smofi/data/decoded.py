@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
-Progress: TypeAlias = Callable[[int, int], None]
+ReadProgress: TypeAlias = Callable[[int, int], None]
 """Told every now and then how many of how many files or samples are read."""
 
 KINDS = ("image", "vector", "text")
@@ -20,7 +20,7 @@ def silent(done: int, total: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Split:
     """The samples to train on, or those to test on.
 
     inputs    images   uint8 or float32 `[samples, height, width, channels]`
@@ -45,14 +45,14 @@ class Decoded:
     `length` is that of an excerpt, where inputs are one long text.
 
     >>> import numpy as np
-    >>> part = Part(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 1]))
+    >>> part = Split(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 1]))
     >>> Decoded("image", part, part, classes=("a", "b")).standardise
     True
     """
 
     kind: str
-    train: Part
-    test: Part
+    train: Split
+    test: Split
     classes: tuple[str, ...]
     owners: tuple[str, ...] = ()
     standardise: bool = True

@@ -13,13 +13,13 @@ from typing import Any
 from smofi.data import cache
 from smofi.data.cache import cached, data_home, fingerprint, with_moments
 from smofi.data.catalogue import CATALOGUE, EMBEDDED
-from smofi.data.decoded import Decoded, Progress, silent
+from smofi.data.decoded import Decoded, ReadProgress, silent
 from smofi.data.readers import hub
+from smofi.data.readers.csv import csv_files, read_csv
 from smofi.data.readers.digits import read_digits
 from smofi.data.readers.folder import folder_files, read_folder
 from smofi.data.readers.npz import npz_files, read_npz
 from smofi.data.readers.python import read_python
-from smofi.data.readers.table import csv_files, read_csv
 from smofi.data.source import Source, as_source
 from smofi.errors import InputError, check_count, refuse
 
@@ -42,7 +42,7 @@ def load(
     image_size: int | None = None,
     max_train: int | None = None,
     max_test: int | None = None,
-    progress: Progress = silent,
+    progress: ReadProgress = silent,
 ) -> Source:
     """A data set, decoded once and memory-mapped from then on.
 
@@ -82,7 +82,7 @@ def check_data_name(field: str, name: Any) -> str:
     refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")
 
 
-def fetch(name: str, progress: Progress = silent) -> None:
+def fetch(name: str, progress: ReadProgress = silent) -> None:
     """Bring a data set from the Hugging Face hub into the cache, where `load` finds it."""
     if name in EMBEDDED:
         return
@@ -110,7 +110,7 @@ def where(name: str) -> str | None:
     return "cache, from the hub" if cache.exists(name, FROM_HUB, FROM_HUB) else None
 
 
-def _read(name: str, folder: Path | None, image_size: int | None, progress: Progress) -> Decoded | Source:
+def _read(name: str, folder: Path | None, image_size: int | None, progress: ReadProgress) -> Decoded | Source:
     scheme, colon, rest = name.partition(":")
     if colon or name in EMBEDDED:
         if folder is not None:
@@ -130,14 +130,14 @@ def _read(name: str, folder: Path | None, image_size: int | None, progress: Prog
     return _decoded(name, place, entry.files, entry.read, progress)
 
 
-def _own(scheme: str, path: Path, image_size: int | None, progress: Progress) -> Decoded:
+def _own(scheme: str, path: Path, image_size: int | None, progress: ReadProgress) -> Decoded:
     if not path.exists():
         refuse("data", f"{scheme}:{path}", f"a path that exists, and there is no {path.absolute()}")
     if scheme == "folder":
         # pictures of many sizes are brought to one when they are decoded
         read = partial(read_folder, image_size=image_size)
         return _decoded(f"folder-{image_size or 'as-is'}", path, folder_files, read, progress)
-    readers: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path, Progress], Decoded]]] = {
+    readers: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path, ReadProgress], Decoded]]] = {
         "npz": (npz_files, read_npz),
         "csv": (csv_files, read_csv),
     }
@@ -148,8 +148,8 @@ def _decoded(
     name: str,
     place: Path,
     files: Callable[[Path], list[Path]],
-    read: Callable[[Path, Progress], Decoded],
-    progress: Progress,
+    read: Callable[[Path, ReadProgress], Decoded],
+    progress: ReadProgress,
 ) -> Decoded:
     return cached(name, str(place.resolve()), fingerprint(files(place)), lambda: read(place, progress))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from smofi.data.decoded import Array, Decoded, Part
+from smofi.data.decoded import Array, Decoded, Split
 from smofi.data.samples import Store, TensorSamples
 
 
@@ -81,7 +81,7 @@ def as_source(name: str, decoded: Decoded) -> Source:
     """What was read, ready to be used.
 
     >>> import numpy as np
-    >>> part = Part(np.zeros((5, 8, 8, 1), np.uint8), np.arange(5))
+    >>> part = Split(np.zeros((5, 8, 8, 1), np.uint8), np.arange(5))
     >>> as_source("blank", Decoded("image", part, part, classes=tuple("abcde"))).resized(4).input_shape
     (1, 4, 4)
     """
@@ -108,7 +108,7 @@ def _remarks(decoded: Decoded) -> Iterator[str]:
         yield str(decoded.about["remark"])
 
 
-def _samples(part: Part, decoded: Decoded) -> TensorSamples:
+def _samples(part: Split, decoded: Decoded) -> TensorSamples:
     inputs, targets = torch.from_numpy(part.inputs), torch.from_numpy(part.targets)
     if part.rows is None:
         rows = torch.arange(len(targets))

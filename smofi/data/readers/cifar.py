@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Part, Progress
-from smofi.data.readers.files import Layout, find_files, read_bytes, wrong
-from smofi.data.readers.plain_pickle import read_plain_pickle
+from smofi.data.decoded import Array, Decoded, ReadProgress, Split
+from smofi.data.formats.files import Layout, find_files, read_bytes, wrong
+from smofi.data.formats.plain_pickle import read_plain_pickle
 
 PIXELS = 3 * 32 * 32
 MOST_RECORDS = 200_000
@@ -78,17 +78,17 @@ def cifar100_files(folder: Path) -> list[Path]:
     return find_files(folder, [_HUNDRED.binary, _HUNDRED.pickled])
 
 
-def read_cifar10(folder: Path, progress: Progress) -> Decoded:
+def read_cifar10(folder: Path, progress: ReadProgress) -> Decoded:
     """CIFAR-10: `[samples, 32, 32, 3]`, in the official order, which is a random one."""
     return _read(cifar10_files(folder), _TEN, progress)
 
 
-def read_cifar100(folder: Path, progress: Progress) -> Decoded:
+def read_cifar100(folder: Path, progress: ReadProgress) -> Decoded:
     """CIFAR-100 with its 100 fine classes: `[samples, 32, 32, 3]`, in the official order, which is a random one."""
     return _read(cifar100_files(folder), _HUNDRED, progress)
 
 
-def _read(files: list[Path], kind: _Kind, progress: Progress) -> Decoded:
+def _read(files: list[Path], kind: _Kind, progress: ReadProgress) -> Decoded:
     *batches, meta = files
     binary = meta.suffix == ".txt"
     names = _names_in_text(meta) if binary else _names_in_pickle(meta, kind)
@@ -101,8 +101,8 @@ def _read(files: list[Path], kind: _Kind, progress: Progress) -> Decoded:
         images.append(planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).copy())
         labels.append(targets)
         progress(number, len(batches))
-    train = Part(np.concatenate(images[:-1]), np.concatenate(labels[:-1]))
-    return Decoded("image", train, Part(images[-1], labels[-1]), tuple(names))
+    train = Split(np.concatenate(images[:-1]), np.concatenate(labels[:-1]))
+    return Decoded("image", train, Split(images[-1], labels[-1]), tuple(names))
 
 
 def _read_binary(path: Path, kind: _Kind) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from smofi.data.decoded import Decoded, Part
+from smofi.data.decoded import Decoded, Split
 from smofi.errors import InputError
 from smofi.seeds import generator
 
@@ -27,8 +27,8 @@ def read_digits() -> Decoded:
     labels = table[order, 64].numpy()
     seen = images[:TRAIN_SIZE]
     scaled = ((images - seen.mean()) / seen.std()).numpy()
-    train = Part(scaled[:TRAIN_SIZE], labels[:TRAIN_SIZE])
-    test = Part(scaled[TRAIN_SIZE:], labels[TRAIN_SIZE:])
+    train = Split(scaled[:TRAIN_SIZE], labels[:TRAIN_SIZE])
+    test = Split(scaled[TRAIN_SIZE:], labels[TRAIN_SIZE:])
     return Decoded("image", train, test, classes=tuple("0123456789"), standardise=False)
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Part, Progress
-from smofi.data.readers.files import listing, wrong
-from smofi.data.readers.letters import label as shown
-from smofi.data.readers.pictures import LARGE, SUFFIXES, Header, each, is_picture, read_header, read_picture, suffixes
+from smofi.data.decoded import Array, Decoded, ReadProgress, Split
+from smofi.data.formats.files import listing, wrong
+from smofi.data.formats.names import printable
+from smofi.data.formats.pictures import LARGE, SUFFIXES, Header, each, is_picture, read_header, read_picture, suffixes
 from smofi.errors import check_count
 from smofi.seeds import generator
 
@@ -62,7 +62,7 @@ def folder_files(folder: Path) -> list[Path]:
     return [picture.path for part in (found.train, found.test) for picture in part]
 
 
-def read_folder(folder: Path, progress: Progress, image_size: int | None = None) -> Decoded:
+def read_folder(folder: Path, progress: ReadProgress, image_size: int | None = None) -> Decoded:
     """One's own pictures, shuffled; all of one size, or each brought to a square of `image_size`.
 
     Resized, the shorter side becomes `image_size` and the middle is kept. If all are grey, there is one channel.
@@ -96,19 +96,19 @@ def _owners(train: list[_Picture], test: list[_Picture]) -> list[str]:
     return sorted(training) + sorted(testing - training)
 
 
-def _part(images: Array, pictures: list[_Picture], classes: list[str], owners: list[str]) -> Part:
+def _part(images: Array, pictures: list[_Picture], classes: list[str], owners: list[str]) -> Split:
     number_of_class = {name: number for number, name in enumerate(classes)}
     number_of_owner = {name: number for number, name in enumerate(owners)}
     targets = np.array([number_of_class[picture.label] for picture in pictures], np.int64)
     if not pictures[0].client:
-        return Part(images, targets)
-    return Part(images, targets, np.array([number_of_owner[picture.client] for picture in pictures], np.int32))
+        return Split(images, targets)
+    return Split(images, targets, np.array([number_of_owner[picture.client] for picture in pictures], np.int32))
 
 
 # ------------------------------------------------------------------------------------------------------------- decoding
 
 
-def _decode(paths: list[Path], image_size: int | None, folder: Path, progress: Progress) -> Array:
+def _decode(paths: list[Path], image_size: int | None, folder: Path, progress: ReadProgress) -> Array:
     headers = each(read_header, paths, progress, total=2 * len(paths))
     if image_size is None:
         _check_one_size(paths, headers)
@@ -176,7 +176,7 @@ def _about(test: str, others: list[Path], beside: list[Path], folders: list[Path
     for paths, what in ((others, "that are no pictures"), (beside, "outside the folders")):
         some = [path for path in paths if path.name.lower() not in BY_THEMSELVES]
         if some:
-            counts = Counter(shown(path.suffix.lower() or path.name)[:40] for path in some).most_common(5)
+            counts = Counter(printable(path.suffix.lower() or path.name)[:40] for path in some).most_common(5)
             listed = ", ".join(f"{ending} ({count:,})" for ending, count in counts)
             said.append(f"{len(some):,} file{'s' * (len(some) > 1)} {what}: {listed}")
     return {"test": test, **({"left_out": "; ".join(said)} if said else {})}

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from smofi.data.decoded import Decoded, Progress
-from smofi.data.readers.columns import check_columns
-from smofi.data.readers.converted import excerpts, pictures, spoken
-from smofi.data.readers.idx import CLASSES
+from smofi.data.decoded import Decoded, ReadProgress
+from smofi.data.formats.columns import check_columns
+from smofi.data.readers.fashion_mnist import CLASSES
+from smofi.data.readers.hub_conversion import excerpts, pictures, spoken
 from smofi.errors import InputError, check_choice
 
 
@@ -84,7 +84,7 @@ HUB: dict[str, Hub] = {
 }
 
 
-def fetch(name: str, progress: Progress) -> Decoded:
+def fetch(name: str, progress: ReadProgress) -> Decoded:
     """A data set from the hub. What is downloaded stays in the package's own cache; HF_HUB_OFFLINE asks that alone."""
     entry = HUB[check_choice("data", name, HUB)]
     datasets, huggingface_hub = (_package(package, name) for package in PACKAGES)
@@ -106,7 +106,7 @@ def fetch(name: str, progress: Progress) -> Decoded:
     return convert(name, parts, progress)
 
 
-def convert(name: str, parts: Mapping[str, Any], progress: Progress) -> Decoded:
+def convert(name: str, parts: Mapping[str, Any], progress: ReadProgress) -> Decoded:
     """The `datasets.Dataset` of each part, with the columns that they have on the hub, as arrays."""
     entry = HUB[check_choice("data", name, HUB)]
     places = {part: Path(entry.repository) / str(asked["split"]) for part, asked in entry.asked.items()}

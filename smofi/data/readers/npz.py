@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Progress
-from smofi.data.readers.arrays import from_arrays, needed
-from smofi.data.readers.files import MOST_INFLATED, wrong
-from smofi.data.readers.npy import Header, read_header
+from smofi.data.decoded import Array, Decoded, ReadProgress
+from smofi.data.formats.arrays import from_arrays, needed
+from smofi.data.formats.files import MOST_INFLATED, wrong
+from smofi.data.formats.npy import Header, read_header
 from smofi.errors import InputError
 
 PIECE = 1 << 20
@@ -58,7 +58,7 @@ def npz_files(path: Path) -> list[Path]:
     return [path]
 
 
-def read_npz(path: Path, progress: Progress) -> Decoded:
+def read_npz(path: Path, progress: ReadProgress) -> Decoded:
     """The arrays of the file, as `from_arrays` takes them; `progress` counts bytes."""
     npz_files(path)
     with _refusing(path), Bounded(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
@@ -73,7 +73,7 @@ def read_npz(path: Path, progress: Progress) -> Decoded:
     return from_arrays(arrays, str(path))
 
 
-def _tell(progress: Progress, before: int, total: int, now: int) -> None:
+def _tell(progress: ReadProgress, before: int, total: int, now: int) -> None:
     progress(before + now, total)
 
 

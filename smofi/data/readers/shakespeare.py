@@ -11,8 +11,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from smofi.data.decoded import Decoded, Progress
-from smofi.data.readers.files import listing, read_bytes, read_json, wrong
+from smofi.data.decoded import Decoded, ReadProgress
+from smofi.data.formats.files import listing, read_bytes, read_json, wrong
 from smofi.data.readers.leaf import Excerpts
 from smofi.data.readers.roles import Roles
 
@@ -28,7 +28,7 @@ def shakespeare_files(folder: Path) -> list[Path]:
     return [path for path, _ in _find(folder)]
 
 
-def read_shakespeare(folder: Path, progress: Progress) -> Decoded:
+def read_shakespeare(folder: Path, progress: ReadProgress) -> Decoded:
     """Excerpts of 80 characters and the one after each, by role; `folder` may be a single file too."""
     excerpts, roles = Excerpts(), Roles()
     found = _find(folder)
@@ -75,7 +75,7 @@ def _files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
     return [path for path in files if path.name.endswith(endings)]
 
 
-def _add_roles(roles: Roles, document: list[Any], path: Path, progress: Progress) -> None:
+def _add_roles(roles: Roles, document: list[Any], path: Path, progress: ReadProgress) -> None:
     for number, role in enumerate(document, 1):
         if not isinstance(role, dict):
             wrong(path, f"objects with play, role and text, and number {number:,} is a {type(role).__name__}")
@@ -102,7 +102,7 @@ def _name_of(path: Path) -> str:
     return path.stem.replace("_", ": ") if path.stem.count("_") == 1 else path.stem
 
 
-def _share_of(progress: Progress, index: int, files: int) -> Progress:
+def _share_of(progress: ReadProgress, index: int, files: int) -> ReadProgress:
     """Progress within one of several files, told once per percent."""
     told = -1
 

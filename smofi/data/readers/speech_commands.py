@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from smofi.data.decoded import Array, Decoded, Part, Progress
-from smofi.data.readers.files import listing, read_bytes, wrong
-from smofi.data.readers.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
-from smofi.data.readers.wav import read_wav
+from smofi.data.decoded import Array, Decoded, ReadProgress, Split
+from smofi.data.formats.files import listing, read_bytes, wrong
+from smofi.data.formats.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
+from smofi.data.formats.wav import read_wav
 from smofi.seeds import generator
 
 PLACES = ("", "speech_commands_v0.02", "speech_commands_v0.01", "SpeechCommands/speech_commands_v0.02")
@@ -54,7 +54,7 @@ def speech_commands_files(folder: Path) -> list[Path]:
     return [*(clip.path for clip in clips), *([place / LIST] if os.path.isfile(place / LIST) else [])]
 
 
-def read_speech_commands(folder: Path, progress: Progress) -> Decoded:
+def read_speech_commands(folder: Path, progress: ReadProgress) -> Decoded:
     """One-second words, 49 x 40 bytes each; owners are the speakers."""
     place, clips = _find(folder)
     parts = _divided(place, clips)
@@ -137,7 +137,7 @@ def _list(path: Path, names: set[str], words: set[str]) -> set[str]:
     return names & set(lines)
 
 
-def _images(clips: list[Clip], progress: Progress) -> Array:
+def _images(clips: list[Clip], progress: ReadProgress) -> Array:
     """The log-mel image of every clip, `[clips, 49, 40, 1]`."""
     images = np.empty((len(clips), FRAMES, BANDS, 1), np.uint8)
     told = 0
@@ -153,10 +153,10 @@ def _images(clips: list[Clip], progress: Progress) -> Array:
     return images
 
 
-def _part(clips: list[Clip], images: Array, words: list[str], speakers: list[str]) -> Part:
+def _part(clips: list[Clip], images: Array, words: list[str], speakers: list[str]) -> Split:
     word_number = {word: number for number, word in enumerate(words)}
     speaker_number = {speaker: number for number, speaker in enumerate(speakers)}
-    return Part(
+    return Split(
         images,
         np.array([word_number[clip.word] for clip in clips], np.int64),
         np.array([speaker_number[clip.speaker] for clip in clips], np.int32),

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Part, Progress
-from smofi.data.readers.files import listing, read_bytes, wrong
-from smofi.data.readers.pictures import each, is_picture, read_picture
+from smofi.data.decoded import Array, Decoded, ReadProgress, Split
+from smofi.data.formats.files import listing, read_bytes, wrong
+from smofi.data.formats.pictures import each, is_picture, read_picture
 from smofi.seeds import generator
 
 SIDE = 64
@@ -35,7 +35,7 @@ def tiny_imagenet_files(folder: Path) -> list[Path]:
     return [path for path in texts if path.is_file()] + pictures
 
 
-def read_tiny_imagenet(folder: Path, progress: Progress) -> Decoded:
+def read_tiny_imagenet(folder: Path, progress: ReadProgress) -> Decoded:
     """Tiny-ImageNet: `[samples, 64, 64, 3]`, shuffled, for its files lie class by class."""
     root = _root(folder)
     classes = _classes(root)
@@ -53,7 +53,7 @@ def read_tiny_imagenet(folder: Path, progress: Progress) -> Decoded:
 
     each(decode, range(len(labelled)), progress)
     split = len(parts[0])
-    train, test = (Part(images[some], targets[some]) for some in (slice(split), slice(split, None)))
+    train, test = (Split(images[some], targets[some]) for some in (slice(split), slice(split, None)))
     return Decoded("image", train, test, _names(root, classes))
 
 

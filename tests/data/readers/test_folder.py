@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from smofi.data.decoded import Decoded, Part, silent
+from smofi.data.decoded import Decoded, Split, silent
 from smofi.data.readers import folder as module
 from smofi.data.readers.folder import folder_files, read_folder
 from smofi.errors import InputError
@@ -28,7 +28,7 @@ def draw_all(root: Path, *names: str) -> list[str]:
     return list(names)
 
 
-def shades(part: Part) -> list[int]:
+def shades(part: Split) -> list[int]:
     return [int(shade) for shade in part.inputs[:, 0, 0, 0]]
 
 

@@ -18,9 +18,9 @@ from PIL import Image
 
 from smofi.data.catalogue import CATALOGUE
 from smofi.data.decoded import silent
+from smofi.data.formats.letters import LETTERS
 from smofi.data.readers import hub
 from smofi.data.readers.hub import HUB, convert, fetch
-from smofi.data.readers.letters import LETTERS
 from smofi.data.readers.shakespeare import read_shakespeare
 from smofi.data.readers.speech_commands import read_speech_commands
 from smofi.errors import InputError

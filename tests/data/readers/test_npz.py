@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from smofi.data.decoded import silent
-from smofi.data.readers.arrays import from_arrays
+from smofi.data.formats.arrays import from_arrays
 from smofi.data.readers.npz import npz_files, read_npz
 from smofi.errors import InputError
 from support.real_data import shared

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from smofi.data.decoded import Decoded, Part, silent
-from smofi.data.readers.letters import LETTERS
+from smofi.data.decoded import Decoded, Split, silent
+from smofi.data.formats.letters import LETTERS
 from smofi.data.readers.shakespeare import read_shakespeare, shakespeare_files
 from smofi.data.source import as_source
 from smofi.errors import InputError
@@ -32,7 +32,7 @@ def windows(text: str) -> list[tuple[str, str]]:
     return [(text[i : i + 80], text[i + 80]) for i in range(len(text) - 80)]
 
 
-def samples(decoded: Decoded, part: Part) -> list[tuple[str, str, str]]:
+def samples(decoded: Decoded, part: Split) -> list[tuple[str, str, str]]:
     """Owner, excerpt and next character of every sample, as strings."""
     found = []
     for index, target in enumerate(part.targets):

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, cast
 
-from smofi.data.readers.files import wrong
+from smofi.data.formats.files import wrong
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 MOST = 2 << 30

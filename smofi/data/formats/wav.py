@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from smofi.data.readers.files import read_bytes, wrong
+from smofi.data.formats.files import read_bytes, wrong
 
 MOST_BYTES = 16 * 2**20
 """More than eight minutes of sound at 16,000 samples a second."""

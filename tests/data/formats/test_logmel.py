@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from smofi.data.readers.logmel import as_bytes, log_mel, one_second, triangles
-from smofi.data.readers.wav import read_wav
+from smofi.data.formats.logmel import as_bytes, log_mel, one_second, triangles
+from smofi.data.formats.wav import read_wav
 from support.real_data import shared
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from smofi.data.kinds import parse
-from smofi.data.saved import Saved, read_partition, saved, write_partition
+from smofi.data.partitions.kinds import parse
+from smofi.data.partitions.saved import Saved, read_partition, saved, write_partition
 from smofi.engine.folder import RunFolder
 from smofi.errors import InputError
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from smofi.data.decoded import Array
-from smofi.data.readers.files import wrong
+from smofi.data.formats.files import wrong
 
 MOST_STEPS = 500_000
 MOST_CONTAINERS = 10_000

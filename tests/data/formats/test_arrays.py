@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smofi.data.decoded import Decoded
-from smofi.data.readers.arrays import from_arrays
-from smofi.data.readers.labels import hold_out
+from smofi.data.formats.arrays import from_arrays
+from smofi.data.formats.labels import hold_out
 from smofi.data.source import as_source
 from smofi.errors import InputError
 

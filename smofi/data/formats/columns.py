@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from smofi.data.decoded import Array
-from smofi.data.readers.files import wrong
+from smofi.data.formats.files import wrong
 
 AT_ONCE = 1000
 

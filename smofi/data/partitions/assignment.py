@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from smofi.data.kinds import Kind, parse
-from smofi.data.natural import Indices, Natural
-from smofi.data.partition import as_labels, partition
-from smofi.data.saved import UNUSED, Owners, Saved
+from smofi.data.partitions.kinds import Kind, parse
+from smofi.data.partitions.natural import Indices, Natural
+from smofi.data.partitions.partition import as_labels, partition
+from smofi.data.partitions.saved import UNUSED, Owners, Saved
 from smofi.errors import check_number, refuse
 from smofi.seeds import generator
 

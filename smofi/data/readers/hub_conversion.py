@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from smofi.data.decoded import Array, Decoded, Part, Progress, silent
-from smofi.data.readers.columns import class_names, class_numbers, column, contents, words
-from smofi.data.readers.files import wrong
+from smofi.data.decoded import Array, Decoded, ReadProgress, Split, silent
+from smofi.data.formats.columns import class_names, class_numbers, column, contents, words
+from smofi.data.formats.files import wrong
+from smofi.data.formats.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
+from smofi.data.formats.names import printable
+from smofi.data.formats.pictures import decode_picture, each
+from smofi.data.formats.wav import decode_wav
 from smofi.data.readers.leaf import Excerpts
-from smofi.data.readers.letters import label
-from smofi.data.readers.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
-from smofi.data.readers.pictures import decode_picture, each
-from smofi.data.readers.wav import decode_wav
 from smofi.seeds import generator
 
 PARTS = ("train", "test")
@@ -27,7 +27,7 @@ CLIPS_AT_ONCE = 32
 class Count:
     """Progress over several parts."""
 
-    def __init__(self, progress: Progress, total: int) -> None:
+    def __init__(self, progress: ReadProgress, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
     def add(self, some: int) -> None:
@@ -39,7 +39,7 @@ def pictures(
     parts: Mapping[str, Any],
     places: Mapping[str, Path],
     columns: Sequence[str],
-    progress: Progress,
+    progress: ReadProgress,
     *,
     grey: bool = False,
     order: str | None = None,
@@ -51,18 +51,18 @@ def pictures(
     if classes is not None and len(classes) != len(names):
         wrong(places["train"], f"{len(classes)} classes, and it has {len(names)}")
     count = Count(progress, sum(len(parts[part]) for part in PARTS))
-    read: list[Part] = []
+    read: list[Split] = []
     for number, part in enumerate(PARTS):
         dataset, place = parts[part], places[part]
         if class_names(dataset, target, place) != names:
             wrong(place, "the classes that there are to train on, and it has others")
         labels = class_numbers(dataset, target, len(names), place)
         images = _images(dataset, picture, place, read[0].inputs.shape[1:] if read else None, grey, count)
-        read.append(Part(images, labels))
+        read.append(Split(images, labels))
         if order is not None:
             rows = generator(0, order, number).permutation(len(labels))
-            read[number] = Part(images[rows], labels[rows])
-    return Decoded("image", read[0], read[1], tuple(classes or map(label, names)))
+            read[number] = Split(images[rows], labels[rows])
+    return Decoded("image", read[0], read[1], tuple(classes or map(printable, names)))
 
 
 def _images(dataset: Any, name: str, place: Path, size: tuple[int, ...] | None, grey: bool, count: Count) -> Array:
@@ -86,7 +86,9 @@ def _images(dataset: Any, name: str, place: Path, size: tuple[int, ...] | None, 
     return images
 
 
-def spoken(parts: Mapping[str, Any], places: Mapping[str, Path], columns: Sequence[str], progress: Progress) -> Decoded:
+def spoken(
+    parts: Mapping[str, Any], places: Mapping[str, Path], columns: Sequence[str], progress: ReadProgress
+) -> Decoded:
     """Spoken words as log-mel images, shuffled; owners are the speakers. What is filed as silence is left out."""
     sound, target, speaker = columns
     names = class_names(parts["train"], target, places["train"])
@@ -113,8 +115,8 @@ def spoken(parts: Mapping[str, Any], places: Mapping[str, Path], columns: Sequen
     for images, labels, by in read:
         rows = order.permutation(len(labels))
         owner = np.array([place_of[name] for name in by], np.int32)
-        result.append(Part(images[rows], labels[rows].astype(np.int64), owner[rows]))
-    return Decoded("image", result[0], result[1], tuple(map(label, kept)), tuple(map(label, owners)))
+        result.append(Split(images[rows], labels[rows].astype(np.int64), owner[rows]))
+    return Decoded("image", result[0], result[1], tuple(map(printable, kept)), tuple(map(printable, owners)))
 
 
 def _sounds(dataset: Any, name: str, place: Path, wanted: Array, count: Count) -> Array:
@@ -134,7 +136,7 @@ def _sounds(dataset: Any, name: str, place: Path, wanted: Array, count: Count) -
 
 
 def excerpts(
-    parts: Mapping[str, Any], places: Mapping[str, Path], columns: Sequence[str], progress: Progress
+    parts: Mapping[str, Any], places: Mapping[str, Path], columns: Sequence[str], progress: ReadProgress
 ) -> Decoded:
     """Excerpts of 80 characters and the one after each, by role: of every role, the last fifth is to test on."""
     dataset, place = parts["train"], places["train"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from smofi.data.readers.letters import LETTERS, NAMES, Changed, label, nearest, numbers
+from smofi.data.formats.letters import LETTERS, NAMES, Changed, nearest, numbers
 
 # as published, models/utils/language_utils.py of LEAF
 LEAF = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
@@ -51,9 +51,3 @@ def test_any_text_keeps_its_length_and_what_is_known(text: str) -> None:
     assert all(LEAF[number] == letter for number, letter in zip(found, text, strict=True) if letter in LEAF)
     assert changed.transliterated + changed.blanked == sum(letter not in LEAF for letter in text)
     assert all(near is None or near in LEAF for near in map(nearest, text))
-
-
-def test_labels_are_short_and_printable() -> None:
-    assert label("HAMLET: Königin") == "HAMLET: Königin"
-    assert label("\x1b[2J\ud800") == "?[2J?"
-    assert len(label("x" * 10_000)) == 200

@@ -70,12 +70,3 @@ def numbers(text: str, changed: Changed) -> npt.NDArray[np.uint8]:
         changed.blanked += int(counts[blank].sum())
         changed.transliterated += int(counts[~blank].sum())
     return found
-
-
-def label(name: str) -> str:
-    """A name fit to be shown: printable, on one line, not endless.
-
-    >>> label("HAMLET\\x1b\\n")
-    'HAMLET??'
-    """
-    return "".join(letter if letter.isprintable() else "?" for letter in name[:200])

@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
-from smofi.data.decoded import Array, Progress
-from smofi.data.readers.files import read_bytes, wrong
+from smofi.data.decoded import Array, ReadProgress
+from smofi.data.formats.files import read_bytes, wrong
 from smofi.errors import InputError
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP")
@@ -89,7 +89,7 @@ def decode_picture(
 def each(
     work: Callable[[Item], Result],
     items: Sequence[Item],
-    progress: Progress,
+    progress: ReadProgress,
     *,
     threads: bool = False,
     done: int = 0,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from smofi.data.readers.wav import MOST_BYTES, decode_wav, read_wav
+from smofi.data.formats.wav import MOST_BYTES, decode_wav, read_wav
 from smofi.errors import InputError
 
 HERE = Path("clip.wav")

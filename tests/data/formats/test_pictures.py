@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from smofi.data.readers.pictures import Header, decode_picture, each, read_header, read_picture
+from smofi.data.formats.pictures import Header, decode_picture, each, read_header, read_picture
 from smofi.errors import InputError
 
 PATH = Path("some.png")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from smofi.data.kinds import Kind, Spread, parse
-from smofi.data.natural import Indices, Natural
-from smofi.data.saved import Saved
+from smofi.data.partitions.kinds import Kind, Spread, parse
+from smofi.data.partitions.natural import Indices, Natural
+from smofi.data.partitions.saved import Saved
 from smofi.errors import InputError, check_count, refuse
 from smofi.seeds import generator
 

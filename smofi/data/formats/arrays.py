@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from smofi.data.decoded import Array, Decoded, Part
-from smofi.data.readers.labels import class_names, hold_out, number_classes, number_owners, values
-from smofi.data.readers.letters import label
+from smofi.data.decoded import Array, Decoded, Split
+from smofi.data.formats.labels import class_names, hold_out, number_classes, number_owners, values
+from smofi.data.formats.names import printable
 from smofi.errors import InputError
 from smofi.seeds import generator
 
@@ -59,10 +59,10 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
 
     targets, classes = number_classes({key: rest[key] for key in ("y", "y_test") if key in rest}, names, name)
     owner, owners = number_owners({key: array for key, array in rest.items() if key not in targets}, name)
-    train = Part(inputs["x"], targets["y"], owner.get(whose))
+    train = Split(inputs["x"], targets["y"], owner.get(whose))
     if "x_test" in inputs:
         train = _some(train, generator(0, "train order").permutation(len(train.targets)))
-        test = Part(inputs["x_test"], targets["y_test"], owner.get(f"{whose}_test"))
+        test = Split(inputs["x_test"], targets["y_test"], owner.get(f"{whose}_test"))
         test = _some(test, generator(0, "test order").permutation(len(test.targets)))
     else:
         kept, held_out = hold_out(train.targets, name)
@@ -71,8 +71,8 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
         kind="image" if train.inputs.ndim == 4 else "vector",
         train=train,
         test=test,
-        classes=tuple(map(label, classes)),
-        owners=tuple(map(label, owners)),
+        classes=tuple(map(printable, classes)),
+        owners=tuple(map(printable, owners)),
         standardise=given["x"].dtype.kind != "f",
         about=_about(arrays),
     )
@@ -86,13 +86,13 @@ def _about(keys: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _listed(keys: Iterable[Any]) -> str:
-    names = sorted(label(str(key))[:40] for key in keys)
+    names = sorted(printable(str(key))[:40] for key in keys)
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
     return ", ".join(names[:MOST_LISTED]) + more
 
 
-def _some(part: Part, rows: Array) -> Part:
-    return Part(part.inputs[rows], part.targets[rows], None if part.owner is None else part.owner[rows])
+def _some(part: Split, rows: Array) -> Split:
+    return Split(part.inputs[rows], part.targets[rows], None if part.owner is None else part.owner[rows])
 
 
 def _check_keys(given: Iterable[Any], name: str) -> str:

@@ -9,8 +9,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from smofi.data.natural import Indices, Natural, natural
-from smofi.data.saved import PREFIX, Saved, saved
+from smofi.data.partitions.natural import Indices, Natural, natural
+from smofi.data.partitions.saved import PREFIX, Saved, saved
 from smofi.errors import InputError, check_count, check_number
 from smofi.spec import build_one
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from smofi.data.cache import with_moments
 from smofi.data.decoded import silent
-from smofi.data.readers import rows as rows_module
-from smofi.data.readers.table import csv_files, read_csv
+from smofi.data.formats import rows as rows_module
+from smofi.data.readers.csv import csv_files, read_csv
 from smofi.data.source import as_source
 from smofi.errors import InputError
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from smofi.data.saved import UNUSED
+from smofi.data.partitions.saved import UNUSED
 from smofi.errors import InputError, check_count, refuse
 
 Indices: TypeAlias = npt.NDArray[np.int64]

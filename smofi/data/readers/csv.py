@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Progress
-from smofi.data.readers.arrays import OWNERS, from_arrays
-from smofi.data.readers.files import wrong
-from smofi.data.readers.letters import label
-from smofi.data.readers.rows import rows
+from smofi.data.decoded import Array, Decoded, ReadProgress
+from smofi.data.formats.arrays import OWNERS, from_arrays
+from smofi.data.formats.files import wrong
+from smofi.data.formats.names import printable
+from smofi.data.formats.rows import rows
 
 LABELS = ("label", "y", "class", "target")
 PARTS = ("train", "test")
@@ -90,7 +90,7 @@ def csv_files(path: Path) -> list[Path]:
     return [path]
 
 
-def read_csv(path: Path, progress: Progress) -> Decoded:
+def read_csv(path: Path, progress: ReadProgress) -> Decoded:
     """The table, features standardised; without a test, a fifth of every class is held out. `progress` counts bytes."""
     files, table = csv_files(path), Table()
     sizes = [file.stat().st_size for file in files]
@@ -109,7 +109,7 @@ def _either(folder: Path, part: str) -> Path:
     wrong(folder, f"train.csv and test.csv (or .csv.gz) in it, and there is no {part}.csv")
 
 
-def _every_hundredth(progress: Progress, before: int, total: int) -> Callable[[int], None]:
+def _every_hundredth(progress: ReadProgress, before: int, total: int) -> Callable[[int], None]:
     last = before
 
     def told(now: int) -> None:
@@ -243,8 +243,8 @@ def _decoded(table: Table, path: Path) -> Decoded:
             wrong(path, f"only classes that are trained on in the test, and there is {classes[absent[0]]!r:.100}")
     decoded = from_arrays({**arrays, "classes": classes}, str(path))
     test = decoded.about["test"] if not table.parts.numbers else _where(table.columns, path)
-    about = {"test": test, "features": [label(names[column]) for column in table.columns.features]}
-    return replace(decoded, owners=tuple(map(label, owners)), standardise=True, about=about)
+    about = {"test": test, "features": [printable(names[column]) for column in table.columns.features]}
+    return replace(decoded, owners=tuple(map(printable, owners)), standardise=True, about=about)
 
 
 def _where(columns: Columns, path: Path) -> str:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smofi.data.readers import plain_pickle
-from smofi.data.readers.plain_pickle import read_plain_pickle
+from smofi.data.formats import plain_pickle
+from smofi.data.formats.plain_pickle import read_plain_pickle
 from smofi.errors import InputError
 
 PATH = Path("some.pkl")

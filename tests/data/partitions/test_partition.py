@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smofi.data.assignment import assign
-from smofi.data.kinds import Dirichlet, dirichlet, iid, parse, shards
-from smofi.data.natural import natural
-from smofi.data.partition import fill, partition, parts_of
+from smofi.data.partitions.assignment import assign
+from smofi.data.partitions.kinds import Dirichlet, dirichlet, iid, parse, shards
+from smofi.data.partitions.natural import natural
+from smofi.data.partitions.partition import fill, partition, parts_of
 from smofi.engine.folder import partition_hash
 from smofi.errors import InputError
 
