@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
@@ -58,3 +59,11 @@ class Decoded:
     standardise: bool = True
     length: int = 0
     about: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The files of a data set, found but not read yet: `read` decodes them without looking for them again."""
+
+    paths: list[Path]
+    read: Callable[[ReadProgress], Decoded]

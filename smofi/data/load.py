@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from smofi.data import cache
 from smofi.data.cache import cached, data_home, fingerprint, with_moments
 from smofi.data.catalogue import CATALOGUE, EMBEDDED
-from smofi.data.decoded import Decoded, ReadProgress, silent
+from smofi.data.decoded import DataFiles, Decoded, ReadProgress, silent
 from smofi.data.readers import hub
-from smofi.data.readers.csv import csv_files, read_csv
+from smofi.data.readers.csv import find_csv
 from smofi.data.readers.digits import read_digits
-from smofi.data.readers.folder import folder_files, read_folder
-from smofi.data.readers.npz import npz_files, read_npz
+from smofi.data.readers.folder import find_folder
+from smofi.data.readers.npz import find_npz
 from smofi.data.readers.python import read_python
 from smofi.data.source import Source, as_source
 from smofi.errors import InputError, check_count, refuse
@@ -105,7 +103,7 @@ def where(name: str) -> str | None:
         return "embedded"
     home = data_home() / name
     with suppress(InputError):
-        if home.is_dir() and CATALOGUE[name].files(home):
+        if home.is_dir() and CATALOGUE[name].find(home).paths:
             return str(home)
     return "cache, from the hub" if cache.exists(name, FROM_HUB, FROM_HUB) else None
 
@@ -121,13 +119,13 @@ def _read(name: str, folder: Path | None, image_size: int | None, progress: Read
     entry = CATALOGUE[name]
     place = data_home() / name if folder is None else folder.expanduser()
     try:
-        entry.files(place)
+        files = entry.find(place)
     except InputError as error:
         if folder is None and (fetched := cache.find(name, FROM_HUB, FROM_HUB)) is not None:
             return fetched
         missing = f"there is no {place}" if not place.exists() else str(error)
         raise InputError(_how_to_get(name, missing, place if folder else None)) from None
-    return _decoded(name, place, entry.files, entry.read, progress)
+    return _decoded(name, place, files, progress)
 
 
 def _own(scheme: str, path: Path, image_size: int | None, progress: ReadProgress) -> Decoded:
@@ -135,23 +133,12 @@ def _own(scheme: str, path: Path, image_size: int | None, progress: ReadProgress
         refuse("data", f"{scheme}:{path}", f"a path that exists, and there is no {path.absolute()}")
     if scheme == "folder":
         # pictures of many sizes are brought to one when they are decoded
-        read = partial(read_folder, image_size=image_size)
-        return _decoded(f"folder-{image_size or 'as-is'}", path, folder_files, read, progress)
-    readers: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path, ReadProgress], Decoded]]] = {
-        "npz": (npz_files, read_npz),
-        "csv": (csv_files, read_csv),
-    }
-    return _decoded(scheme, path, *readers[scheme], progress)
+        return _decoded(f"folder-{image_size or 'as-is'}", path, find_folder(path, image_size), progress)
+    return _decoded(scheme, path, find_npz(path) if scheme == "npz" else find_csv(path), progress)
 
 
-def _decoded(
-    name: str,
-    place: Path,
-    files: Callable[[Path], list[Path]],
-    read: Callable[[Path, ReadProgress], Decoded],
-    progress: ReadProgress,
-) -> Decoded:
-    return cached(name, str(place.resolve()), fingerprint(files(place)), lambda: read(place, progress))
+def _decoded(name: str, place: Path, files: DataFiles, progress: ReadProgress) -> Decoded:
+    return cached(name, str(place.resolve()), fingerprint(files.paths), lambda: files.read(progress))
 
 
 def _how_to_get(name: str, missing: str, folder: Path | None) -> str:

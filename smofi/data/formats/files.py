@@ -16,9 +16,11 @@ from smofi.errors import InputError
 MOST_INFLATED = 1100
 """What a byte of gzip or zip can become at most, rounded up from 1,032."""
 
-
-Layout: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
+FileLayout: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 """Sub-folders in which files may lie, and the files: for each the names it goes by."""
+
+Listing: TypeAlias = tuple[list[Path], list[Path]]
+"""The folders in a folder, and the files."""
 
 
 def wrong(path: Path, expected: str) -> NoReturn:
@@ -65,7 +67,7 @@ def read_json(path: Path, most: int, expected: str) -> Any:
         wrong(path, f"{expected} ({error})")
 
 
-def listing(folder: Path) -> tuple[list[Path], list[Path]]:
+def listing(folder: Path) -> Listing:
     """The folders and the files in a folder, each by name, without what is hidden.
 
     >>> listing(Path("nowhere"))
@@ -101,7 +103,7 @@ def _is_folder(entry: os.DirEntry[str], path: Path) -> bool:
     wrong(path, "a file or a folder that is there and can be read")
 
 
-def find_files(folder: Path, layouts: Sequence[Layout]) -> list[Path]:
+def find_files(folder: Path, layouts: Sequence[FileLayout]) -> list[Path]:
     """The files of the first layout that is complete, in the folder or in one of the layout's sub-folders."""
     if not os.path.isdir(folder):
         wrong(folder, "a folder")

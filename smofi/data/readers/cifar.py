@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, ReadProgress, Split
-from smofi.data.formats.files import Layout, find_files, read_bytes, wrong
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
+from smofi.data.formats.files import FileLayout, find_files, read_bytes, wrong
 from smofi.data.formats.plain_pickle import read_plain_pickle
 
 PIXELS = 3 * 32 * 32
@@ -29,15 +30,15 @@ class _Kind:
 
     label_sizes: dict[str, int]
     names: str
-    binary: Layout
-    pickled: Layout
+    binary: FileLayout
+    pickled: FileLayout
 
     @property
     def classes(self) -> int:
         return list(self.label_sizes.values())[-1]
 
 
-def _layout(place: str, *names: str) -> Layout:
+def _layout(place: str, *names: str) -> FileLayout:
     return (place,), [(name,) for name in names]
 
 
@@ -58,34 +59,33 @@ _HUNDRED = _Kind(
 )
 
 
-def cifar10_files(folder: Path) -> list[Path]:
-    """Five training files, the test file and the names of the classes; binary ones if both layouts are there.
+def find_cifar10(folder: Path) -> DataFiles:
+    """CIFAR-10: `[samples, 32, 32, 3]`, in the official order, which is a random one.
 
-    >>> cifar10_files(Path("nowhere"))
+    Five training files, the test file and the names of the classes; binary ones if both layouts are there.
+
+    >>> find_cifar10(Path("nowhere"))
     Traceback (most recent call last):
     smofi.errors.InputError: nowhere is not accepted: expected a folder
     """
-    return find_files(folder, [_TEN.binary, _TEN.pickled])
+    return _find(folder, _TEN)
 
 
-def cifar100_files(folder: Path) -> list[Path]:
-    """The training file, the test file and the names of the classes; binary ones if both layouts are there.
+def find_cifar100(folder: Path) -> DataFiles:
+    """CIFAR-100 with its fine labels: `[samples, 32, 32, 3]`, in the official order, which is a random one.
 
-    >>> cifar100_files(Path("nowhere"))
+    The training file, the test file and the names of the classes; binary ones if both layouts are there.
+
+    >>> find_cifar100(Path("nowhere"))
     Traceback (most recent call last):
     smofi.errors.InputError: nowhere is not accepted: expected a folder
     """
-    return find_files(folder, [_HUNDRED.binary, _HUNDRED.pickled])
+    return _find(folder, _HUNDRED)
 
 
-def read_cifar10(folder: Path, progress: ReadProgress) -> Decoded:
-    """CIFAR-10: `[samples, 32, 32, 3]`, in the official order, which is a random one."""
-    return _read(cifar10_files(folder), _TEN, progress)
-
-
-def read_cifar100(folder: Path, progress: ReadProgress) -> Decoded:
-    """CIFAR-100 with its 100 fine classes: `[samples, 32, 32, 3]`, in the official order, which is a random one."""
-    return _read(cifar100_files(folder), _HUNDRED, progress)
+def _find(folder: Path, kind: _Kind) -> DataFiles:
+    files = find_files(folder, [kind.binary, kind.pickled])
+    return DataFiles(files, partial(_read, files, kind))
 
 
 def _read(files: list[Path], kind: _Kind, progress: ReadProgress) -> Decoded:

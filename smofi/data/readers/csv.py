@@ -12,19 +12,20 @@ from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, ReadProgress
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress
 from smofi.data.formats.arrays import OWNERS, from_arrays
 from smofi.data.formats.files import wrong
 from smofi.data.formats.names import printable
 from smofi.data.formats.rows import rows
 
 LABELS = ("label", "y", "class", "target")
-PARTS = ("train", "test")
+SPLITS = ("train", "test")
 CELLS_AT_ONCE = 100_000
 """So many cells are kept as text before they are made numbers."""
 
@@ -66,47 +67,50 @@ class Words:
 
 
 @dataclass
-class Table:
+class Content:
     """The rows read so far, of one file or of two."""
 
     columns: Columns | None = None
     features: list[Array] = field(default_factory=list)
     labels: Words = field(default_factory=Words)
     owners: Words = field(default_factory=Words)
-    parts: Words = field(default_factory=Words)
+    splits: Words = field(default_factory=Words)
 
 
-def csv_files(path: Path) -> list[Path]:
-    """The file itself, or train and test of a folder.
+def find_csv(path: Path) -> DataFiles:
+    """The table in a file, or in train and test of a folder; features standardised.
 
-    >>> csv_files(Path("nothing.csv"))
+    Without a test, a fifth of every class is held out. Progress counts bytes.
+
+    >>> find_csv(Path("nothing.csv"))
     Traceback (most recent call last):
     smofi.errors.InputError: nothing.csv is not accepted: expected a .csv file, or a folder with train.csv and test.csv
     """
     if path.is_dir():
-        return [_either(path, part) for part in PARTS]
-    if not path.is_file():
+        files = [_either(path, split) for split in SPLITS]
+    elif path.is_file():
+        files = [path]
+    else:
         wrong(path, "a .csv file, or a folder with train.csv and test.csv")
-    return [path]
+    return DataFiles(files, partial(_read, path, files))
 
 
-def read_csv(path: Path, progress: ReadProgress) -> Decoded:
-    """The table, features standardised; without a test, a fifth of every class is held out. `progress` counts bytes."""
-    files, table = csv_files(path), Table()
+def _read(path: Path, files: list[Path], progress: ReadProgress) -> Decoded:
+    content = Content()
     sizes = [file.stat().st_size for file in files]
     for number, file in enumerate(files):
         before = sum(sizes[:number])
-        part = PARTS[number] if len(files) > 1 else None
-        _read(file, table, part, _every_hundredth(progress, before, sum(sizes)))
+        split = SPLITS[number] if len(files) > 1 else None
+        _add(file, content, split, _every_hundredth(progress, before, sum(sizes)))
     progress(sum(sizes), sum(sizes))
-    return _decoded(table, path)
+    return _decoded(content, path, files)
 
 
-def _either(folder: Path, part: str) -> Path:
-    for name in (f"{part}.csv", f"{part}.csv.gz"):
+def _either(folder: Path, split: str) -> Path:
+    for name in (f"{split}.csv", f"{split}.csv.gz"):
         if (folder / name).is_file():
             return folder / name
-    wrong(folder, f"train.csv and test.csv (or .csv.gz) in it, and there is no {part}.csv")
+    wrong(folder, f"train.csv and test.csv (or .csv.gz) in it, and there is no {split}.csv")
 
 
 def _every_hundredth(progress: ReadProgress, before: int, total: int) -> Callable[[int], None]:
@@ -121,15 +125,15 @@ def _every_hundredth(progress: ReadProgress, before: int, total: int) -> Callabl
     return told
 
 
-def _read(path: Path, table: Table, part: str | None, told: Callable[[int], None]) -> None:
-    """Add the rows of a file to the table; `part` says what they are for if the rows do not."""
+def _add(path: Path, content: Content, split: str | None, told: Callable[[int], None]) -> None:
+    """Add the rows of a file to the content; `split` says what they are for if the rows do not."""
     source = rows(path, told)
     columns = _columns(next(source)[1], path)
-    if table.columns is not None and table.columns != columns:
-        wrong(path, f"the same columns as in the file before, {_listed(table.columns.names)}")
-    if part is not None and columns.split is not None:
+    if content.columns is not None and content.columns != columns:
+        wrong(path, f"the same columns as in the file before, {_listed(content.columns.names)}")
+    if split is not None and columns.split is not None:
         wrong(path, "no column 'split' where there are two files")
-    table.columns = columns
+    content.columns = columns
     cells: list[str] = []
     lines: list[int] = []
     for line, row in source:
@@ -137,18 +141,18 @@ def _read(path: Path, table: Table, part: str | None, told: Callable[[int], None
             wrong(path, f"{len(columns.names)} fields in line {line}, as in the first line, and it has {len(row)}")
         cells.extend([row[column] for column in columns.features])
         lines.append(line)
-        table.labels.add(_word(row, columns.label, line, columns, path))
+        content.labels.add(_word(row, columns.label, line, columns, path))
         if columns.owner is not None:
-            table.owners.add(_word(row, columns.owner, line, columns, path))
+            content.owners.add(_word(row, columns.owner, line, columns, path))
         if columns.split is not None:
-            table.parts.add(_part(_word(row, columns.split, line, columns, path), line, path))
-        elif part is not None:
-            table.parts.add(part)
+            content.splits.add(_train_or_test(_word(row, columns.split, line, columns, path), line, path))
+        elif split is not None:
+            content.splits.add(split)
         if len(cells) >= CELLS_AT_ONCE:
-            table.features.append(_numbers(cells, lines, columns, path))
+            content.features.append(_numbers(cells, lines, columns, path))
             cells, lines = [], []
     if lines:
-        table.features.append(_numbers(cells, lines, columns, path))
+        content.features.append(_numbers(cells, lines, columns, path))
 
 
 def _columns(header: list[str], path: Path) -> Columns:
@@ -183,8 +187,8 @@ def _word(row: list[str], column: int, line: int, columns: Columns, path: Path) 
     return word
 
 
-def _part(word: str, line: int, path: Path) -> str:
-    if word.lower() not in PARTS:
+def _train_or_test(word: str, line: int, path: Path) -> str:
+    if word.lower() not in SPLITS:
         wrong(path, f"train or test in column 'split' of line {line}, and it is {word!r:.100}")
     return word.lower()
 
@@ -222,41 +226,38 @@ def _hint(cell: str) -> str:
     return ""
 
 
-def _decoded(table: Table, path: Path) -> Decoded:
-    """The whole table, divided into train and test."""
-    if table.columns is None or not table.features:
+def _decoded(content: Content, path: Path, files: list[Path]) -> Decoded:
+    """The whole content, divided into train and test."""
+    if content.columns is None or not content.features:
         wrong(path, "rows below the names of the columns, and there are none")
-    names = table.columns.names
-    classes, labels = table.labels.sorted()
-    owners, owner = table.owners.sorted()
+    names = content.columns.names
+    classes, labels = content.labels.sorted()
+    owners, owner = content.owners.sorted()
     if len(classes) < 2:
         wrong(
             path,
-            f"at least two classes in column {names[table.columns.label]!r}, and there is only {classes[0]!r:.100}",
+            f"at least two classes in column {names[content.columns.label]!r}, and there is only {classes[0]!r:.100}",
         )
-    inputs = np.concatenate(table.features)
+    inputs = np.concatenate(content.features)
     arrays: dict[str, Any] = {"x": inputs, "y": labels, **({"client": owner} if owners else {})}
-    if table.parts.numbers:
-        arrays = _divided(arrays, table, path)
+    if content.splits.numbers:
+        arrays = _divided(arrays, content, path)
         absent = np.setdiff1d(arrays["y_test"], arrays["y"])
         if len(absent):
             wrong(path, f"only classes that are trained on in the test, and there is {classes[absent[0]]!r:.100}")
     decoded = from_arrays({**arrays, "classes": classes}, str(path))
-    test = decoded.about["test"] if not table.parts.numbers else _where(table.columns, path)
-    about = {"test": test, "features": [printable(names[column]) for column in table.columns.features]}
+    test = decoded.about["test"]
+    if content.splits.numbers:
+        test = "split column" if content.columns.split is not None else files[1].name
+    about = {"test": test, "features": [printable(names[column]) for column in content.columns.features]}
     return replace(decoded, owners=tuple(map(printable, owners)), standardise=True, about=about)
 
 
-def _where(columns: Columns, path: Path) -> str:
-    """Where the test comes from, if the user has set it apart."""
-    return "split column" if columns.split is not None else csv_files(path)[1].name
-
-
-def _divided(arrays: dict[str, Any], table: Table, path: Path) -> dict[str, Any]:
-    parts, number = table.parts.sorted()
-    if len(parts) < 2:
-        wrong(path, f"rows to train on and rows to test on, and all are for {parts[0]}")
-    testing = number == parts.index("test")
+def _divided(arrays: dict[str, Any], content: Content, path: Path) -> dict[str, Any]:
+    splits, number = content.splits.sorted()
+    if len(splits) < 2:
+        wrong(path, f"rows to train on and rows to test on, and all are for {splits[0]}")
+    testing = number == splits.index("test")
     return {
         key + end: value[rows] for key, value in arrays.items() for end, rows in (("", ~testing), ("_test", testing))
     }

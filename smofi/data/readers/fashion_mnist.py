@@ -5,11 +5,12 @@ Xiao, Rasul and Vollgraf, "Fashion-MNIST: a novel image dataset for benchmarking
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, ReadProgress, Split
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
 from smofi.data.formats.files import find_files, wrong
 from smofi.data.formats.idx import read_idx
 
@@ -17,21 +18,22 @@ CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shi
 PLACES = ("fashion-mnist", "FashionMNIST/raw", "raw")
 
 
-def fashion_mnist_files(folder: Path) -> list[Path]:
-    """Pictures and labels to train on, then those to test on (t10k).
+def find_fashion_mnist(folder: Path) -> DataFiles:
+    """Fashion-MNIST: `[samples, 28, 28, 1]`, in the official order, which is a random one.
 
-    >>> fashion_mnist_files(Path("nowhere"))
+    Pictures and labels to train on, then those to test on (t10k).
+
+    >>> find_fashion_mnist(Path("nowhere"))
     Traceback (most recent call last):
     smofi.errors.InputError: nowhere is not accepted: expected a folder
     """
     stems = [("train-images", 3), ("train-labels", 1), ("t10k-images", 3), ("t10k-labels", 1)]
     names = [[f"{stem}{dot}idx{axes}-ubyte{end}" for end in ("", ".gz") for dot in "-."] for stem, axes in stems]
-    return find_files(folder, [(PLACES, names)])
+    files = find_files(folder, [(PLACES, names)])
+    return DataFiles(files, partial(_read, files))
 
 
-def read_fashion_mnist(folder: Path, progress: ReadProgress) -> Decoded:
-    """Fashion-MNIST: `[samples, 28, 28, 1]`, in the official order, which is a random one."""
-    files = fashion_mnist_files(folder)
+def _read(files: list[Path], progress: ReadProgress) -> Decoded:
     arrays = []
     for number, (path, axes) in enumerate(zip(files, (3, 1, 3, 1), strict=True), start=1):
         arrays.append(read_idx(path, axes))

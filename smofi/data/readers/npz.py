@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, ReadProgress
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress
 from smofi.data.formats.arrays import from_arrays, needed
 from smofi.data.formats.files import MOST_INFLATED, wrong
 from smofi.data.formats.npy import Header, read_header
@@ -46,21 +46,19 @@ class Bounded(io.BufferedReader):
         return content
 
 
-def npz_files(path: Path) -> list[Path]:
-    """The file itself.
+def find_npz(path: Path) -> DataFiles:
+    """The arrays of the file, as `from_arrays` takes them; progress counts bytes.
 
-    >>> npz_files(Path("nothing.npz"))
+    >>> find_npz(Path("nothing.npz"))
     Traceback (most recent call last):
     smofi.errors.InputError: nothing.npz is not accepted: expected an .npz file, and there is no such file
     """
     if not path.is_file():
         wrong(path, "an .npz file, and there is no such file")
-    return [path]
+    return DataFiles([path], partial(_read, path))
 
 
-def read_npz(path: Path, progress: ReadProgress) -> Decoded:
-    """The arrays of the file, as `from_arrays` takes them; `progress` counts bytes."""
-    npz_files(path)
+def _read(path: Path, progress: ReadProgress) -> Decoded:
     with _refusing(path), Bounded(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in _checked(archive, path)}
         headers = {key: _header(archive, info, path) for key, info in members.items()}

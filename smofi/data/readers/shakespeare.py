@@ -8,10 +8,11 @@ texts     PLAY_ROLE.txt, a file per role
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from smofi.data.decoded import Decoded, ReadProgress
+from smofi.data.decoded import DataFiles, Decoded, ReadProgress
 from smofi.data.formats.files import listing, read_bytes, read_json, wrong
 from smofi.data.readers.leaf import Excerpts
 from smofi.data.readers.roles import Roles
@@ -23,17 +24,19 @@ PLACES = ("", "data", "shakespeare", "shakespeare/data", "raw_data/by_play_and_c
 """Where in the folder given the files may lie: LEAF writes into the second and the last."""
 
 
-def shakespeare_files(folder: Path) -> list[Path]:
-    """The files that `read_shakespeare` reads, in a folder or one of LEAF's folders in it; or the file given itself."""
-    return [path for path, _ in _find(folder)]
+def find_shakespeare(folder: Path) -> DataFiles:
+    """Excerpts of 80 characters and the one after each, by role.
+
+    The files are in a folder or one of LEAF's folders in it; or it is a single file itself.
+    """
+    files = _find(folder)
+    return DataFiles([path for path, _ in files], partial(_read, folder, files))
 
 
-def read_shakespeare(folder: Path, progress: ReadProgress) -> Decoded:
-    """Excerpts of 80 characters and the one after each, by role; `folder` may be a single file too."""
+def _read(folder: Path, files: list[tuple[Path, str | None]], progress: ReadProgress) -> Decoded:
     excerpts, roles = Excerpts(), Roles()
-    found = _find(folder)
-    for index, (path, part) in enumerate(found):
-        told = _share_of(progress, index, len(found))
+    for index, (path, part) in enumerate(files):
+        told = _share_of(progress, index, len(files))
         if path.suffix == ".txt":
             roles.add(_name_of(path), _text(path), path)
             told(1, 1)
@@ -58,9 +61,10 @@ def _find(folder: Path) -> list[tuple[Path, str | None]]:
             return [*((path, "train") for path in train), *((path, "test") for path in test)]
         if train or test:
             wrong(place, f"*.json in train and in test, and there is none in {'test' if train else 'train'}")
-        loose = _files(place, (".json", ".json.gz"))
+        here = _files(place, (".json", ".json.gz", ".txt"))
+        loose = [path for path in here if path.suffix != ".txt"]
         whole = [path for path in loose or _files(place / "all_data", (".json",)) if path.name.startswith("all_data")]
-        texts = [path for path in _files(place, (".txt",)) if "_" in path.name]
+        texts = [path for path in here if path.suffix == ".txt" and "_" in path.name]
         if both := whole or loose or texts:
             return [(path, None) for path in both]
     wrong(

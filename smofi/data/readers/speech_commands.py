@@ -14,12 +14,13 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from smofi.data.decoded import Array, Decoded, ReadProgress, Split
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
 from smofi.data.formats.files import listing, read_bytes, wrong
 from smofi.data.formats.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
 from smofi.data.formats.wav import read_wav
@@ -48,15 +49,17 @@ class Clip:
         return f"{self.word}/{self.path.name}"
 
 
-def speech_commands_files(folder: Path) -> list[Path]:
-    """All recordings and the list, in a folder or the official one in it."""
+def find_speech_commands(folder: Path) -> DataFiles:
+    """One-second words, 49 x 40 bytes each; owners are the speakers.
+
+    All recordings and the list, in a folder or the official one in it.
+    """
     place, clips = _find(folder)
-    return [*(clip.path for clip in clips), *([place / LIST] if os.path.isfile(place / LIST) else [])]
+    paths = [*(clip.path for clip in clips), *([place / LIST] if os.path.isfile(place / LIST) else [])]
+    return DataFiles(paths, partial(_read, place, clips))
 
 
-def read_speech_commands(folder: Path, progress: ReadProgress) -> Decoded:
-    """One-second words, 49 x 40 bytes each; owners are the speakers."""
-    place, clips = _find(folder)
+def _read(place: Path, clips: list[Clip], progress: ReadProgress) -> Decoded:
     parts = _divided(place, clips)
     if not all(parts):
         counts = f"{len(parts[0]):,} to train on and {len(parts[1]):,} to test on"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from smofi.data.cache import with_moments
 from smofi.data.decoded import silent
 from smofi.data.formats import rows as rows_module
-from smofi.data.readers.csv import csv_files, read_csv
+from smofi.data.readers.csv import find_csv
 from smofi.data.source import as_source
 from smofi.errors import InputError
 
@@ -54,7 +54,7 @@ def table(count: int = 20) -> str:
     ids=["comma", "semicolon", "tab", "mark", "crlf", "cr", "no end", "blank lines", "names", "quotes"],
 )
 def test_however_it_is_written_it_says_the_same(content: str, written: Written) -> None:
-    decoded = read_csv(written(content), silent)
+    decoded = find_csv(written(content)).read(silent)
     assert (decoded.kind, decoded.standardise, decoded.classes) == ("vector", True, ("p", "q"))
     assert decoded.owners == ("c0", "c1", "c2")
     assert decoded.about == {"test": "a fifth of the samples, held out", "features": ["a", "b"]}
@@ -70,7 +70,7 @@ def test_however_it_is_written_it_says_the_same(content: str, written: Written) 
 
 
 def test_a_packed_table(written: Written) -> None:
-    plain, packed = (read_csv(written(table(), name), silent) for name in ("mine.csv", "mine.csv.gz"))
+    plain, packed = (find_csv(written(table(), name)).read(silent) for name in ("mine.csv", "mine.csv.gz"))
     assert (plain.train.inputs == packed.train.inputs).all()
 
 
@@ -80,13 +80,13 @@ def test_train_and_test_by_a_column_or_by_two_files(in_folder: bool, written: Wr
     if in_folder:
         written("a,y,site\n" + "\n".join(lines[:15]), "both/train.csv")
         path = written("a,y,site\n" + "\n".join(lines[15:]), "both/test.csv.gz").parent
-        assert [file.name for file in csv_files(path)] == ["train.csv", "test.csv.gz"]
+        assert [file.name for file in find_csv(path).paths] == ["train.csv", "test.csv.gz"]
     else:
         parts = ["train"] * 14 + [" Train"] + ["test"] * 4 + ["TEST"]
         path = written(
             "a,y,site,split\n" + "".join(f"{line},{part}\n" for line, part in zip(lines, parts, strict=True))
         )
-    decoded = read_csv(path, silent)
+    decoded = find_csv(path).read(silent)
     assert sorted(decoded.train.inputs[:, 0].tolist()) == list(range(15))
     assert sorted(decoded.test.inputs[:, 0].tolist()) == list(range(15, 20))
     assert decoded.classes == ("8", "10")  # in the order of numbers
@@ -99,7 +99,7 @@ def test_train_and_test_by_a_column_or_by_two_files(in_folder: bool, written: Wr
 
 def test_features_are_standardised_over_what_is_trained_on(written: Written) -> None:
     content = "a,b,label,split\n1,7,p,train\n3,7,q,train\n9,8,p,test\n"
-    source = as_source("mine", with_moments(read_csv(written(content), silent)))
+    source = as_source("mine", with_moments(find_csv(written(content)).read(silent)))
     inputs, targets = source.train.tensors()
     # mean 2 and deviation 1 of a; b is constant
     assert sorted(inputs.tolist()) == [[-1, 0], [1, 0]]
@@ -112,7 +112,7 @@ def test_as_many_rows_as_it_takes_several_pieces_for(written: Written) -> None:
     content = "label," + ",".join(f"f{k}" for k in range(20)) + "\n"
     content += "".join(f"{i % 3},{i}," + ",".join(f"{i * k % 97}.25" for k in range(19)) + "\n" for i in range(count))
     told: list[tuple[int, int]] = []
-    decoded = read_csv(written(content), lambda done, total: told.append((done, total)))
+    decoded = find_csv(written(content)).read(lambda done, total: told.append((done, total)))
     everything = np.concatenate([decoded.train.inputs, decoded.test.inputs])
     everything = everything[everything[:, 0].argsort()]
     assert (everything[:, 0] == np.arange(count)).all()
@@ -168,7 +168,7 @@ def test_as_many_rows_as_it_takes_several_pieces_for(written: Written) -> None:
 )
 def test_what_is_wrong_is_refused_with_its_line(content: str | bytes, said: str | None, written: Written) -> None:
     with pytest.raises(InputError, match=rf"mine\.csv is not accepted: expected .*{said or ''}"):
-        read_csv(written(content), silent)
+        find_csv(written(content)).read(silent)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_what_is_wrong_is_refused_with_its_line(content: str | bytes, said: str 
 )
 def test_a_column_of_words_may_be_the_owner(cell: str, hinted: bool, written: Written) -> None:
     with pytest.raises(InputError, match="column 'clinic' of line 3") as refused:
-        read_csv(written(f"a;clinic;y\n1;2;p\n1;{cell};q\n"), silent)
+        find_csv(written(f"a;clinic;y\n1;2;p\n1;{cell};q\n")).read(silent)
     hint = "if it says who has the sample, call the column client, user, .*patient or device; other words must be made"
     assert bool(re.search(hint, str(refused.value))) is hinted
 
@@ -184,22 +184,22 @@ def test_a_column_of_words_may_be_the_owner(cell: str, hinted: bool, written: Wr
 @pytest.mark.parametrize("name", ["hospital", "Patient", "device"])
 def test_hospitals_patients_and_devices_are_owners(name: str, written: Written) -> None:
     content = f"a,{name},y\n" + "".join(f"{i},h{i % 2},{i % 3}\n" for i in range(12))
-    decoded = read_csv(written(content), silent)
+    decoded = find_csv(written(content)).read(silent)
     assert (decoded.owners, decoded.about["features"]) == (("h0", "h1"), ["a"])
 
 
 def test_two_files_that_do_not_fit_are_refused(written: Written) -> None:
     folder = written("a,b,y\n1,2,p\n2,1,q\n", "both/train.csv").parent
     with pytest.raises(InputError, match=r"both is not accepted: expected .* there is no test\.csv"):
-        csv_files(folder)
+        find_csv(folder)
     written("b,a,y\n1,2,p\n", "both/test.csv")
     with pytest.raises(InputError, match=r"test\.csv is not accepted: expected the same columns .* 'a', 'b', 'y'"):
-        read_csv(folder, silent)
+        find_csv(folder).read(silent)
     written("a,y,split\n1,p,train\n", "both/train.csv")
     with pytest.raises(InputError, match=r"train\.csv is not accepted: expected no column 'split'"):
-        read_csv(folder, silent)
+        find_csv(folder).read(silent)
     with pytest.raises(InputError, match=r"nothing\.csv is not accepted: expected a \.csv file, or a folder"):
-        csv_files(folder / "nothing.csv")
+        find_csv(folder / "nothing.csv")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_what_unpacks_to_a_lot_takes_little_memory(content: bytes, written: Writ
     path = written(content, "bomb.csv.gz")
     tracemalloc.start()
     with pytest.raises(InputError, match=r"bomb\.csv\.gz is not accepted"):
-        read_csv(path, silent)
+        find_csv(path).read(silent)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # a line of 4 million characters, split into as many fields at worst
@@ -219,13 +219,13 @@ def test_what_unpacks_to_a_lot_takes_little_memory(content: bytes, written: Writ
 def test_a_table_that_is_too_large_is_refused(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_module, "MOST", 200)
     with pytest.raises(InputError, match="at most 200 characters, and it has more"):
-        read_csv(written(table(40)), silent)
+        find_csv(written(table(40))).read(silent)
 
 
 def test_a_word_of_any_length_is_kept_once(written: Written) -> None:
     content = f"a,y,client\n1,{'p' * 100_000},{'c' * 100_000}\n" + "".join(f"{i},q,d\n" for i in range(3000))
     tracemalloc.start()
-    decoded = read_csv(written(content), silent)
+    decoded = find_csv(written(content)).read(silent)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert decoded.classes == ("p" * 200, "q")
@@ -244,6 +244,6 @@ def test_broken_files_are_refused_in_a_sentence(written: Written, data: st.DataO
     path = path.rename(path.with_suffix(".csv.gz")) if packed else path
     path.write_bytes(content)
     try:
-        assert np.isfinite(read_csv(path, silent).train.inputs).all()
+        assert np.isfinite(find_csv(path).read(silent).train.inputs).all()
     except InputError as error:
         assert "broken.csv" in str(error)  # noqa: PT017

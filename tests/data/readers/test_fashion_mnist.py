@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smofi.data.decoded import Decoded, silent
-from smofi.data.readers.fashion_mnist import CLASSES, fashion_mnist_files, read_fashion_mnist
+from smofi.data.readers.fashion_mnist import CLASSES, find_fashion_mnist
 from smofi.errors import InputError
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -39,9 +39,9 @@ def write(folder: Path, *, packed: bool = False, dot: bool = False) -> list[Path
 @pytest.mark.parametrize("dot", [False, True])
 def test_four_files(tmp_path: Path, place: str, packed: bool, dot: bool) -> None:
     paths = write(tmp_path / place, packed=packed, dot=dot)
-    assert fashion_mnist_files(tmp_path) == paths
+    assert find_fashion_mnist(tmp_path).paths == paths
     told: list[tuple[int, int]] = []
-    found = read_fashion_mnist(tmp_path, lambda done, total: told.append((done, total)))
+    found = find_fashion_mnist(tmp_path).read(lambda done, total: told.append((done, total)))
     assert (found.kind, found.classes, len(found.classes)) == ("image", CLASSES, 10)
     assert (found.train.inputs.shape, found.test.inputs.shape) == ((4, 5, 3, 1), (2, 5, 3, 1))
     # Pixel (sample, row, column) is byte 15 sample + 3 row + column, and byte k holds k modulo 10.
@@ -55,11 +55,11 @@ def test_four_files(tmp_path: Path, place: str, packed: bool, dot: bool) -> None
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"train-images-idx3-ubyte, .*\(or these in fashion-mnist\)"):
-        fashion_mnist_files(tmp_path)
+        find_fashion_mnist(tmp_path)
     for path in write(tmp_path)[2:]:
         path.unlink()
     with pytest.raises(InputError, match="expected t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte as well"):
-        fashion_mnist_files(tmp_path)
+        find_fashion_mnist(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_damaged_files_are_named(tmp_path: Path, number: int, content: bytes, sa
     path = write(tmp_path, packed=packed)[number]
     path.write_bytes(gzip.compress(content) if packed else content)
     with pytest.raises(InputError) as caught:
-        read_fashion_mnist(tmp_path, silent)
+        find_fashion_mnist(tmp_path).read(silent)
     assert f"{path} is not accepted: expected " in str(caught.value)
     if not (packed and content == idx(4, 5, 3) + b"\x00"):  # then it says that it unpacks to more
         assert said in str(caught.value).replace(".gz", "")
@@ -97,7 +97,7 @@ def test_a_header_takes_no_memory(tmp_path: Path, shape: tuple[int, ...], packed
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=f"announces.*{shape[0]:,}|{shape[0]:,}.*announces"):
-            read_fashion_mnist(tmp_path, silent)
+            find_fashion_mnist(tmp_path).read(silent)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -109,7 +109,7 @@ def test_a_packed_file_is_unpacked_no_further_than_announced(tmp_path: Path) -> 
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match="at most 76 bytes, and it unpacks to more"):
-            read_fashion_mnist(tmp_path, silent)
+            find_fashion_mnist(tmp_path).read(silent)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -133,7 +133,7 @@ def test_no_damage_is_a_crash(folder: Path, data: st.DataObject) -> None:
     path.write_bytes(damaged)
     found: Decoded | str
     try:
-        found = read_fashion_mnist(folder, silent)
+        found = find_fashion_mnist(folder).read(silent)
     except InputError as error:
         found = str(error)
     assert path.name in found if isinstance(found, str) else len(found.train.targets) + len(found.test.targets) == 6
@@ -142,7 +142,7 @@ def test_no_damage_is_a_crash(folder: Path, data: st.DataObject) -> None:
 def test_the_real_fashion_mnist() -> None:
     if not DEBIAN.is_dir():
         pytest.skip("the package dataset-fashion-mnist is not installed")
-    found = read_fashion_mnist(DEBIAN, silent)
+    found = find_fashion_mnist(DEBIAN).read(silent)
     assert (found.train.inputs.shape, found.test.inputs.shape) == ((60_000, 28, 28, 1), (10_000, 28, 28, 1))
     assert np.bincount(found.train.targets).tolist() == [6000] * 10
     # Mean and deviation as they are published for this data set.
