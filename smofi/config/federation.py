@@ -10,8 +10,8 @@ import numpy as np
 from smofi import data
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.assignment import VALIDATION, assign
+from smofi.data.partitions.divide import samples_by_client
 from smofi.data.partitions.natural import Indices
-from smofi.data.partitions.partition import parts_of
 from smofi.data.partitions.saved import UNUSED, Owners
 from smofi.data.samples import TensorSamples
 from smofi.data.source import Source
@@ -61,7 +61,7 @@ def gather(config: Config, progress: ReadProgress = silent) -> Federation:
         owners=source.owner,
     )
     held = np.flatnonzero(owners == VALIDATION)
-    parts = parts_of(owners, config.clients)
+    parts = samples_by_client(owners, config.clients)
     return Federation(
         source=source,
         owners=owners,

@@ -43,7 +43,7 @@ class Decoded:
     """A data set, read. Any beginning of a part should be a fair sample of it: readers shuffle what lies in order.
 
     `standardise` asks for inputs of mean 0 and deviation 1 (per channel or feature, over the training part).
-    `length` is that of an excerpt, where inputs are one long text.
+    `length` is that of an excerpt, where inputs are one long text. `folder` is that of its cache, if it came from one.
 
     >>> import numpy as np
     >>> part = Split(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 1]))
@@ -59,6 +59,7 @@ class Decoded:
     standardise: bool = True
     length: int = 0
     about: dict[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)

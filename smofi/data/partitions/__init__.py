@@ -1,6 +1,6 @@
 """Which client has which samples.
 
-partition     the samples of each client; no sample goes to two, and no client is left with less than it needs
+divide        the samples of each client; no sample goes to two, and no client is left with less than it needs
 kinds         how: "dirichlet(0.2)", "iid", "shards(2)", and what other strings stand for
 natural       how the data itself is divided: by role, by speaker, by site
 saved         the partition of another run, from its file
@@ -9,9 +9,9 @@ mix           how many samples of each class a client has, and how far from bala
 """
 
 from smofi.data.partitions.assignment import VALIDATION, assign
+from smofi.data.partitions.divide import partition
 from smofi.data.partitions.kinds import PARTITIONS, dirichlet, iid, shards
 from smofi.data.partitions.natural import natural
-from smofi.data.partitions.partition import partition
 from smofi.data.partitions.saved import UNUSED, read_partition, write_partition
 
 __all__ = [

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from smofi.data.partitions.divide import as_labels, clients_of, samples_by_client
 from smofi.data.partitions.kinds import Kind, parse
 from smofi.data.partitions.natural import Indices, Natural
-from smofi.data.partitions.partition import as_labels, partition
-from smofi.data.partitions.saved import UNUSED, Owners, Saved
+from smofi.data.partitions.saved import Owners, Saved
 from smofi.errors import check_number, refuse
 from smofi.seeds import generator
 
@@ -55,8 +55,7 @@ def _of_all(labels: Indices, clients: int, how: Kind, min_size: int, seed: int, 
     shuffled = generator(seed, "validation").permutation(len(labels))
     rest = np.sort(shuffled[round(validation * len(labels)) :])
     owner = np.full(len(labels), VALIDATION, dtype=np.int32)
-    for client, part in enumerate(partition(labels[rest], clients, how, min_size=min_size, seed=seed)):
-        owner[rest[part]] = client
+    owner[rest] = clients_of(labels[rest], clients, how, min_size=min_size, seed=seed)
     return owner
 
 
@@ -65,10 +64,9 @@ def _of_each_client(
 ) -> Owners:
     # The fewest samples of which min_size are left when the share is gone.
     needed = bisect.bisect_left(range(len(labels) + 1), min_size, key=lambda size: size - round(validation * size))
-    owner = np.full(len(labels), UNUSED, dtype=np.int32)
-    rng = generator(seed, "validation")
-    for client, part in enumerate(partition(labels, clients, how, min_size=needed, seed=seed, owners=owners)):
-        shuffled, held = rng.permutation(part), round(validation * len(part))
-        owner[shuffled[:held]] = VALIDATION
-        owner[shuffled[held:]] = client
+    owner: Owners = clients_of(labels, clients, how, min_size=needed, seed=seed, owners=owners).astype(np.int32)
+    if validation:
+        rng = generator(seed, "validation")
+        for samples in samples_by_client(owner, clients):
+            owner[rng.permutation(samples)[: round(validation * len(samples))]] = VALIDATION
     return owner

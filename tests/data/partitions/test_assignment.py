@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smofi.data.partitions.assignment import assign
-from smofi.data.partitions.partition import partition
+from smofi.data.partitions.divide import partition
 from smofi.data.partitions.saved import write_partition
 from smofi.errors import InputError
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smofi.data.partitions.assignment import assign
+from smofi.data.partitions.divide import fill, partition, samples_by_client
 from smofi.data.partitions.kinds import Dirichlet, dirichlet, iid, parse, shards
 from smofi.data.partitions.natural import natural
-from smofi.data.partitions.partition import fill, partition, parts_of
 from smofi.engine.folder import partition_hash
 from smofi.errors import InputError
 
@@ -209,7 +209,7 @@ def test_natural_draws_owners_and_samples_by_the_seed() -> None:
 
 
 def test_parts_are_ascending_and_leave_out_nobodys_samples() -> None:
-    parts = parts_of(np.array([2, -1, 0, 2, -2, 0, 0]), clients=4)
+    parts = samples_by_client(np.array([2, -1, 0, 2, -2, 0, 0]), clients=4)
     assert [part.tolist() for part in parts] == [[2, 5, 6], [], [0, 3], []]
 
 

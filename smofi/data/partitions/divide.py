@@ -63,23 +63,35 @@ def partition(
     >>> [len(indices) for indices in partition([0, 1] * 50, clients=4, how="iid", min_size=10)]
     [25, 25, 25, 25]
     """
-    array = as_labels(labels)
+    return samples_by_client(
+        clients_of(as_labels(labels), clients, how, min_size=min_size, seed=seed, owners=owners), clients
+    )
+
+
+def clients_of(
+    labels: Indices, clients: int, how: str | Kind, *, min_size: int, seed: int, owners: Any = None
+) -> npt.NDArray[Any]:
+    """The same as the client of each sample; negative where a sample has none.
+
+    >>> clients_of(np.array([0, 1, 0, 1]), 2, "iid", min_size=1, seed=0).tolist()
+    [0, 1, 0, 1]
+    """
     check_count("clients", clients)
     check_count("min_size", min_size, low=0)
     check_count("seed", seed, low=0)
     kind = parse(how) if isinstance(how, str) else how
     if isinstance(kind, Saved):
-        return parts_of(kind.clients_of(array, clients), clients)
+        return kind.clients_of(labels, clients)
     rng = generator(seed, "partition")
     if isinstance(kind, Natural):
-        return parts_of(kind.clients_of(as_owners(owners, len(array)), clients, min_size, rng), clients)
-    return parts_of(_spread(kind, array, clients, min_size, rng), clients)
+        return kind.clients_of(as_owners(owners, len(labels)), clients, min_size, rng)
+    return _spread(kind, labels, clients, min_size, rng)
 
 
-def parts_of(owner: npt.NDArray[Any], clients: int) -> list[Indices]:
-    """The samples of each client, ascending, from the client of each sample; negative numbers are nobody.
+def samples_by_client(owner: npt.NDArray[Any], clients: int) -> list[Indices]:
+    """The samples of each client, ascending, from the client of each sample; negative numbers are no client.
 
-    >>> [part.tolist() for part in parts_of(np.array([1, 0, -1, 1]), clients=2)]
+    >>> [part.tolist() for part in samples_by_client(np.array([1, 0, -1, 1]), clients=2)]
     [[1], [0, 3]]
     """
     order = np.argsort(owner, kind="stable")
