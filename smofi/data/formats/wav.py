@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
 import wave
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def read_wav(path: Path, rate: int) -> npt.NDArray[np.float32]:
 def decode_wav(content: bytes, path: Path, rate: int) -> npt.NDArray[np.float32]:
     """The samples in these bytes, in [-1, 1); `path` is what an error calls them.
 
-    >>> memory = io.BytesIO()
+    >>> import struct; memory = io.BytesIO()
     >>> with wave.open(memory, "wb") as file:
     ...     file.setparams((1, 2, 16_000, 0, "NONE", ""))
     ...     file.writeframes(struct.pack("<2h", -32768, 16384))
@@ -40,7 +39,9 @@ def decode_wav(content: bytes, path: Path, rate: int) -> npt.NDArray[np.float32]
             sound, claimed = file.getparams(), file.getnframes()
             samples = file.readframes(claimed)
     except BROKEN as error:
-        wrong(path, f"a WAVE file of plain samples, and it is none, or a broken one ({str(error) or 'it ends too early'})")
+        wrong(
+            path, f"a WAVE file of plain samples, and it is none, or a broken one ({str(error) or 'it ends too early'})"
+        )
     bits = 8 * sound.sampwidth
     if (sound.nchannels, sound.framerate, bits) != (1, rate, BITS):
         found = f"{sound.nchannels} channels, {sound.framerate:,} Hz, {bits} bits"
