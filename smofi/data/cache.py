@@ -57,7 +57,7 @@ def cached(name: str, origin: str, version: str, decode: Callable[[], Decoded]) 
     if (found := find(name, origin, version)) is not None:
         return found
     decoded = with_moments(decode())
-    with suppress(OSError):  # no room, or nobody may write there: then it is decoded again next time
+    with suppress(OSError):  # no room, or no permission: then it is decoded again next time
         return store(name, origin, version, decoded)
     return decoded
 
@@ -155,7 +155,7 @@ def _plain(decoded: Decoded) -> dict[str, Any]:
 def keep_resized(folder: Path, split: str, side: int, rows: Array, resize: Callable[[], Array]) -> Array:
     """What `resize` makes of these rows of a split, from the data set's folder if it was made before.
 
-    Of each size, one choice of rows is kept: another one replaces it. They go when the data set's folder goes.
+    Of each size, one selection of rows is kept: another one replaces it. They go when the data set's folder goes.
     """
     stem = f"{split}.inputs.{side}-"
     path = folder / f"{stem}{hashlib.sha256(rows.astype('<i8').tobytes()).hexdigest()[:12]}.npy"
@@ -175,7 +175,7 @@ def keep_resized(folder: Path, split: str, side: int, rows: Array, resize: Calla
 
 
 def _mapped_squares(path: Path, images: int, side: int) -> Array | None:
-    """So many square images in a file, None if they are not there or damaged."""
+    """The images in a file, None if there are others or none, or they are damaged."""
     with suppress(OSError, ValueError, EOFError):
         found: Array = np.load(path, mmap_mode="c", allow_pickle=False)
         if found.shape[:3] == (images, side, side):

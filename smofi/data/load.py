@@ -46,16 +46,16 @@ def load(
 
     folder         where its official files are; if not given, they are looked for in SMOFI_DATA/NAME (~/.cache/smofi)
     image_size     images are brought to this height and width
-    max_train      only so many samples to train on, and `max_test` to test on: the first ones
-    progress       told how far decoding is, the first time
+    max_train      use only the first samples to train on, this many; `max_test` is the same for those to test on
+    progress       called with how far decoding is, the first time
 
     >>> load("digits").classes
     10
     """
     check_data_name("data", name)
-    for limit, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
+    for field, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
         if value is not None:
-            check_count(limit, value, high=LARGEST_IMAGE if limit == "image_size" else None)
+            check_count(field, value, high=LARGEST_IMAGE if field == "image_size" else None)
     found = _read(name, None if folder is None else Path(folder), image_size, progress)
     source = found if isinstance(found, Source) else as_source(name, found)
     if image_size is not None and source.kind != "image":

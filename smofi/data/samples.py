@@ -16,7 +16,7 @@ from smofi.errors import InputError
 from smofi.seeds import draws, untouched_streams
 
 PROBED = 8
-"""Of about as many samples of a Dataset it is found out whether reading one draws random numbers."""
+"""About this many samples of a Dataset are read to find out whether reading draws random numbers."""
 
 
 class Samples(Protocol):
@@ -59,7 +59,7 @@ class Store:
         self.moved: dict[tuple[torch.dtype, torch.device], Store] = {}
 
     def to(self, dtype: torch.dtype, device: torch.device) -> Store:
-        """The same samples for a model of this type on this device; moved there once, however many ask."""
+        """The same samples for a model of this type on this device; moved once, however many clients ask."""
         if (dtype, device) == (self.dtype, self.inputs.device):
             return self
         if (dtype, device) not in self.moved:
@@ -129,7 +129,7 @@ class TensorSamples:
 
     @property
     def store(self) -> Store:
-        """What holds these samples, and perhaps others."""
+        """The store that these samples, and perhaps others, are in."""
         self._resize()
         return self._store
 
@@ -241,7 +241,7 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
     if isinstance(data, DatasetSamples):
         return data
     if isinstance(data, (tuple, list)) and len(data) == 2 and all(isinstance(p, (Tensor, np.ndarray)) for p in data):
-        inputs, targets = (torch.as_tensor(part) for part in data)
+        inputs, targets = (torch.as_tensor(values) for values in data)
         if not inputs.dim() or not targets.dim() or len(inputs) != len(targets):
             shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
             raise InputError(f"{name} is not accepted: expected as many inputs as targets, and it has {shapes}")

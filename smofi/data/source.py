@@ -88,8 +88,8 @@ def as_source(name: str, decoded: Decoded) -> Source:
     """What was read, ready to be used.
 
     >>> import numpy as np
-    >>> part = Split(np.zeros((5, 8, 8, 1), np.uint8), np.arange(5))
-    >>> as_source("blank", Decoded("image", part, part, classes=tuple("abcde"))).resized(4).input_shape
+    >>> split = Split(np.zeros((5, 8, 8, 1), np.uint8), np.arange(5))
+    >>> as_source("blank", Decoded("image", split, split, classes=tuple("abcde"))).resized(4).input_shape
     (1, 4, 4)
     """
     return Source(

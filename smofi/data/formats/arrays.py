@@ -61,12 +61,12 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
     owner, owners = number_owners({key: array for key, array in rest.items() if key not in targets}, name)
     train = Split(inputs["x"], targets["y"], owner.get(whose))
     if "x_test" in inputs:
-        train = _some(train, generator(0, "train order").permutation(len(train.targets)))
+        train = _select(train, generator(0, "train order").permutation(len(train.targets)))
         test = Split(inputs["x_test"], targets["y_test"], owner.get(f"{whose}_test"))
-        test = _some(test, generator(0, "test order").permutation(len(test.targets)))
+        test = _select(test, generator(0, "test order").permutation(len(test.targets)))
     else:
         kept, held_out = hold_out(train.targets, name)
-        train, test = _some(train, kept), _some(train, held_out)
+        train, test = _select(train, kept), _select(train, held_out)
     return Decoded(
         kind="image" if train.inputs.ndim == 4 else "vector",
         train=train,
@@ -91,12 +91,12 @@ def _listed(keys: Iterable[Any]) -> str:
     return ", ".join(names[:MOST_LISTED]) + more
 
 
-def _some(part: Split, rows: Array) -> Split:
-    return Split(part.inputs[rows], part.targets[rows], None if part.owner is None else part.owner[rows])
+def _select(split: Split, rows: Array) -> Split:
+    return Split(split.inputs[rows], split.targets[rows], None if split.owner is None else split.owner[rows])
 
 
 def _check_keys(given: Iterable[Any], name: str) -> str:
-    """The keys that must be there, and those that need one another; the key of the owners is given back."""
+    """The key of the owners; refuses keys that are missing, or that need another one."""
     keys = set(given)
     for key in ("x", "y"):
         if key not in keys:

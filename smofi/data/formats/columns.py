@@ -15,7 +15,7 @@ AT_ONCE = 1000
 
 
 def check_columns(dataset: Any, names: Sequence[str], place: Path) -> None:
-    """These columns are there, and at least one row."""
+    """Refuse a data set without these columns, or without a row."""
     if missing := [name for name in names if name not in dataset.column_names]:
         wrong(place, f"the columns {', '.join(names)}, and of these it lacks {', '.join(missing)}")
     if not len(dataset):
@@ -28,7 +28,7 @@ def column(dataset: Any, name: str, begin: int = 0, end: int | None = None) -> A
 
 
 def contents(dataset: Any, name: str, place: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """The files of a column, so many at once, with the number of the first; paths beside them are never followed."""
+    """The files of a column, a thousand at a time, with the number of the first; paths in it are never followed."""
     for begin in range(0, len(dataset), AT_ONCE):
         some = column(dataset, name, begin, begin + AT_ONCE).to_pylist()
         found = [file["bytes"] for file in some if isinstance(file, dict) and isinstance(file.get("bytes"), bytes)]

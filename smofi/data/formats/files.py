@@ -34,7 +34,7 @@ def wrong(path: Path, expected: str) -> NoReturn:
 
 
 def read_bytes(path: Path, most: int, expected: str) -> bytes:
-    """A whole file of at most so many bytes, unpacked if its name ends in .gz; `expected` ends the sentence if not."""
+    """A whole file of at most `most` bytes, unpacked if its name ends in .gz; `expected` is what an error asks for."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -54,7 +54,7 @@ def read_bytes(path: Path, most: int, expected: str) -> bytes:
 
 
 def read_json(path: Path, most: int, expected: str) -> Any:
-    """What a json file of at most so many bytes says: mostly text, for a value of two bytes may take 60 of memory."""
+    """What a json file of at most `most` bytes says: mostly text, for a value of two bytes may take 60 of memory."""
     content = read_bytes(path, most, expected)
     values = sum(content.count(mark) for mark in (b"[", b"{", b","))
     if values > 1_000_000 + len(content) // 10:
@@ -98,9 +98,9 @@ def _is_folder(entry: os.DirEntry[str], path: Path) -> bool:
             return False
         if entry.is_dir():
             return True
-    except OSError:  # a link in a circle, or to where nobody may look
+    except OSError:  # a link in a circle, or to where we may not look
         pass
-    wrong(path, "a file or a folder that is there and can be read")
+    wrong(path, "a file or a folder that can be read")
 
 
 def find_files(folder: Path, layouts: Sequence[FileLayout]) -> list[Path]:
@@ -120,4 +120,4 @@ def find_files(folder: Path, layouts: Sequence[FileLayout]) -> list[Path]:
     if best is not None:
         wrong(best[1], f"{', '.join(best[2])} as well")
     choices = [f"{', '.join(names[0] for names in wanted)} (or these in {places[0]})" for places, wanted in layouts]
-    wrong(folder, f"the files {'; or '.join(choices)}; and none of them is there")
+    wrong(folder, f"the files {'; or '.join(choices)}; and it has none of them")

@@ -20,7 +20,7 @@ MOST_BYTES = 2**31
 
 
 def read_idx(path: Path, axes: int) -> Array:
-    """The bytes of an idx file, as an array of so many axes; no memory is taken for what the file cannot hold."""
+    """The bytes of an idx file, as an array with this number of axes; memory is taken only for what can be in it."""
     before = 4 + 4 * axes
     header = _beginning(path, before)
     if len(header) < before or header[:4] != bytes((0, 0, 8, axes)):

@@ -11,7 +11,7 @@ from smofi.errors import InputError
 from smofi.seeds import generator
 
 HELD_OUT = 5
-"""One sample in so many is for the test, where the user has set none apart."""
+"""Every fifth sample is for the test, where the user has set none apart."""
 
 KINDS = {"i": "whole numbers", "U": "words"}
 
@@ -113,5 +113,5 @@ def number_owners(given: dict[str, Array], name: str) -> tuple[dict[str, Array],
         raise InputError(f"{name} is not accepted: expected {' and '.join(given)} to be all whole numbers or all words")
     names, numbers = np.unique(np.concatenate(list(given.values())), return_inverse=True)
     ends = np.cumsum([len(array) for array in given.values()])[:-1]
-    parts = np.split(numbers.astype(np.int32), ends)
-    return dict(zip(given, parts, strict=True)), [str(word) for word in names.tolist()]
+    owners = np.split(numbers.astype(np.int32), ends)
+    return dict(zip(given, owners, strict=True)), [str(word) for word in names.tolist()]

@@ -7,7 +7,7 @@ Every 20 ms, 30 ms of the clip are weighted by a (symmetric) Hann window and fil
     value  = log(band + 1e-8)        kept as a byte x: value = -18.5 + x / 255 * 22.5
 
 The floor, 1e-8, is far below the noise of any recording: only true silence, such as the zeros around a short clip,
-comes to rest there.
+reaches it.
 """
 
 from __future__ import annotations

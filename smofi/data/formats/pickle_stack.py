@@ -20,7 +20,7 @@ _SCALARS = (str, bytes, int, type(None))
 
 
 class PickledArray:
-    """An array, of which the content is told afterwards."""
+    """An array whose content comes afterwards."""
 
     def __init__(self, content: Array | None = None) -> None:
         self.content = content

@@ -166,7 +166,7 @@ def _check_size(path: Path, width: int, height: int) -> None:
 
 def _check_depth(path: Path, image: ImageFile) -> None:
     # Of 16 bits the upper 8 would be left: of an X-ray that uses 12, only 16 greys. Of the formats read here PNG alone
-    # has so many, and each piece of a picture says last how its pixels are stored: L, RGB, I;16B, RGB;16B.
+    # has 16, and each piece of a picture says last how its pixels are stored: L, RGB, I;16B, RGB;16B.
     if any(str(piece[3]).endswith(";16B") for piece in image.tile):
         wrong(
             path,

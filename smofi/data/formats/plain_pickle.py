@@ -1,7 +1,7 @@
-"""Pickles that hold plain data, read without ever calling anything: an interpreter that knows no other values.
+"""Pickles of plain data, read without ever calling anything: an interpreter that knows no other values.
 
-Opcodes come from `pickletools.genops`, which only cuts the file into pieces. A name in the file is compared with the
-few of `NAMES`, and stands for a word from then on, never for what a module keeps under that name. What comes out is
+Opcodes come from `pickletools.genops`, which only cuts the file into pieces. A name in the file is compared with
+`NAMES`, and stands for a word from then on, never for what a module keeps under that name. What comes out is
 dict, list, tuple, str, bytes, int, bool, None and numpy arrays of whole numbers; the rest is refused.
 """
 
@@ -40,14 +40,14 @@ class _Name:
 
 
 class _Type:
-    """The type of an array's items, of which the byte order is told afterwards."""
+    """The type of an array's items, whose byte order comes afterwards."""
 
     def __init__(self, code: str) -> None:
         self.code, self.order = code, "|"
 
 
 def read_plain_pickle(content: bytes, path: Path) -> Any:
-    r"""What a pickle holds, if that is plain data; `path` is what an error names.
+    r"""What a pickle contains, if that is plain data; `path` is what an error names.
 
     >>> read_plain_pickle(b"\x80\x02}U\x01aK\x01s.", Path("good"))
     {'a': 1}
@@ -101,7 +101,7 @@ class _Reader(PickleStack):
         self.name(f"{module} {name}")
 
     def reduce(self) -> None:
-        """The few things that are made from a name and arguments."""
+        """The things that may be made from a name and arguments."""
         arguments, name = self.pop(), self.pop()
         if not isinstance(name, _Name) or not isinstance(arguments, tuple):
             self.refuse("something to call")
@@ -118,7 +118,7 @@ class _Reader(PickleStack):
                 self.refuse(f"{name.word!r} with arguments that no plain array has")
 
     def build(self) -> None:
-        """What is told afterwards about a type or an array."""
+        """What comes afterwards about a type or an array."""
         state, target = self.pop(), self.pop()
         match (target, state):
             case (_Type(), (3, "|" | "<" | ">" as order, None, None, None, -1, -1, 0)):

@@ -1,4 +1,4 @@
-"""The rows of a table in a text file, as strings: every row a line, and nothing longer than it may be."""
+"""The rows of a .csv file, as strings: every row a line, and no line or file longer than allowed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import IO, cast
 from smofi.data.formats.files import wrong
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
-MOST = 2 << 30
-"""So many characters a table may have, unpacked."""
+MOST_CHARACTERS = 2 << 30
+"""Characters in a file, unpacked."""
 
 LONGEST_LINE = 1 << 22
 NO_UTF8 = re.compile("[\udc80-\udcff]")
-TELL_EVERY = 1000
+REPORT_EVERY = 1000
 
 
-def rows(path: Path, told: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
-    """Line numbers from 1 and the fields there, the header first; `told` hears how much of the file is read."""
+def rows(path: Path, report: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
+    """Line numbers from 1 and the fields of each, the header first; `report` is called with the bytes read so far."""
     done = 0
     try:
         with path.open("rb") as raw, _text(raw, path.suffix == ".gz") as text:
@@ -34,8 +34,8 @@ def rows(path: Path, told: Callable[[int], None]) -> Iterator[tuple[int, list[st
                 delimiter = delimiter or _delimiter(line, path)
                 if row := next(csv.reader([line], delimiter=delimiter, strict=True)):
                     yield number, row
-                if number % TELL_EVERY == 0:
-                    told(raw.tell())
+                if number % REPORT_EVERY == 0:
+                    report(raw.tell())
     except csv.Error as error:
         wrong(path, f"a row of fields in line {done}, and it is not one ({error})")
     except (OSError, EOFError, zlib.error) as error:
@@ -58,8 +58,8 @@ def _lines(text: TextIOWrapper, path: Path) -> Iterator[tuple[int, str]]:
         length += len(line)
         if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
             wrong(path, f"lines below {LONGEST_LINE:,} characters, and line {number} is longer")
-        if length > MOST:
-            wrong(path, f"at most {MOST:,} characters, and it has more")
+        if length > MOST_CHARACTERS:
+            wrong(path, f"at most {MOST_CHARACTERS:,} characters, and it has more")
         if not line.isascii() and (strange := NO_UTF8.search(line)):
             wrong(path, f"text in UTF-8, and line {number} has the byte 0x{ord(strange[0]) & 0xFF:02x}")
         yield number, line

@@ -27,7 +27,7 @@ def assign(
     validation: float = 0.0,
     owners: Any = None,
 ) -> Owners:
-    """The client of each sample, -1 for those held out for validation, -2 for those nobody uses.
+    """The client of each sample, -1 for those held out for validation, -2 for those not used.
 
     The validation share is drawn from all samples before the rest is divided. With "natural" each client holds out its
     own share, so that validation has the same owners as training; with "file:PATH" the file has decided.

@@ -1,4 +1,4 @@
-"""Who holds which samples: no sample goes to two clients, and no client is left with less than it needs."""
+"""Which client has which samples: no sample goes to two clients, and no client is left with less than it needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from smofi.seeds import generator
 
 
 def fill(owner: Indices, clients: int, min_size: int, rng: np.random.Generator) -> Indices:
-    """Move samples, one at a time from whoever is largest then, until every client holds `min_size`.
+    """Move samples, one at a time from the client that is then the largest, until every client has `min_size`.
 
     All moves are found at once: the largest clients end at a common level, like water.
 
@@ -58,7 +58,7 @@ def partition(
     """The sample indices of each client, ascending. `min_size` is best one batch: with less, a client cannot train.
 
     Every sample is used, except by "natural", for which `owners` says who has each sample, and by "file:PATH", which is
-    taken as it is. A natural client is `owners[part[0]]`.
+    taken as it is. The owner that a natural client stands for is `owners[samples[0]]`.
 
     >>> [len(indices) for indices in partition([0, 1] * 50, clients=4, how="iid", min_size=10)]
     [25, 25, 25, 25]
@@ -91,7 +91,7 @@ def clients_of(
 def samples_by_client(owner: npt.NDArray[Any], clients: int) -> list[Indices]:
     """The samples of each client, ascending, from the client of each sample; negative numbers are no client.
 
-    >>> [part.tolist() for part in samples_by_client(np.array([1, 0, -1, 1]), clients=2)]
+    >>> [samples.tolist() for samples in samples_by_client(np.array([1, 0, -1, 1]), clients=2)]
     [[1], [0, 3]]
     """
     order = np.argsort(owner, kind="stable")

@@ -19,7 +19,7 @@ class Spread(Protocol):
     """A way of spreading samples over clients by their labels; `str()` of it is what `partition` reads back."""
 
     def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
-        """The client of each sample, before anyone is filled up."""
+        """The client of each sample, before clients with less than they need are given more."""
         ...
 
 
@@ -76,7 +76,7 @@ class Iid:
 
 @dataclass(frozen=True)
 class Shards:
-    """Few classes a client: sorted by label, cut into clients * k equal shards, k random ones each (McMahan, 2017)."""
+    """About k classes each: sorted by label, cut into clients * k equal shards, k random ones each (McMahan, 2017)."""
 
     k: int
 

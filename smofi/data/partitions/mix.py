@@ -13,8 +13,8 @@ from torch import Tensor
 from smofi.errors import check_count, refuse
 
 
-def class_counts(labels: Any, parts: Sequence[npt.NDArray[np.int64]], classes: int) -> npt.NDArray[np.int64]:
-    """How many samples of each class each client has, `[clients, classes]`.
+def class_counts(labels: Any, clients: Sequence[npt.NDArray[np.int64]], classes: int) -> npt.NDArray[np.int64]:
+    """How many samples of each class each client has, `[clients, classes]`; `clients` has the samples of each.
 
     >>> class_counts([0, 1, 1, 2], [np.array([0, 1]), np.array([2, 3])], classes=3).tolist()
     [[1, 1, 0], [0, 1, 1]]
@@ -26,8 +26,8 @@ def class_counts(labels: Any, parts: Sequence[npt.NDArray[np.int64]], classes: i
     low, high = int(array.min(initial=0)), int(array.max(initial=0))
     if low < 0 or high >= classes:
         refuse("labels", low if low < 0 else high, f"class numbers from 0 to {classes - 1}")
-    counts = [np.bincount(array[part].astype(np.int64), minlength=classes) for part in parts]
-    return np.array(counts, dtype=np.int64).reshape(len(parts), classes)
+    counts = [np.bincount(array[samples].astype(np.int64), minlength=classes) for samples in clients]
+    return np.array(counts, dtype=np.int64).reshape(len(clients), classes)
 
 
 def mixes(targets: Sequence[Tensor]) -> npt.NDArray[np.int64]:
@@ -39,8 +39,8 @@ def mixes(targets: Sequence[Tensor]) -> npt.NDArray[np.int64]:
     """
     labels = np.concatenate([np.asarray(own.cpu()) for own in targets])
     edges = np.cumsum([0, *map(len, targets)])
-    parts = [np.arange(low, high) for low, high in pairwise(edges)]
-    return class_counts(labels, parts, classes=1 + int(labels.max(initial=0)))
+    clients = [np.arange(low, high) for low, high in pairwise(edges)]
+    return class_counts(labels, clients, classes=1 + int(labels.max(initial=0)))
 
 
 def divergence(counts: Any) -> npt.NDArray[np.float64]:

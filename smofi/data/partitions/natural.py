@@ -16,7 +16,7 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Natural:
-    """Some of the owners become the clients; what the others hold stays unused, and nobody is filled up."""
+    """Some of the owners become the clients; samples of the others are not used, and no client is given more."""
 
     most: int | None = None
 
@@ -55,12 +55,12 @@ class Natural:
                 f"or a smaller batch"
                 if able
                 else f"partition='{self}' with min_size={min_size} is not accepted: none of the {len(sizes)} owners in "
-                f"this data has so many samples, the largest {sizes.max(initial=0)}; use a smaller batch"
+                f"this data has that many samples (the largest has {sizes.max(initial=0)}); use a smaller batch"
             )
 
 
 def natural(most: int | None = None) -> Natural:
-    """Samples stay with who has them; an owner with more than `most` keeps a random choice of so many.
+    """Samples stay with who has them; of an owner with more than `most`, that many are drawn at random.
 
     >>> str(natural()), str(natural(most=400))
     ('natural', 'natural(most=400)')

@@ -43,8 +43,8 @@ class Saved:
                 f"partition='{self}' is not accepted: it was made for data with other labels; expected the data it was "
                 f"made for"
             )
-        if (there := int(owners.max()) + 1) != clients:
-            refuse("clients", clients, f"{there}, the clients of {self}")
+        if (found := int(owners.max()) + 1) != clients:
+            refuse("clients", clients, f"{found}, the clients of {self}")
         return owners
 
 
@@ -85,7 +85,7 @@ def read_partition(path: str | Path) -> Owners:
 
 
 def write_partition(path: str | Path, owners: npt.NDArray[Any]) -> None:
-    """Save the client of each sample, -1 for validation, -2 for unused, as a file that is whole or not there.
+    """Save the client of each sample, -1 for validation, -2 for unused, as a file that is never half written.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "partition.safetensors"
@@ -137,7 +137,7 @@ def _file(path: Path) -> Path:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     if inside:
-        raise InputError(f"{path} holds several runs: expected one of them, as {inside.parent}")
+        raise InputError(f"{path} has several runs in it: expected one of them, as {inside.parent}")
     if path.is_dir():
         raise InputError(f"{path} has no {FILE}: expected a run folder")
     missing = "is no regular file" if path.exists() else "does not exist"

@@ -158,6 +158,6 @@ def _names_in_pickle(path: Path, kind: _Kind) -> Sequence[str]:
 def _dict_in_pickle(path: Path) -> dict[str, Any]:
     found = read_plain_pickle(read_bytes(path, MOST_RECORDS * (PIXELS + 100), "a pickle"), path)
     if not isinstance(found, dict):
-        wrong(path, f"a pickled dict, and it holds a {type(found).__name__}")
+        wrong(path, f"a pickled dict, and it contains a {type(found).__name__}")
     # Written by Python 2 and once loaded as bytes, keys are bytes.
     return {key.decode("latin-1") if isinstance(key, bytes) else str(key): value for key, value in found.items()}

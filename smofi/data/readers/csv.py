@@ -1,4 +1,4 @@
-"""A user's own table: a .csv file, or a folder with train.csv and test.csv; .csv.gz is as good.
+"""A user's own table: a .csv file, or a folder with train.csv and test.csv; .csv.gz is read too.
 
 The first line names the columns. One is the label (`label`, `y`, `class` or `target`), one may say whose sample it is
 (`client`, or another of `arrays.OWNERS`), one may be `split`, with the words train and test; every other one is a
@@ -34,7 +34,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Columns:
-    """Where in a row everything stands; `owner` and `split` are None where there is no such column."""
+    """Which column is which; `owner` and `split` are None where there is no such column."""
 
     names: list[str]
     label: int
@@ -116,18 +116,18 @@ def _either(folder: Path, split: str) -> Path:
 def _every_hundredth(progress: ReadProgress, before: int, total: int) -> Callable[[int], None]:
     last = before
 
-    def told(now: int) -> None:
+    def report(now: int) -> None:
         nonlocal last
         if before + now - last >= total / 100:
             last = before + now
             progress(last, total)
 
-    return told
+    return report
 
 
-def _add(path: Path, content: Content, split: str | None, told: Callable[[int], None]) -> None:
+def _add(path: Path, content: Content, split: str | None, report: Callable[[int], None]) -> None:
     """Add the rows of a file to the content; `split` says what they are for if the rows do not."""
-    source = rows(path, told)
+    source = rows(path, report)
     columns = _columns(next(source)[1], path)
     if content.columns is not None and content.columns != columns:
         wrong(path, f"the same columns as in the file before, {_listed(content.columns.names)}")

@@ -38,14 +38,14 @@ def _read(files: list[Path], progress: ReadProgress) -> Decoded:
     for number, (path, axes) in enumerate(zip(files, (3, 1, 3, 1), strict=True), start=1):
         arrays.append(read_idx(path, axes))
         progress(number, len(files))
-    train, test = (_part(arrays[k], arrays[k + 1], files[k], files[k + 1]) for k in (0, 2))
+    train, test = (_split(arrays[k], arrays[k + 1], files[k], files[k + 1]) for k in (0, 2))
     if train.inputs.shape[1:] != test.inputs.shape[1:]:
-        size, other = ("x".join(map(str, part.inputs.shape[1:3])) for part in (train, test))
+        size, other = ("x".join(map(str, split.inputs.shape[1:3])) for split in (train, test))
         wrong(files[2], f"pictures of {size} as in {files[0].name}, and they are {other}")
     return Decoded("image", train, test, CLASSES)
 
 
-def _part(images: Array, labels: Array, images_path: Path, labels_path: Path) -> Split:
+def _split(images: Array, labels: Array, images_path: Path, labels_path: Path) -> Split:
     if len(labels) != len(images):
         wrong(
             labels_path,

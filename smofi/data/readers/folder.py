@@ -2,7 +2,7 @@
 
 cat/1.png, dog/1.png                         a fifth of each class is kept for the test
 train/cat/1.png, test/cat/1.png              test may also be called val, valid or validation
-train/anna/cat/1.png, test/cat/1.png         clients; the test part may be divided too
+train/anna/cat/1.png, test/cat/1.png         clients; the test set may be divided too
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from smofi.seeds import generator
 
 TRAIN_FOLDERS = ("train", "training")
 TEST_FOLDERS = ("test", "testing", "val", "valid", "validation")
-"""In any case of letters; if there are several, the first of these is the test part, and the others are left alone."""
+"""In any case of letters; if there are several, the first of these is the test set, and the others are left alone."""
 
-BY_THEMSELVES = ("thumbs.db", "desktop.ini")
-"""What other programs put into folders of pictures, and nobody misses."""
+OTHER_PROGRAMS = ("thumbs.db", "desktop.ini")
+"""What other programs put into folders of pictures: not counted as left out."""
 
 MOST_BYTES = 2**34
 """Of all pictures together, decoded."""
@@ -174,7 +174,7 @@ def _about(test: str, others: list[Path], beside: list[Path], folders: list[Path
     """Where the test comes from; and what is left out, if anything is: files among the pictures, or outside."""
     said = [f"folder {path.name}/" for path in folders]
     for paths, what in ((others, "that are no pictures"), (beside, "outside the folders")):
-        some = [path for path in paths if path.name.lower() not in BY_THEMSELVES]
+        some = [path for path in paths if path.name.lower() not in OTHER_PROGRAMS]
         if some:
             counts = Counter(printable(path.suffix.lower() or path.name)[:40] for path in some).most_common(5)
             listed = ", ".join(f"{ending} ({count:,})" for ending, count in counts)
@@ -244,7 +244,7 @@ def _check_none_empty(root: Path, pictures: list[_Picture], empty: list[Path]) -
 
 def _hold_out(pictures: list[_Picture], folder: Path) -> tuple[list[_Picture], list[_Picture]]:
     """A fifth of every class for the test, at least one of two; no client is left without anything to train on."""
-    held: set[int] = set()
+    chosen: set[int] = set()
     left = Counter(picture.client for picture in pictures)
     draw = generator(0, "folder test")
     for label in sorted({picture.label for picture in pictures}):
@@ -253,10 +253,10 @@ def _hold_out(pictures: list[_Picture], folder: Path) -> tuple[list[_Picture], l
         for row in draw.permutation(rows):
             client = pictures[row].client
             if wanted and left[client] > 1:
-                held.add(int(row))
+                chosen.add(int(row))
                 left[client] -= 1
                 wanted -= 1
-    if not held:
+    if not chosen:
         wrong(folder, "two pictures of a class or more, or a folder test beside train")
-    train = [picture for row, picture in enumerate(pictures) if row not in held]
-    return train, [pictures[row] for row in sorted(held)]
+    train = [picture for row, picture in enumerate(pictures) if row not in chosen]
+    return train, [pictures[row] for row in sorted(chosen)]

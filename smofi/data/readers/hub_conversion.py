@@ -1,4 +1,4 @@
-"""What the hub's columns hold, made what the official files would give: pictures, spoken words, excerpts of text."""
+"""The hub's columns, made what the official files would give: pictures, spoken words, excerpts of text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from smofi.data.formats.wav import decode_wav
 from smofi.data.readers.leaf import Excerpts
 from smofi.seeds import generator
 
-PARTS = ("train", "test")
+SPLITS = ("train", "test")
 SILENCE = "_silence_"
 CLIPS_AT_ONCE = 32
 
 
-class Count:
-    """Progress over several parts."""
+class SplitsProgress:
+    """Progress over several splits."""
 
     def __init__(self, progress: ReadProgress, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
@@ -36,7 +36,7 @@ class Count:
 
 
 def pictures(
-    parts: Mapping[str, Any],
+    splits: Mapping[str, Any],
     places: Mapping[str, Path],
     columns: Sequence[str],
     progress: ReadProgress,
@@ -47,13 +47,13 @@ def pictures(
 ) -> Decoded:
     """Pictures of one size with a class each; shuffled by a generator named `order`, where they lie class by class."""
     picture, target = columns
-    names = class_names(parts["train"], target, places["train"])
+    names = class_names(splits["train"], target, places["train"])
     if classes is not None and len(classes) != len(names):
         wrong(places["train"], f"{len(classes)} classes, and it has {len(names)}")
-    count = Count(progress, sum(len(parts[part]) for part in PARTS))
+    count = SplitsProgress(progress, sum(len(splits[split]) for split in SPLITS))
     read: list[Split] = []
-    for number, part in enumerate(PARTS):
-        dataset, place = parts[part], places[part]
+    for number, split in enumerate(SPLITS):
+        dataset, place = splits[split], places[split]
         if class_names(dataset, target, place) != names:
             wrong(place, "the classes that there are to train on, and it has others")
         labels = class_numbers(dataset, target, len(names), place)
@@ -65,7 +65,9 @@ def pictures(
     return Decoded("image", read[0], read[1], tuple(classes or map(printable, names)))
 
 
-def _images(dataset: Any, name: str, place: Path, size: tuple[int, ...] | None, grey: bool, count: Count) -> Array:
+def _images(
+    dataset: Any, name: str, place: Path, size: tuple[int, ...] | None, grey: bool, count: SplitsProgress
+) -> Array:
     """All pictures, each of the size given or, if there is none, of the first one's."""
     images = np.empty((0, 0, 0, 0), np.uint8)
 
@@ -87,17 +89,17 @@ def _images(dataset: Any, name: str, place: Path, size: tuple[int, ...] | None, 
 
 
 def spoken(
-    parts: Mapping[str, Any], places: Mapping[str, Path], columns: Sequence[str], progress: ReadProgress
+    splits: Mapping[str, Any], places: Mapping[str, Path], columns: Sequence[str], progress: ReadProgress
 ) -> Decoded:
     """Spoken words as log-mel images, shuffled; owners are the speakers. What is filed as silence is left out."""
     sound, target, speaker = columns
-    names = class_names(parts["train"], target, places["train"])
+    names = class_names(splits["train"], target, places["train"])
     kept = sorted(name for name in names if name != SILENCE)
     number = np.array([kept.index(name) if name in kept else -1 for name in names])
-    count = Count(progress, sum(len(parts[part]) for part in PARTS))
+    count = SplitsProgress(progress, sum(len(splits[split]) for split in SPLITS))
     read: list[tuple[Array, Array, list[str]]] = []
-    for part in PARTS:
-        dataset, place = parts[part], places[part]
+    for split in SPLITS:
+        dataset, place = splits[split], places[split]
         if class_names(dataset, target, place) != names:
             wrong(place, "the words that there are to train on, and it has others")
         labels = number[class_numbers(dataset, target, len(names), place)]
@@ -119,7 +121,7 @@ def spoken(
     return Decoded("image", result[0], result[1], tuple(map(printable, kept)), tuple(map(printable, owners)))
 
 
-def _sounds(dataset: Any, name: str, place: Path, wanted: Array, count: Count) -> Array:
+def _sounds(dataset: Any, name: str, place: Path, wanted: Array, count: SplitsProgress) -> Array:
     """The log-mel images of the wanted rows, `[clips, 49, 40, 1]`."""
     images = np.empty((int(wanted.sum()), FRAMES, BANDS, 1), np.uint8)
     done = 0
@@ -136,14 +138,14 @@ def _sounds(dataset: Any, name: str, place: Path, wanted: Array, count: Count) -
 
 
 def excerpts(
-    parts: Mapping[str, Any], places: Mapping[str, Path], columns: Sequence[str], progress: ReadProgress
+    splits: Mapping[str, Any], places: Mapping[str, Path], columns: Sequence[str], progress: ReadProgress
 ) -> Decoded:
     """Excerpts of 80 characters and the one after each, by role: of every role, the last fifth is to test on."""
-    dataset, place = parts["train"], places["train"]
+    dataset, place = splits["train"], places["train"]
     codes, roles = words(dataset, columns[0], place)
     if (codes < 0).any():
         wrong(place / str((codes < 0).argmax()), f"a name in column {columns[0]!r}, and there is none")
-    found, count = Excerpts(), Count(progress, len(dataset))
+    found, count = Excerpts(), SplitsProgress(progress, len(dataset))
     ends = np.cumsum(np.bincount(codes, minlength=len(roles)))
     for role, rows in zip(roles, np.split(np.argsort(codes, kind="stable"), ends[:-1]), strict=True):
         x, y = (column(dataset.select(rows), name).to_pylist() for name in columns[1:])

@@ -29,16 +29,16 @@ class Excerpts:
         self.changed = Changed()
         self.blocks: dict[str, list[tuple[int, Array, Array]]] = {"train": [], "test": []}
 
-    def add(self, document: Any, path: Path, part: str | None, progress: ReadProgress) -> None:
-        """Take up a file's users into `part`; if it is None, the first 80 % of each to train on, the rest to test."""
+    def add(self, document: Any, path: Path, split: str | None, progress: ReadProgress) -> None:
+        """Add a file's users to a split; if it is None, the first 80 % of each are to train on, the rest to test on."""
         users, counts, data = _checked(document, path)
         for done, (user, count) in enumerate(zip(users, counts, strict=True), 1):
             inputs, targets = _samples(data[user], count, user, path, self.changed)
-            if part is None and user in self.owners:
+            if split is None and user in self.owners:
                 wrong(path, f"every user in one file only, and {printable(user)!r} was in another")
             owner = self.owners.setdefault(user, len(self.owners))
-            if part is not None:
-                self.blocks[part].append((owner, inputs, targets))
+            if split is not None:
+                self.blocks[split].append((owner, inputs, targets))
             else:
                 end, begin = _border(inputs, targets, user, path)
                 self.blocks["train"].append((owner, inputs[:end], targets[:end]))
@@ -46,13 +46,13 @@ class Excerpts:
             progress(done, len(users))
 
     def decoded(self, folder: Path) -> Decoded:
-        """All of them, each part shuffled."""
+        """All of them, each split shuffled."""
         order = generator(0, "shakespeare order")
-        parts = {name: _joined(blocks, order) for name, blocks in self.blocks.items()}
-        if not all(len(part.targets) for part in parts.values()):
+        splits = {name: _joined(blocks, order) for name, blocks in self.blocks.items()}
+        if not all(len(split.targets) for split in splits.values()):
             wrong(folder, f"an excerpt of {LENGTH} characters to train on and one to test on, and there is none")
         return Decoded(
-            "text", parts["train"], parts["test"], NAMES, tuple(map(printable, self.owners)), standardise=False,
+            "text", splits["train"], splits["test"], NAMES, tuple(map(printable, self.owners)), standardise=False,
             length=LENGTH, about=self.changed.about(),
         )  # fmt: skip
 

@@ -125,7 +125,7 @@ def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Head
 
 
 def _unpack(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: Header, path: Path, told: Callable[[int], None]
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: Header, path: Path, report: Callable[[int], None]
 ) -> Array:
     """The array, in memory; that its size is possible was checked before."""
     if header.dtype is None:
@@ -139,9 +139,9 @@ def _unpack(
             content[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
             done += len(piece)
             if done >= next_word:
-                told(done)
+                report(done)
                 next_word = done + len(content) // 100
     if done != len(content):
         wrong(path, f"{len(content):,} bytes in {info.filename!r}, and there are {done:,}")
-    told(done)
+    report(done)
     return header.array(content)

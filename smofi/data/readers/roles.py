@@ -33,7 +33,7 @@ class Roles:
         self.texts: dict[str, list[tuple[int, Array]]] = {"train": [], "test": []}
 
     def add(self, name: str, text: str, path: Path) -> None:
-        """Take up a role, unless its text is too short for a single sample."""
+        """Add a role, unless its text is too short for a single sample."""
         if name in self.names:
             wrong(path, f"every role once, and {printable(name)!r} comes again")
         self.names.add(name)
@@ -48,17 +48,17 @@ class Roles:
             self.too_short += 1
             return
         letters = numbers(text, self.changed)
-        for part, piece in (("train", letters[:border]), ("test", letters[border:])):
+        for split, piece in (("train", letters[:border]), ("test", letters[border:])):
             if len(piece) > LENGTH:
-                self.texts[part].append((len(self.owners), piece))
+                self.texts[split].append((len(self.owners), piece))
         self.owners.append(printable(name))
 
     def decoded(self, folder: Path) -> Decoded:
-        """All of them, the samples of each part shuffled."""
+        """All of them, the samples of each split shuffled."""
         if not self.texts["train"] or not self.texts["test"]:
             wrong(folder, f"a role with {LENGTH + 1} characters in its first 80 % and in the rest, and there is none")
         order = generator(0, "shakespeare order")
-        train, test = (_excerpts(self.texts[part], order) for part in ("train", "test"))
+        train, test = (_excerpts(self.texts[split], order) for split in ("train", "test"))
         roles = {"roles": len(self.owners), "roles_too_short": self.too_short, "roles_to_test": len(self.texts["test"])}
         return Decoded(
             "text", train, test, NAMES, tuple(self.owners), standardise=False, length=LENGTH,

@@ -1,10 +1,10 @@
-"""Tiny-ImageNet, or some classes of it, in the official folders; its validation part is the one to test on.
+"""Tiny-ImageNet, or some classes of it, in the official folders; its validation set is the one to test on.
 
 Le and Yang, "Tiny ImageNet visual recognition challenge", Stanford CS231N, 2015.
 
     wnids.txt                            the classes, n01443537 and so on
     words.txt                            what they are called (may be absent)
-    train/<class>/images/*.JPEG          64x64, a few of them grey
+    train/<class>/images/*.JPEG          64x64, some of them grey
     val/images/*.JPEG                    val/val_annotations.txt says of which class each is
 """
 

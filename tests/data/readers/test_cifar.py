@@ -147,7 +147,7 @@ def pickled(**changed: Any) -> bytes:
         ("data_batch_2", pickled(labels=[0, -1, 2]), "that of sample 1 is -1"),
         ("data_batch_2", pickled(labels=[0, True, 2]), "under 'labels' a list of whole numbers"),
         ("data_batch_2", pickled(labels=None), "under 'labels' a list of whole numbers"),
-        ("data_batch_2", pickle.dumps([1]), "a pickled dict, and it holds a list"),
+        ("data_batch_2", pickle.dumps([1]), "a pickled dict, and it contains a list"),
         ("data_batch_2", b"cos\nsystem\n(S'true'\ntR.", "the name 'os system'"),
         ("batches.meta", pickle.dumps({"label_names": [1] * 10}), "under 'label_names' a list of names"),
         ("batches.meta", pickle.dumps({}), "under 'label_names' a list of names"),

@@ -153,9 +153,9 @@ def test_spoken_words_are_what_the_official_files_give(tmp_path: Path) -> None:
 
 
 def _speaker(part: str) -> str:
-    from smofi.data.readers.speech_commands import which_part
+    from smofi.data.readers.speech_commands import official_split
 
-    return next(f"{k:08x}" for k in range(1000) if which_part(f"{k:08x}") == part)
+    return next(f"{k:08x}" for k in range(1000) if official_split(f"{k:08x}") == part)
 
 
 def test_excerpts_are_what_the_benchmarks_files_give(tmp_path: Path) -> None:

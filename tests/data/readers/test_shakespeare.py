@@ -283,7 +283,7 @@ def test_what_is_refused(tmp_path: Path, content: Any, sentence: str) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"train/\*\.json and test/\*\.json .* there or in data, .*and there is none"):
+    with pytest.raises(InputError, match=r"train/\*\.json and test/\*\.json .* in it or in data, .*and there is none"):
         find_shakespeare(tmp_path)
     with pytest.raises(InputError, match=r"x is not accepted: expected train/"):
         find_shakespeare(tmp_path / ("x" * 5000))

@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from smofi.data.decoded import Decoded, silent
-from smofi.data.readers.speech_commands import find_speech_commands, which_part
+from smofi.data.readers.speech_commands import find_speech_commands, official_split
 from smofi.errors import InputError
 from support.real_data import shared
 
@@ -81,7 +81,7 @@ def test_the_official_folder_is_found_inside(tmp_path: Path) -> None:
 
 
 def test_without_lists_the_hash_of_the_speaker_decides(tmp_path: Path) -> None:
-    assert [which_part(name) for name in (VALIDATION, TESTING, TRAINING)] == ["validation", "testing", "training"]
+    assert [official_split(name) for name in (VALIDATION, TESTING, TRAINING)] == ["validation", "testing", "training"]
     names = [f"{word}/{who}_nohash_{n}.wav" for word in ("go", "up") for who in (VALIDATION, TESTING, TRAINING)
              for n in (0, 1)]  # fmt: skip
     decoded = read(folder_of(tmp_path, *names))
@@ -91,7 +91,7 @@ def test_without_lists_the_hash_of_the_speaker_decides(tmp_path: Path) -> None:
 
 
 def test_a_tenth_of_all_speakers_is_tested_on_and_a_tenth_validated_on() -> None:
-    parts = [which_part(f"{number:08x}") for number in range(20_000)]
+    parts = [official_split(f"{number:08x}") for number in range(20_000)]
     # three deviations of such a share are 3 * sqrt(0.1 * 0.9 / 20,000) = 0.0064
     assert parts.count("testing") / 20_000 == pytest.approx(0.1, abs=0.0064)
     assert parts.count("validation") / 20_000 == pytest.approx(0.1, abs=0.0064)
@@ -110,7 +110,7 @@ def test_the_hash_agrees_with_the_official_test_set() -> None:
         speakers = features["speaker_ids"][features["speaker"]][official]
     known = [str(speaker) for speaker in speakers if speaker != "none"]
     assert len(known) > 4000
-    assert {which_part(speaker) for speaker in known} == {"testing"}
+    assert {official_split(speaker) for speaker in known} == {"testing"}
 
 
 def test_lists_may_name_words_that_are_not_there_but_no_missing_clips_of_those_that_are(tmp_path: Path) -> None:

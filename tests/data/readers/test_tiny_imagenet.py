@@ -148,7 +148,7 @@ def test_a_link_to_nowhere_is_named(tmp_path: Path) -> None:
     write(tmp_path)
     os.symlink(tmp_path / "nowhere", tmp_path / "train" / "n00000005" / "images" / "n00000005_9.JPEG")
     with pytest.raises(
-        InputError, match=r"n00000005_9\.JPEG is not accepted: expected a file or a folder that is there"
+        InputError, match=r"n00000005_9\.JPEG is not accepted: expected a file or a folder that can be read"
     ):
         find_tiny_imagenet(tmp_path)
 
