@@ -30,8 +30,8 @@ from smofi.config import Config, Settings, config_yaml, read_config, sentence_of
 from smofi.config import presets as list_presets
 from smofi.config.federation import gather
 from smofi.data import fetch as fetch_data
-from smofi.data.decoded import Progress
-from smofi.data.mix import class_counts
+from smofi.data.decoded import ReadProgress
+from smofi.data.partitions.mix import class_counts
 from smofi.engine.events import Event
 from smofi.errors import SmofiError, TrainingWarning, check_choice, check_count, refuse
 from smofi.experiment import FolderRun
@@ -379,7 +379,7 @@ def _plain_name(data: str) -> str:
 
 
 @contextmanager
-def _reading(name: str) -> Iterator[Progress]:
+def _reading(name: str) -> Iterator[ReadProgress]:
     """Shows how far a data set is read, on a terminal only, and gone when it is done."""
     terminal = Console(stderr=True)
     with Bar(console=terminal, transient=True, disable=not terminal.is_terminal) as bar:

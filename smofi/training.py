@@ -18,7 +18,7 @@ from smofi.clock import Timing, start_clock
 from smofi.clock.costs import StepCosts
 from smofi.cut import CutSpec, parse_cut
 from smofi.data.augment import Augment, parse_augment
-from smofi.data.mix import mixes
+from smofi.data.partitions.mix import mixes
 from smofi.data.samples import Samples, as_samples
 from smofi.engine.check import check_device, check_plan, check_samples, check_speeds, try_evaluation, try_step
 from smofi.engine.cohort.choosing import EXECUTORS, choose

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from smofi.data.readers.rows import rows
+from smofi.data.formats.rows import rows
 from smofi.errors import refuse
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smofi import data
-from smofi.data.assignment import VALIDATION, assign
-from smofi.data.decoded import Progress, silent
-from smofi.data.natural import Indices
-from smofi.data.partition import parts_of
+from smofi.data.decoded import ReadProgress, silent
+from smofi.data.partitions.assignment import VALIDATION, assign
+from smofi.data.partitions.divide import samples_by_client
+from smofi.data.partitions.natural import Indices
+from smofi.data.partitions.saved import UNUSED, Owners
 from smofi.data.samples import TensorSamples
-from smofi.data.saved import UNUSED, Owners
 from smofi.data.source import Source
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Federation:
     validation: TensorSamples | None
 
 
-def gather(config: Config, progress: Progress = silent) -> Federation:
+def gather(config: Config, progress: ReadProgress = silent) -> Federation:
     """Load the data and divide it, as the configuration says.
 
     >>> from smofi.config import Config
@@ -61,7 +61,7 @@ def gather(config: Config, progress: Progress = silent) -> Federation:
         owners=source.owner,
     )
     held = np.flatnonzero(owners == VALIDATION)
-    parts = parts_of(owners, config.clients)
+    parts = samples_by_client(owners, config.clients)
     return Federation(
         source=source,
         owners=owners,

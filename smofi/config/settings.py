@@ -19,8 +19,8 @@ from smofi.config.federation import Federation, gather
 from smofi.config.plain_yaml import as_yaml, parse_settings, read_settings
 from smofi.config.presets import preset_names, preset_text
 from smofi.data import Source
-from smofi.data.saved import PREFIX as SAVED
-from smofi.data.saved import Owners
+from smofi.data.partitions.saved import PREFIX as SAVED
+from smofi.data.partitions.saved import Owners
 from smofi.errors import InputError, SmofiError, refuse
 from smofi.optim import parse_optimizer
 

@@ -1,10 +1,22 @@
-"""Data sets by name or one's own, how their samples are handed to clients, and in which order clients read them."""
+"""Data sets by name or one's own, how their samples are handed to clients, and in which order clients read them.
 
-from smofi.data.batches import batch_order, select_clients
-from smofi.data.kinds import PARTITIONS, dirichlet, iid, shards
+load           a data set from its name
+catalogue      the data sets known by name
+readers/       a module per source that a user can name
+formats/       file formats, which know no data set
+decoded        what a reader makes of a data set's files: plain arrays
+cache          the same on disk, so that files are decoded once
+source         a data set ready to train on
+samples        samples in memory, as the engine asks for them; resizing brings images to another size
+partitions/    which client has which samples
+batches        in which order a client reads its samples
+ahead          batches read one step ahead, by another thread
+augment        training images shifted and flipped
+"""
+
+from smofi.data.batches import batch_order
 from smofi.data.load import check_data_name, fetch, load
-from smofi.data.natural import natural
-from smofi.data.partition import partition
+from smofi.data.partitions import PARTITIONS, dirichlet, iid, natural, partition, shards
 from smofi.data.samples import TensorSamples
 from smofi.data.source import Source
 
@@ -20,6 +32,5 @@ __all__ = [
     "load",
     "natural",
     "partition",
-    "select_clients",
     "shards",
 ]

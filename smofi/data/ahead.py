@@ -30,7 +30,7 @@ class Ahead:
 
     def batch(self, step: int) -> Batch:
         """The batch of this step; steps are asked for one after the other."""
-        # the first one, too, is read there: a single thread does all the reading
+        # the first one, too, is read by the pool: a single thread does all the reading
         found = (self.coming or self._read(step)).result()
         self.coming = self._read(step + 1) if step + 1 < len(self.order) else None
         return found

@@ -29,7 +29,7 @@ class Augment:
     def draw(self, steps: int, batch_size: int, *, seed: int, round: int, client: int) -> Tensor:
         """How each image of a client's round is varied, `[steps, batch_size, 3]`: down, across, and whether flipped."""
         rng = generator(seed, "augment", round, client)
-        # in one go, step by step: whoever takes more steps sees the same in the first ones
+        # in one go, step by step: a client that takes more steps sees the same in the first ones
         most = np.array([2 * self.padding + 1, 2 * self.padding + 1, 2 if self.flips else 1])
         return torch.from_numpy(rng.integers(0, most, size=(steps, batch_size, 3)))
 
@@ -79,5 +79,5 @@ def parse_augment(text: str) -> Augment:
     names = [call.name for call in calls]
     if len(set(names)) < len(names) or not set(names) <= set(AUGMENTS):
         refuse("augment", text, f"{' and '.join(AUGMENTS)}, each at most once, joined by +")
-    parts = [build(AUGMENTS[call.name], call) for call in calls]
-    return Augment(max(part.padding for part in parts), any(part.flips for part in parts))
+    pieces = [build(AUGMENTS[call.name], call) for call in calls]
+    return Augment(max(one.padding for one in pieces), any(one.flips for one in pieces))

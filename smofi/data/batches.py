@@ -22,13 +22,3 @@ def batch_order(size: int, batch_size: int, steps: int, *, seed: int, round: int
         for _ in range(-(-steps // per_epoch))
     ]
     return np.concatenate(epochs)[:steps] if epochs else np.empty((0, batch_size), dtype=np.int64)
-
-
-def select_clients(eligible: list[int], count: int, *, seed: int, round: int) -> list[int]:
-    """The clients of a round: `count` of the eligible, drawn without replacement, in ascending order.
-
-    >>> select_clients([0, 1, 2], 3, seed=0, round=0)
-    [0, 1, 2]
-    """
-    places = generator(seed, "selection", round).choice(len(eligible), size=min(count, len(eligible)), replace=False)
-    return sorted(eligible[place] for place in places)

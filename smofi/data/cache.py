@@ -1,6 +1,7 @@
 """Data sets, decoded once: plain arrays in a folder of the user's cache, memory-mapped when they are used.
 
     SMOFI_DATA (or ~/.cache/smofi)/decoded/<name>-<folder>-<files>/train.inputs.npy, ..., about.json
+                                                                  train.inputs.<size>-<rows>.npy, if resized
 
 A cache belongs to the files it was made from: when one of them changes, it is made anew.
 """
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Part
+from smofi.data.decoded import Array, Decoded, Split
 
 AT_ONCE = 2**20
 UNFINISHED, A_DAY = ".unfinished-", 24 * 3600
@@ -56,7 +57,7 @@ def cached(name: str, origin: str, version: str, decode: Callable[[], Decoded]) 
     if (found := find(name, origin, version)) is not None:
         return found
     decoded = with_moments(decode())
-    with suppress(OSError):  # no room, or nobody may write there: then it is decoded again next time
+    with suppress(OSError):  # no room, or no permission: then it is decoded again next time
         return store(name, origin, version, decoded)
     return decoded
 
@@ -66,8 +67,7 @@ def store(name: str, origin: str, version: str, decoded: Decoded) -> Decoded:
     place = _place(name, origin, version)
     write(place, decoded)
     outdated = [old for old in place.parent.glob(place.name.rpartition("-")[0] + "-*") if old != place]
-    abandoned = [old for old in place.parent.glob(f"{UNFINISHED}*") if time.time() - old.stat().st_mtime > A_DAY]
-    for old in outdated + abandoned:
+    for old in outdated + _abandoned(place.parent):
         shutil.rmtree(old, ignore_errors=True)
     return read(place) or decoded
 
@@ -107,8 +107,9 @@ def read(place: Path) -> Decoded | None:
     """The cache in this folder, None if there is none or it is damaged."""
     try:
         about = json.loads((place / "about.json").read_text())
-        parts = {name: _read_part(place, name, shapes) for name, shapes in about.pop("parts").items()}
-        return Decoded(**{**about, **parts, "classes": tuple(about["classes"]), "owners": tuple(about["owners"])})
+        splits = {name: _read_split(place, name, shapes) for name, shapes in about.pop("parts").items()}
+        names = {name: tuple(about[name]) for name in ("classes", "owners")}
+        return Decoded(**{**about, **splits, **names, "folder": place})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -116,15 +117,15 @@ def read(place: Path) -> Decoded | None:
 def write(place: Path, decoded: Decoded) -> None:
     """Make the cache, all of it or nothing."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = place.parent / f"{UNFINISHED}{os.getpid()}-{time.monotonic_ns()}"
+    unfinished = _unfinished(place.parent)
     unfinished.mkdir()
     try:
         shapes: dict[str, dict[str, Any]] = {"train": {}, "test": {}}
-        for name, part in (("train", decoded.train), ("test", decoded.test)):
-            for field, array in _arrays(part).items():
+        for name, split in (("train", decoded.train), ("test", decoded.test)):
+            for field, array in _arrays(split).items():
                 np.save(unfinished / f"{name}.{field}.npy", np.ascontiguousarray(array), allow_pickle=False)
                 shapes[name][field] = list(array.shape)
-        about = {key: value for key, value in _plain(decoded).items() if key not in ("train", "test")}
+        about = {key: value for key, value in _plain(decoded).items() if key not in ("train", "test", "folder")}
         (unfinished / "about.json").write_text(json.dumps({**about, "parts": shapes}))
         shutil.rmtree(place, ignore_errors=True)
         os.rename(unfinished, place)
@@ -132,23 +133,63 @@ def write(place: Path, decoded: Decoded) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _arrays(part: Part) -> dict[str, Array]:
-    return {field: array for field in part.__dataclass_fields__ if (array := getattr(part, field)) is not None}
+def _arrays(split: Split) -> dict[str, Array]:
+    return {field: array for field in split.__dataclass_fields__ if (array := getattr(split, field)) is not None}
 
 
-def _read_part(place: Path, name: str, shapes: dict[str, list[int]]) -> Part:
+def _read_split(place: Path, name: str, shapes: dict[str, list[int]]) -> Split:
     arrays = {}
     for field, shape in shapes.items():
         # copy-on-write: torch wants arrays that could be written, and nothing ever is
         arrays[field] = np.load(place / f"{name}.{field}.npy", mmap_mode="c", allow_pickle=False)
         if list(arrays[field].shape) != shape:
             raise ValueError(f"{name}.{field} has shape {arrays[field].shape}, expected {shape}")
-    return Part(**arrays)
+    return Split(**arrays)
 
 
 def _plain(decoded: Decoded) -> dict[str, Any]:
-    bare = replace(decoded, train=Part(np.empty(0), np.empty(0)), test=Part(np.empty(0), np.empty(0)))
+    bare = replace(decoded, train=Split(np.empty(0), np.empty(0)), test=Split(np.empty(0), np.empty(0)))
     return asdict(bare)
+
+
+def keep_resized(folder: Path, split: str, side: int, rows: Array, resize: Callable[[], Array]) -> Array:
+    """What `resize` makes of these rows of a split, from the data set's folder if it was made before.
+
+    Of each size, one selection of rows is kept: another one replaces it. They go when the data set's folder goes.
+    """
+    stem = f"{split}.inputs.{side}-"
+    path = folder / f"{stem}{hashlib.sha256(rows.astype('<i8').tobytes()).hexdigest()[:12]}.npy"
+    if (found := _mapped_squares(path, len(rows), side)) is not None:
+        return found
+    images, unfinished = resize(), _unfinished(folder)
+    try:
+        with suppress(OSError), unfinished.open("wb") as file:  # as in `cached`: then it is resized again next time
+            np.save(file, images, allow_pickle=False)
+            for old in (*folder.glob(f"{stem}*"), *_abandoned(folder)):
+                old.unlink(missing_ok=True)
+            os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    kept = _mapped_squares(path, len(rows), side)
+    return images if kept is None else kept
+
+
+def _mapped_squares(path: Path, images: int, side: int) -> Array | None:
+    """The images in a file, None if there are others or none, or they are damaged."""
+    with suppress(OSError, ValueError, EOFError):
+        found: Array = np.load(path, mmap_mode="c", allow_pickle=False)
+        if found.shape[:3] == (images, side, side):
+            return found
+    return None
+
+
+def _unfinished(folder: Path) -> Path:
+    return folder / f"{UNFINISHED}{os.getpid()}-{time.monotonic_ns()}"
+
+
+def _abandoned(folder: Path) -> list[Path]:
+    """What processes left behind that were killed while they wrote."""
+    return [old for old in folder.glob(f"{UNFINISHED}*") if time.time() - old.stat().st_mtime > A_DAY]
 
 
 def _place(name: str, origin: str, version: str) -> Path:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
-Progress: TypeAlias = Callable[[int, int], None]
-"""Told every now and then how many of how many files or samples are read."""
+ReadProgress: TypeAlias = Callable[[int, int], None]
+"""Called now and then with how many files or samples are read, and how many there are."""
 
 KINDS = ("image", "vector", "text")
 
 
 def silent(done: int, total: int) -> None:
-    """The progress nobody watches."""
+    """Reports nothing."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Split:
     """The samples to train on, or those to test on.
 
     inputs    images   uint8 or float32 `[samples, height, width, channels]`
               vectors  float32 `[samples, features]`
               text     uint8 `[samples, length]`; or one long text, uint8 `[characters]`, of which `rows` are excerpts
     targets   int64 `[samples]`
-    owner     who the sample comes from, a number below `len(Decoded.owners)`, int32 `[samples]`; None if nobody
+    owner     who the sample comes from, a number below `len(Decoded.owners)`, int32 `[samples]`; None if not known
     rows      where in the long text each sample begins, int64 `[samples]`
     """
 
@@ -39,22 +40,31 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """A data set, read. Any beginning of a part should be a fair sample of it: readers shuffle what lies in order.
+    """A data set, read. The first samples of a split should be a fair sample of it: readers shuffle what is in order.
 
-    `standardise` asks for inputs of mean 0 and deviation 1 (per channel or feature, over the training part).
-    `length` is that of an excerpt, where inputs are one long text.
+    `standardise` asks for inputs of mean 0 and deviation 1 (per channel or feature, over the training set).
+    `length` is that of an excerpt, where inputs are one long text. `folder` is that of its cache, if it came from one.
 
     >>> import numpy as np
-    >>> part = Part(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 1]))
-    >>> Decoded("image", part, part, classes=("a", "b")).standardise
+    >>> split = Split(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 1]))
+    >>> Decoded("image", split, split, classes=("a", "b")).standardise
     True
     """
 
     kind: str
-    train: Part
-    test: Part
+    train: Split
+    test: Split
     classes: tuple[str, ...]
     owners: tuple[str, ...] = ()
     standardise: bool = True
     length: int = 0
     about: dict[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The files of a data set, found but not read yet: `read` decodes them without looking for them again."""
+
+    paths: list[Path]
+    read: Callable[[ReadProgress], Decoded]

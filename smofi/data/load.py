@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from smofi.data import cache
 from smofi.data.cache import cached, data_home, fingerprint, with_moments
 from smofi.data.catalogue import CATALOGUE, EMBEDDED
-from smofi.data.decoded import Decoded, Progress, silent
+from smofi.data.decoded import DataFiles, Decoded, ReadProgress, silent
 from smofi.data.readers import hub
+from smofi.data.readers.csv import find_csv
 from smofi.data.readers.digits import read_digits
-from smofi.data.readers.folder import folder_files, read_folder
-from smofi.data.readers.npz import npz_files, read_npz
+from smofi.data.readers.folder import find_folder
+from smofi.data.readers.npz import find_npz
 from smofi.data.readers.python import read_python
-from smofi.data.readers.table import csv_files, read_csv
 from smofi.data.source import Source, as_source
 from smofi.errors import InputError, check_count, refuse
 
@@ -42,22 +40,22 @@ def load(
     image_size: int | None = None,
     max_train: int | None = None,
     max_test: int | None = None,
-    progress: Progress = silent,
+    progress: ReadProgress = silent,
 ) -> Source:
     """A data set, decoded once and memory-mapped from then on.
 
     folder         where its official files are; if not given, they are looked for in SMOFI_DATA/NAME (~/.cache/smofi)
     image_size     images are brought to this height and width
-    max_train      only so many samples to train on, and `max_test` to test on: the first ones
-    progress       told how far decoding is, the first time
+    max_train      use only the first samples to train on, this many; `max_test` is the same for those to test on
+    progress       called with how far decoding is, the first time
 
     >>> load("digits").classes
     10
     """
     check_data_name("data", name)
-    for limit, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
+    for field, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
         if value is not None:
-            check_count(limit, value, high=LARGEST_IMAGE if limit == "image_size" else None)
+            check_count(field, value, high=LARGEST_IMAGE if field == "image_size" else None)
     found = _read(name, None if folder is None else Path(folder), image_size, progress)
     source = found if isinstance(found, Source) else as_source(name, found)
     if image_size is not None and source.kind != "image":
@@ -82,7 +80,7 @@ def check_data_name(field: str, name: Any) -> str:
     refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")
 
 
-def fetch(name: str, progress: Progress = silent) -> None:
+def fetch(name: str, progress: ReadProgress = silent) -> None:
     """Bring a data set from the Hugging Face hub into the cache, where `load` finds it."""
     if name in EMBEDDED:
         return
@@ -105,12 +103,12 @@ def where(name: str) -> str | None:
         return "embedded"
     home = data_home() / name
     with suppress(InputError):
-        if home.is_dir() and CATALOGUE[name].files(home):
+        if home.is_dir() and CATALOGUE[name].find(home).paths:
             return str(home)
     return "cache, from the hub" if cache.exists(name, FROM_HUB, FROM_HUB) else None
 
 
-def _read(name: str, folder: Path | None, image_size: int | None, progress: Progress) -> Decoded | Source:
+def _read(name: str, folder: Path | None, image_size: int | None, progress: ReadProgress) -> Decoded | Source:
     scheme, colon, rest = name.partition(":")
     if colon or name in EMBEDDED:
         if folder is not None:
@@ -121,37 +119,26 @@ def _read(name: str, folder: Path | None, image_size: int | None, progress: Prog
     entry = CATALOGUE[name]
     place = data_home() / name if folder is None else folder.expanduser()
     try:
-        entry.files(place)
+        files = entry.find(place)
     except InputError as error:
         if folder is None and (fetched := cache.find(name, FROM_HUB, FROM_HUB)) is not None:
             return fetched
         missing = f"there is no {place}" if not place.exists() else str(error)
         raise InputError(_how_to_get(name, missing, place if folder else None)) from None
-    return _decoded(name, place, entry.files, entry.read, progress)
+    return _decoded(name, place, files, progress)
 
 
-def _own(scheme: str, path: Path, image_size: int | None, progress: Progress) -> Decoded:
+def _own(scheme: str, path: Path, image_size: int | None, progress: ReadProgress) -> Decoded:
     if not path.exists():
         refuse("data", f"{scheme}:{path}", f"a path that exists, and there is no {path.absolute()}")
     if scheme == "folder":
         # pictures of many sizes are brought to one when they are decoded
-        read = partial(read_folder, image_size=image_size)
-        return _decoded(f"folder-{image_size or 'as-is'}", path, folder_files, read, progress)
-    readers: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path, Progress], Decoded]]] = {
-        "npz": (npz_files, read_npz),
-        "csv": (csv_files, read_csv),
-    }
-    return _decoded(scheme, path, *readers[scheme], progress)
+        return _decoded(f"folder-{image_size or 'as-is'}", path, find_folder(path, image_size), progress)
+    return _decoded(scheme, path, find_npz(path) if scheme == "npz" else find_csv(path), progress)
 
 
-def _decoded(
-    name: str,
-    place: Path,
-    files: Callable[[Path], list[Path]],
-    read: Callable[[Path, Progress], Decoded],
-    progress: Progress,
-) -> Decoded:
-    return cached(name, str(place.resolve()), fingerprint(files(place)), lambda: read(place, progress))
+def _decoded(name: str, place: Path, files: DataFiles, progress: ReadProgress) -> Decoded:
+    return cached(name, str(place.resolve()), fingerprint(files.paths), lambda: files.read(progress))
 
 
 def _how_to_get(name: str, missing: str, folder: Path | None) -> str:

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import interpolate
 from torch.utils.data import Dataset, default_collate
 
+from smofi.data.resizing import Keep, resize, resize_now
 from smofi.errors import InputError
 from smofi.seeds import draws, untouched_streams
 
 PROBED = 8
-"""Of about as many samples of a Dataset it is found out whether reading one draws random numbers."""
+"""About this many samples of a Dataset are read to find out whether reading draws random numbers."""
 
 
 class Samples(Protocol):
@@ -39,6 +39,7 @@ class Store:
     """All samples, once: as bytes where possible, images channels-last, so that a gathered batch is channels-last too.
 
     Many clients share one store; a batch is converted, and brought to mean 0 and deviation 1, when it is gathered.
+    `keep` knows whether its images have been resized before.
     """
 
     def __init__(
@@ -50,14 +51,15 @@ class Store:
         image: bool = False,
         mean: Tensor | None = None,
         deviation: Tensor | None = None,
+        keep: Keep = resize_now,
     ) -> None:
-        self.inputs, self.targets, self.dtype, self.image = inputs, targets, dtype, image
+        self.inputs, self.targets, self.dtype, self.image, self.keep = inputs, targets, dtype, image, keep
         self.mean, self.deviation = mean, deviation
         self.shift, self.scale = self._spread(mean), self._spread(deviation)
         self.moved: dict[tuple[torch.dtype, torch.device], Store] = {}
 
     def to(self, dtype: torch.dtype, device: torch.device) -> Store:
-        """The same samples for a model of this type on this device; moved there once, however many ask."""
+        """The same samples for a model of this type on this device; moved once, however many clients ask."""
         if (dtype, device) == (self.dtype, self.inputs.device):
             return self
         if (dtype, device) not in self.moved:
@@ -71,6 +73,18 @@ class Store:
                 deviation=None if self.deviation is None else self.deviation.to(device, dtype),
             )
         return self.moved[dtype, device]
+
+    def resized(self, rows: Tensor, side: int) -> Store:
+        """The images in these rows, and only these, as squares of another size."""
+        images = self.keep(side, rows.cpu().numpy(), lambda: resize(self.inputs, rows, side).cpu().numpy())
+        return Store(
+            torch.from_numpy(images).to(self.inputs.device),
+            self.targets[rows],
+            self.dtype,
+            image=True,
+            mean=self.mean,
+            deviation=self.deviation,
+        )
 
     def _spread(self, moment: Tensor | None) -> Tensor | None:
         """A number per channel or feature as one per element of a sample: much quicker to compute with."""
@@ -97,9 +111,11 @@ class TensorSamples:
 
     slow = False
 
-    def __init__(self, store: Store, rows: Tensor) -> None:
-        self.store, self.rows = store, rows
+    def __init__(self, store: Store, rows: Tensor, side: int | None = None) -> None:
+        self._store, self._rows, self._side = store, rows, side  # the size that images are still to be brought to
         shape = tuple(store.inputs.shape[1:])
+        if side is not None:
+            shape = (side, side, shape[2])
         self.shape = (shape[2], *shape[:2]) if store.image else shape
         self.pixels = float(self.shape[1] * self.shape[2]) if store.image else math.inf
 
@@ -111,35 +127,57 @@ class TensorSamples:
         stored = inputs.permute(0, 2, 3, 1).contiguous() if image else inputs.contiguous()
         return cls(Store(stored, targets, dtype, image=image), torch.arange(len(targets), device=targets.device))
 
+    @property
+    def store(self) -> Store:
+        """The store that these samples, and perhaps others, are in."""
+        self._resize()
+        return self._store
+
+    @property
+    def rows(self) -> Tensor:
+        """Where in the store these samples are."""
+        self._resize()
+        return self._rows
+
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._rows)
 
     def __getitem__(self, indices: Any) -> TensorSamples:
-        return TensorSamples(self.store, self.rows[indices].reshape(-1))
+        return TensorSamples(self._store, self._rows[indices].reshape(-1), self._side)
 
     @property
     def labels(self) -> Tensor:
         """The targets of all these samples."""
-        return self.store.targets[self.rows]
+        return self._store.targets[self._rows]
 
     def tensors(self) -> tuple[Tensor, Tensor]:
         """All these samples as two plain tensors, inputs as a model sees them."""
         return self.store.gather(self.rows)
 
+    def stored(self, indices: Tensor) -> Tensor:
+        """The inputs of these samples as they are stored; no others are resized for it."""
+        inputs, rows = self._store.inputs, self._rows[indices]
+        return inputs[rows] if self._side is None else resize(inputs, rows, self._side)
+
     def resized(self, side: int) -> TensorSamples:
-        """The same images as squares of another size, as compact as before."""
-        store = self.store
-        if self.shape[1:] == (side, side):
-            return self
-        small = Store(
-            _resized(store.inputs[self.rows], side),
-            self.labels,
-            store.dtype,
-            image=True,
-            mean=store.mean,
-            deviation=store.deviation,
-        )
-        return TensorSamples(small, torch.arange(len(self), device=self.rows.device))
+        """The same images as squares of another size, as compact as before, in a store of their own."""
+        small = self.resized_when_used(side)
+        small._resize()
+        return small
+
+    def resized_when_used(self, side: int) -> TensorSamples:
+        """The same, resized when they are first used: what is cut off before that is never resized.
+
+        >>> both = TensorSamples.of(torch.zeros(3, 1, 8, 8), torch.arange(3)).resized_when_used(4)
+        >>> both.shape, tuple(both[:1].tensors()[0].shape)
+        ((1, 4, 4), (1, 1, 4, 4))
+        """
+        return self if self.shape[1:] == (side, side) else TensorSamples(self.store, self.rows, side)
+
+    def _resize(self) -> None:
+        if self._side is not None:
+            self._store = self._store.resized(self._rows, self._side)
+            self._rows, self._side = torch.arange(len(self), device=self._rows.device), None
 
     def to(self, dtype: torch.dtype, device: torch.device) -> TensorSamples:
         """The same samples for a model of this type on this device."""
@@ -203,7 +241,7 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
     if isinstance(data, DatasetSamples):
         return data
     if isinstance(data, (tuple, list)) and len(data) == 2 and all(isinstance(p, (Tensor, np.ndarray)) for p in data):
-        inputs, targets = (torch.as_tensor(part) for part in data)
+        inputs, targets = (torch.as_tensor(values) for values in data)
         if not inputs.dim() or not targets.dim() or len(inputs) != len(targets):
             shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
             raise InputError(f"{name} is not accepted: expected as many inputs as targets, and it has {shapes}")
@@ -234,16 +272,6 @@ def _moved(tensor: Tensor, device: torch.device, dtype: torch.dtype | None) -> T
         count, length = tensor.shape
         return tensor.as_strided((count + length - 1,), (1,)).to(device, dtype).unfold(0, length, 1)
     return tensor.to(device, dtype)
-
-
-def _resized(images: Tensor, side: int, at_once: int = 1000) -> Tensor:
-    """Square images `[samples, side, side, channels]`; shrinking averages what falls together."""
-    parts = []
-    for some in images.split(at_once):
-        planes = interpolate(some.permute(0, 3, 1, 2).to(torch.float32), size=(side, side), mode="area")
-        whole = planes.round_() if images.dtype == torch.uint8 else planes
-        parts.append(whole.to(images.dtype).permute(0, 2, 3, 1))
-    return torch.cat(parts).contiguous()
 
 
 def _pixels_of(sample: Any) -> float:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 
-from smofi.data.decoded import Array, Decoded, Part
+from smofi.data.cache import keep_resized
+from smofi.data.decoded import Array, Decoded, Split
+from smofi.data.resizing import resize_now
 from smofi.data.samples import Store, TensorSamples
 
 
@@ -48,8 +51,8 @@ class Source:
         )
 
     def resized(self, side: int) -> Source:
-        """The same with square images of another size."""
-        return replace(self, train=self.train.resized(side), test=self.test.resized(side))
+        """The same with square images of another size; those to test on are resized when they are first used."""
+        return replace(self, train=self.train.resized(side), test=self.test.resized_when_used(side))
 
     def task(self) -> dict[str, Any]:
         """What a model for this data takes and gives, as plain values."""
@@ -58,17 +61,21 @@ class Source:
         return {"kind": self.kind, "input_shape": self.input_shape, "classes": self.class_names, **known}
 
     def fingerprint(self) -> str:
-        """A hash of what the samples are: all labels, and the inputs of up to a thousand samples of each part.
+        """A hash of what the samples are: all labels, and the inputs of up to a thousand of each split; computed once.
 
         >>> blank = TensorSamples.of(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
         >>> len(Source("blank", blank, blank, ("cat", "dog")).fingerprint())
         64
         """
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         digest = hashlib.sha256(f"{self.kind} {self.input_shape} {self.class_names}".encode())
-        for part in (self.train, self.test):
-            digest.update(part.labels.numpy().tobytes())
-            chosen = part.rows[torch.linspace(0, len(part) - 1, min(len(part), 1000)).long()]
-            digest.update(part.store.inputs[chosen].contiguous().numpy().tobytes())
+        for samples in (self.train, self.test):
+            digest.update(samples.labels.numpy().tobytes())
+            chosen = torch.linspace(0, len(samples) - 1, min(len(samples), 1000)).long()
+            digest.update(samples.stored(chosen).contiguous().numpy().tobytes())
         return digest.hexdigest()
 
     @property
@@ -81,14 +88,14 @@ def as_source(name: str, decoded: Decoded) -> Source:
     """What was read, ready to be used.
 
     >>> import numpy as np
-    >>> part = Part(np.zeros((5, 8, 8, 1), np.uint8), np.arange(5))
-    >>> as_source("blank", Decoded("image", part, part, classes=tuple("abcde"))).resized(4).input_shape
+    >>> split = Split(np.zeros((5, 8, 8, 1), np.uint8), np.arange(5))
+    >>> as_source("blank", Decoded("image", split, split, classes=tuple("abcde"))).resized(4).input_shape
     (1, 4, 4)
     """
     return Source(
         name=name,
-        train=_samples(decoded.train, decoded),
-        test=_samples(decoded.test, decoded),
+        train=_samples("train", decoded),
+        test=_samples("test", decoded),
         class_names=decoded.classes,
         kind=decoded.kind,
         owner=decoded.train.owner,
@@ -108,16 +115,25 @@ def _remarks(decoded: Decoded) -> Iterator[str]:
         yield str(decoded.about["remark"])
 
 
-def _samples(part: Part, decoded: Decoded) -> TensorSamples:
-    inputs, targets = torch.from_numpy(part.inputs), torch.from_numpy(part.targets)
-    if part.rows is None:
+def _samples(name: str, decoded: Decoded) -> TensorSamples:
+    split: Split = getattr(decoded, name)
+    inputs, targets = torch.from_numpy(split.inputs), torch.from_numpy(split.targets)
+    if split.rows is None:
         rows = torch.arange(len(targets))
     else:
         # every excerpt of the text, overlapping, in the memory of the text itself; its target is what follows it
         inputs, targets = inputs.unfold(0, decoded.length, 1)[:-1], inputs[decoded.length :].to(torch.int64)
-        rows = torch.from_numpy(part.rows)
+        rows = torch.from_numpy(split.rows)
     mean, deviation = (
         torch.tensor(decoded.about[name], dtype=torch.float32) if name in decoded.about else None
         for name in ("mean", "deviation")
     )
-    return TensorSamples(Store(inputs, targets, image=decoded.kind == "image", mean=mean, deviation=deviation), rows)
+    store = Store(
+        inputs,
+        targets,
+        image=decoded.kind == "image",
+        mean=mean,
+        deviation=deviation,
+        keep=resize_now if decoded.folder is None else partial(keep_resized, decoded.folder, name),
+    )
+    return TensorSamples(store, rows)

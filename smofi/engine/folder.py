@@ -17,7 +17,7 @@ import numpy.typing as npt
 from safetensors.torch import save
 from torch import nn
 
-from smofi.data.saved import partition_bytes
+from smofi.data.partitions.saved import partition_bytes
 from smofi.engine.checkpoint import Checkpoint, DamagedCheckpoint, read_checkpoint, write_atomically, write_checkpoint
 from smofi.engine.events import Record
 from smofi.engine.run import Run

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from smofi.cut import Cut, Cuts
-from smofi.data.batches import select_clients
 from smofi.errors import InputError
 from smofi.method import Candidates, Method, Tick, Turnout
 from smofi.seeds import generator
@@ -254,3 +253,13 @@ class Planner:
             places = [needs.index(min(needs))]
         taken = sorted((order[place], batch_sizes[place]) for place in places)
         return [client for client, _ in taken], [size for _, size in taken]
+
+
+def select_clients(eligible: list[int], count: int, *, seed: int, round: int) -> list[int]:
+    """The clients of a round: `count` of the eligible, drawn without replacement, in ascending order.
+
+    >>> select_clients([0, 1, 2], 3, seed=0, round=0)
+    [0, 1, 2]
+    """
+    places = generator(seed, "selection", round).choice(len(eligible), size=min(count, len(eligible)), replace=False)
+    return sorted(eligible[place] for place in places)

@@ -17,9 +17,9 @@ import torch
 
 from smofi.config import Config, changed_fields, config_yaml, read_config
 from smofi.config.federation import Federation, gather
-from smofi.data.decoded import Progress, silent
-from smofi.data.saved import FILE as PARTITION
-from smofi.data.saved import PREFIX as SAVED
+from smofi.data.decoded import ReadProgress, silent
+from smofi.data.partitions.saved import FILE as PARTITION
+from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.checkpoint import write_atomically
 from smofi.engine.events import Callback
 from smofi.engine.folder import RunFolder
@@ -71,7 +71,7 @@ def start(
     path: Path,
     callback: Callback | None = None,
     command: str = "",
-    progress: Progress = silent,
+    progress: ReadProgress = silent,
     crew: Crew | None = None,
 ) -> list[FolderRun]:
     """Runs ready to train, one per method, in folders that hold no run yet; `progress` watches the data being read.
@@ -95,7 +95,7 @@ def resume(
     overrides: Mapping[str, Any],
     callback: Callback | None = None,
     command: str = "",
-    progress: Progress = silent,
+    progress: ReadProgress = silent,
     crew: Crew | None = None,
 ) -> list[FolderRun]:
     """Runs ready to go on from where they were; refuses, field by field, to go on as something else."""

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smofi.data import batch_order, select_clients
+from smofi.data import batch_order
 
 
 @given(
@@ -43,26 +43,3 @@ def test_seed_round_and_client_each_change_the_order() -> None:
     assert len(orders) == len(keys)
     first = batch_order(50, 50, 1, seed=0, round=0, client=0)
     assert np.array_equal(first, batch_order(50, 50, 1, seed=0, round=0, client=0))
-
-
-@given(
-    eligible=st.lists(st.integers(0, 100), min_size=1, unique=True),
-    count=st.integers(1, 120),
-    seed=st.integers(0, 5),
-)
-def test_selection_draws_distinct_eligible_clients_in_order(eligible: list[int], count: int, seed: int) -> None:
-    selected = select_clients(eligible, count, seed=seed, round=3)
-    assert len(selected) == min(count, len(eligible))
-    assert selected == sorted(set(selected))
-    assert set(selected) <= set(eligible)
-    assert selected == select_clients(eligible, count, seed=seed, round=3)
-    assert all(type(client) is int for client in selected)
-
-
-def test_selection_is_fair_over_rounds() -> None:
-    # 2 of 10 over 2,000 rounds: each about 400 times, with a standard deviation of 18.
-    counts = np.zeros(10)
-    for number in range(2000):
-        counts[select_clients(list(range(10)), 2, seed=0, round=number)] += 1
-    assert counts.sum() == 4000
-    assert (np.abs(counts - 400) < 90).all()

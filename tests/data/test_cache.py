@@ -9,7 +9,7 @@ import pytest
 
 from smofi.data import cache
 from smofi.data.cache import cached, data_home, fingerprint, with_moments
-from smofi.data.decoded import Decoded, Part
+from smofi.data.decoded import Decoded, Split
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +20,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def decoded(seed: int = 0) -> Decoded:
     rng = np.random.default_rng(seed)
-    train = Part(
+    train = Split(
         rng.integers(0, 256, (20, 4, 4, 3), dtype=np.uint8), rng.integers(0, 2, 20), np.arange(20, dtype=np.int32)
     )
-    test = Part(rng.integers(0, 256, (5, 4, 4, 3), dtype=np.uint8), rng.integers(0, 2, 5))
+    test = Split(rng.integers(0, 256, (5, 4, 4, 3), dtype=np.uint8), rng.integers(0, 2, 5))
     return Decoded("image", train, test, classes=("cat", "dog"), owners=("a", "b"))
 
 
@@ -103,7 +103,7 @@ def test_mean_and_deviation() -> None:
     pixels = plain.train.inputs.reshape(-1, 3).astype(np.float64)
     np.testing.assert_allclose(about["mean"], pixels.mean(0), rtol=1e-12)
     np.testing.assert_allclose(about["deviation"], pixels.std(0), rtol=1e-12)
-    constant = Part(np.ones((3, 2), np.float32), np.zeros(3, np.int64))
+    constant = Split(np.ones((3, 2), np.float32), np.zeros(3, np.int64))
     assert with_moments(Decoded("vector", constant, constant, ("a",))).about["deviation"] == [1.0, 1.0]
     assert "mean" not in with_moments(Decoded("vector", constant, constant, ("a",), standardise=False)).about
 

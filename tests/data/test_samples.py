@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from smofi.data.decoded import Decoded, Part
+from smofi.data.decoded import Decoded, Split
 from smofi.data.samples import Store, TensorSamples, as_samples
 from smofi.data.source import as_source
 
@@ -60,7 +60,7 @@ def test_parts_of_parts() -> None:
 def test_excerpts_of_a_text_take_no_memory() -> None:
     text = np.arange(200, dtype=np.uint8)
     rows = np.array([5, 0, 100])
-    part = Part(text, text[rows + 8].astype(np.int64), rows=rows)
+    part = Split(text, text[rows + 8].astype(np.int64), rows=rows)
     samples = as_source("text", Decoded("text", part, part, classes=tuple(map(str, range(256))), length=8)).train
     assert samples.store.inputs.untyped_storage().nbytes() == 200
     x, y = samples.batch(torch.tensor([2, 0]))

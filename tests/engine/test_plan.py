@@ -16,7 +16,7 @@ import smofi
 from reference import perceptron
 from smofi import methods
 from smofi.cut import Cut, Cuts
-from smofi.engine.plan import Planner
+from smofi.engine.plan import Planner, select_clients
 from smofi.method import Turnout
 
 SIZES = (5, 9, 3, 17, 13, 8, 4, 0, 32, 11)
@@ -296,3 +296,26 @@ def test_the_visits_of_a_plan_are_seeded_by_seed_round_and_step() -> None:
     assert visits(7, 0) != visits(8, 0)
     assert visits(7, 0) != visits(7, 1)
     assert len({tuple(groups_) for groups_ in visits(7, 0)}) > 1
+
+
+@given(
+    eligible=st.lists(st.integers(0, 100), min_size=1, unique=True),
+    count=st.integers(1, 120),
+    seed=st.integers(0, 5),
+)
+def test_selection_draws_distinct_eligible_clients_in_order(eligible: list[int], count: int, seed: int) -> None:
+    selected = select_clients(eligible, count, seed=seed, round=3)
+    assert len(selected) == min(count, len(eligible))
+    assert selected == sorted(set(selected))
+    assert set(selected) <= set(eligible)
+    assert selected == select_clients(eligible, count, seed=seed, round=3)
+    assert all(type(client) is int for client in selected)
+
+
+def test_selection_is_fair_over_rounds() -> None:
+    # 2 of 10 over 2,000 rounds: each about 400 times, with a standard deviation of 18.
+    counts = np.zeros(10)
+    for number in range(2000):
+        counts[select_clients(list(range(10)), 2, seed=0, round=number)] += 1
+    assert counts.sum() == 4000
+    assert (np.abs(counts - 400) < 90).all()

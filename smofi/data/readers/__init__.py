@@ -1,1 +1,10 @@
-"""One file per layout: each finds its files in a folder, refuses what is not as it should be, and decodes the rest."""
+"""One module per source that a user can name. Each finds its files in a folder, and decodes them when asked to.
+
+by name         cifar (cifar10, cifar100), fashion_mnist, tiny_imagenet, speech_commands, shakespeare, digits
+one's own       folder (pictures), npz, csv, python (a function)
+hub             the same data sets by name, from the Hugging Face hub; hub_conversion makes its columns what the
+                official files would give
+leaf, roles     the two forms in which the texts of shakespeare come: excerpts, or whole texts by role
+
+What a file format is, `smofi.data.formats` knows.
+"""

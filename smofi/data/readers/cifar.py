@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Part, Progress
-from smofi.data.readers.files import Layout, find_files, read_bytes, wrong
-from smofi.data.readers.plain_pickle import read_plain_pickle
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
+from smofi.data.formats.files import FileLayout, find_files, read_bytes, wrong
+from smofi.data.formats.plain_pickle import read_plain_pickle
 
 PIXELS = 3 * 32 * 32
 MOST_RECORDS = 200_000
@@ -29,15 +30,15 @@ class _Kind:
 
     label_sizes: dict[str, int]
     names: str
-    binary: Layout
-    pickled: Layout
+    binary: FileLayout
+    pickled: FileLayout
 
     @property
     def classes(self) -> int:
         return list(self.label_sizes.values())[-1]
 
 
-def _layout(place: str, *names: str) -> Layout:
+def _layout(place: str, *names: str) -> FileLayout:
     return (place,), [(name,) for name in names]
 
 
@@ -58,37 +59,36 @@ _HUNDRED = _Kind(
 )
 
 
-def cifar10_files(folder: Path) -> list[Path]:
-    """Five training files, the test file and the names of the classes; binary ones if both layouts are there.
+def find_cifar10(folder: Path) -> DataFiles:
+    """CIFAR-10: `[samples, 32, 32, 3]`, in the official order, which is a random one.
 
-    >>> cifar10_files(Path("nowhere"))
+    Five training files, the test file and the names of the classes; binary ones if both layouts are there.
+
+    >>> find_cifar10(Path("nowhere"))
     Traceback (most recent call last):
     smofi.errors.InputError: nowhere is not accepted: expected a folder
     """
-    return find_files(folder, [_TEN.binary, _TEN.pickled])
+    return _find(folder, _TEN)
 
 
-def cifar100_files(folder: Path) -> list[Path]:
-    """The training file, the test file and the names of the classes; binary ones if both layouts are there.
+def find_cifar100(folder: Path) -> DataFiles:
+    """CIFAR-100 with its fine labels: `[samples, 32, 32, 3]`, in the official order, which is a random one.
 
-    >>> cifar100_files(Path("nowhere"))
+    The training file, the test file and the names of the classes; binary ones if both layouts are there.
+
+    >>> find_cifar100(Path("nowhere"))
     Traceback (most recent call last):
     smofi.errors.InputError: nowhere is not accepted: expected a folder
     """
-    return find_files(folder, [_HUNDRED.binary, _HUNDRED.pickled])
+    return _find(folder, _HUNDRED)
 
 
-def read_cifar10(folder: Path, progress: Progress) -> Decoded:
-    """CIFAR-10: `[samples, 32, 32, 3]`, in the official order, which is a random one."""
-    return _read(cifar10_files(folder), _TEN, progress)
+def _find(folder: Path, kind: _Kind) -> DataFiles:
+    files = find_files(folder, [kind.binary, kind.pickled])
+    return DataFiles(files, partial(_read, files, kind))
 
 
-def read_cifar100(folder: Path, progress: Progress) -> Decoded:
-    """CIFAR-100 with its 100 fine classes: `[samples, 32, 32, 3]`, in the official order, which is a random one."""
-    return _read(cifar100_files(folder), _HUNDRED, progress)
-
-
-def _read(files: list[Path], kind: _Kind, progress: Progress) -> Decoded:
+def _read(files: list[Path], kind: _Kind, progress: ReadProgress) -> Decoded:
     *batches, meta = files
     binary = meta.suffix == ".txt"
     names = _names_in_text(meta) if binary else _names_in_pickle(meta, kind)
@@ -101,8 +101,8 @@ def _read(files: list[Path], kind: _Kind, progress: Progress) -> Decoded:
         images.append(planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).copy())
         labels.append(targets)
         progress(number, len(batches))
-    train = Part(np.concatenate(images[:-1]), np.concatenate(labels[:-1]))
-    return Decoded("image", train, Part(images[-1], labels[-1]), tuple(names))
+    train = Split(np.concatenate(images[:-1]), np.concatenate(labels[:-1]))
+    return Decoded("image", train, Split(images[-1], labels[-1]), tuple(names))
 
 
 def _read_binary(path: Path, kind: _Kind) -> tuple[Array, Array]:
@@ -158,6 +158,6 @@ def _names_in_pickle(path: Path, kind: _Kind) -> Sequence[str]:
 def _dict_in_pickle(path: Path) -> dict[str, Any]:
     found = read_plain_pickle(read_bytes(path, MOST_RECORDS * (PIXELS + 100), "a pickle"), path)
     if not isinstance(found, dict):
-        wrong(path, f"a pickled dict, and it holds a {type(found).__name__}")
+        wrong(path, f"a pickled dict, and it contains a {type(found).__name__}")
     # Written by Python 2 and once loaded as bytes, keys are bytes.
     return {key.decode("latin-1") if isinstance(key, bytes) else str(key): value for key, value in found.items()}

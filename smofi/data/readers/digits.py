@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from smofi.data.decoded import Decoded, Part
+from smofi.data.decoded import Decoded, Split
 from smofi.errors import InputError
 from smofi.seeds import generator
 
@@ -21,19 +21,19 @@ def read_digits() -> Decoded:
     >>> read_digits().test.inputs.shape
     (360, 8, 8, 1)
     """
-    table = torch.from_numpy(np.loadtxt(_file(), delimiter=",", dtype=np.int64))
-    order = torch.from_numpy(generator(0, "digits split").permutation(len(table)))
-    images = table[order, :64].reshape(-1, 8, 8, 1).to(torch.float32) / 16
-    labels = table[order, 64].numpy()
+    rows = torch.from_numpy(np.loadtxt(_file(), delimiter=",", dtype=np.int64))
+    order = torch.from_numpy(generator(0, "digits split").permutation(len(rows)))
+    images = rows[order, :64].reshape(-1, 8, 8, 1).to(torch.float32) / 16
+    labels = rows[order, 64].numpy()
     seen = images[:TRAIN_SIZE]
     scaled = ((images - seen.mean()) / seen.std()).numpy()
-    train = Part(scaled[:TRAIN_SIZE], labels[:TRAIN_SIZE])
-    test = Part(scaled[TRAIN_SIZE:], labels[TRAIN_SIZE:])
+    train = Split(scaled[:TRAIN_SIZE], labels[:TRAIN_SIZE])
+    test = Split(scaled[TRAIN_SIZE:], labels[TRAIN_SIZE:])
     return Decoded("image", train, test, classes=tuple("0123456789"), standardise=False)
 
 
 def _file() -> Path:
-    """The table inside scikit-learn, which is found without importing it: that would take longer than training."""
+    """The file inside scikit-learn, which is found without importing it: that would take longer than training."""
     package = find_spec("sklearn")
     for place in (package.submodule_search_locations or ()) if package else ():
         if (path := Path(place) / "datasets" / "data" / "digits.csv.gz").is_file():

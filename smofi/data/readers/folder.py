@@ -2,7 +2,7 @@
 
 cat/1.png, dog/1.png                         a fifth of each class is kept for the test
 train/cat/1.png, test/cat/1.png              test may also be called val, valid or validation
-train/anna/cat/1.png, test/cat/1.png         clients; the test part may be divided too
+train/anna/cat/1.png, test/cat/1.png         clients; the test set may be divided too
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ import math
 import os
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Part, Progress
-from smofi.data.readers.files import listing, wrong
-from smofi.data.readers.letters import label as shown
-from smofi.data.readers.pictures import LARGE, SUFFIXES, Header, each, is_picture, read_header, read_picture, suffixes
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
+from smofi.data.formats.files import Listing, listing, wrong
+from smofi.data.formats.names import printable
+from smofi.data.formats.pictures import LARGE, SUFFIXES, Header, each, is_picture, read_header, read_picture, suffixes
 from smofi.errors import check_count
 from smofi.seeds import generator
 
 TRAIN_FOLDERS = ("train", "training")
 TEST_FOLDERS = ("test", "testing", "val", "valid", "validation")
-"""In any case of letters; if there are several, the first of these is the test part, and the others are left alone."""
+"""In any case of letters; if there are several, the first of these is the test set, and the others are left alone."""
 
-BY_THEMSELVES = ("thumbs.db", "desktop.ini")
-"""What other programs put into folders of pictures, and nobody misses."""
+OTHER_PROGRAMS = ("thumbs.db", "desktop.ini")
+"""What other programs put into folders of pictures: not counted as left out."""
 
 MOST_BYTES = 2**34
 """Of all pictures together, decoded."""
@@ -44,46 +45,42 @@ class _Picture:
 
 @dataclass(frozen=True)
 class _Found:
-    """The pictures to train on and those to test on; and where the latter come from, and what is left out."""
+    """The pictures to train on and those to test on; where the latter come from, and what is left out."""
 
     train: list[_Picture]
     test: list[_Picture]
     about: dict[str, str]
 
 
-def folder_files(folder: Path) -> list[Path]:
-    """All pictures, those to train on first.
-
-    >>> folder_files(Path("nowhere"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nowhere is not accepted: expected a folder, with a sub-folder of pictures per class
-    """
-    found = _found(folder)
-    return [picture.path for part in (found.train, found.test) for picture in part]
-
-
-def read_folder(folder: Path, progress: Progress, image_size: int | None = None) -> Decoded:
+def find_folder(folder: Path, image_size: int | None = None) -> DataFiles:
     """One's own pictures, shuffled; all of one size, or each brought to a square of `image_size`.
 
     Resized, the shorter side becomes `image_size` and the middle is kept. If all are grey, there is one channel.
+
+    >>> find_folder(Path("nowhere"))
+    Traceback (most recent call last):
+    smofi.errors.InputError: nowhere is not accepted: expected a folder, with a sub-folder of pictures per class
     """
     if image_size is not None:
         check_count("image_size", image_size, high=4096)
-    found = _found(folder)
-    parts = [found.train, found.test]
-    for number, part in enumerate(parts):
-        order = generator(0, "folder order", number).permutation(len(part))
-        parts[number] = [part[k] for k in order]
-    train, test = parts
+    found = _find(folder)
+    paths = [picture.path for picture in (*found.train, *found.test)]
+    return DataFiles(paths, partial(_read, folder, found, image_size))
+
+
+def _read(folder: Path, found: _Found, image_size: int | None, progress: ReadProgress) -> Decoded:
+    train, test = (
+        [pictures[k] for k in generator(0, "folder order", number).permutation(len(pictures))]
+        for number, pictures in enumerate((found.train, found.test))
+    )
     pictures = train + test
     images = _decode([picture.path for picture in pictures], image_size, folder, progress)
     classes = sorted({picture.label for picture in train})
     owners = _owners(train, test)
-    split = len(train)
     return Decoded(
         "image",
-        _part(images[:split], train, classes, owners),
-        _part(images[split:], test, classes, owners),
+        _split(images[: len(train)], train, classes, owners),
+        _split(images[len(train) :], test, classes, owners),
         tuple(classes),
         tuple(owners),
         about=found.about,
@@ -92,23 +89,23 @@ def read_folder(folder: Path, progress: Progress, image_size: int | None = None)
 
 def _owners(train: list[_Picture], test: list[_Picture]) -> list[str]:
     """The clients: those with pictures to train on, then those that are only in the test."""
-    training, testing = ({picture.client for picture in part if picture.client} for part in (train, test))
+    training, testing = ({picture.client for picture in pictures if picture.client} for pictures in (train, test))
     return sorted(training) + sorted(testing - training)
 
 
-def _part(images: Array, pictures: list[_Picture], classes: list[str], owners: list[str]) -> Part:
+def _split(images: Array, pictures: list[_Picture], classes: list[str], owners: list[str]) -> Split:
     number_of_class = {name: number for number, name in enumerate(classes)}
     number_of_owner = {name: number for number, name in enumerate(owners)}
     targets = np.array([number_of_class[picture.label] for picture in pictures], np.int64)
     if not pictures[0].client:
-        return Part(images, targets)
-    return Part(images, targets, np.array([number_of_owner[picture.client] for picture in pictures], np.int32))
+        return Split(images, targets)
+    return Split(images, targets, np.array([number_of_owner[picture.client] for picture in pictures], np.int32))
 
 
 # ------------------------------------------------------------------------------------------------------------- decoding
 
 
-def _decode(paths: list[Path], image_size: int | None, folder: Path, progress: Progress) -> Array:
+def _decode(paths: list[Path], image_size: int | None, folder: Path, progress: ReadProgress) -> Array:
     headers = each(read_header, paths, progress, total=2 * len(paths))
     if image_size is None:
         _check_one_size(paths, headers)
@@ -148,19 +145,22 @@ def _check_one_size(paths: list[Path], headers: list[Header]) -> None:
 # -------------------------------------------------------------------------------------------------------------- folders
 
 
-def _found(folder: Path) -> _Found:
-    """All that is in the folder."""
-    train_folder, test_folders = _train_and_tests(folder)
-    train, others = _pictures(train_folder)
+def _find(folder: Path) -> _Found:
+    """All that is in the folder; no folder is listed twice."""
+    if not os.path.isdir(folder):
+        wrong(folder, "a folder, with a sub-folder of pictures per class")
+    listed = listing(folder)
+    train_folder, test_folders = _train_and_tests(folder, listed[0])
+    train, others = _pictures(train_folder, listed if train_folder == folder else listing(train_folder))
     classes = {picture.label for picture in train}
     if len(classes) < 2:
         inside = " in the folders of the clients" if train[0].client else ""
         wrong(train_folder, f"two classes or more, a sub-folder each{inside}, and there is only {min(classes)!r}")
-    beside = listing(folder)[1] if train_folder != folder else []
+    beside = listed[1] if train_folder != folder else []
     if not test_folders:
         kept, held_out = _hold_out(train, folder)
         return _Found(kept, held_out, _about("a fifth of the pictures, held out", others, beside, []))
-    test, more = _pictures(test_folders[0])
+    test, more = _pictures(test_folders[0], listing(test_folders[0]))
     if test[0].client and not train[0].client:
         wrong(test[0].path, f"class and picture, as in {train[0].path}; only what is trained on may be divided alone")
     for picture in test:
@@ -174,19 +174,17 @@ def _about(test: str, others: list[Path], beside: list[Path], folders: list[Path
     """Where the test comes from; and what is left out, if anything is: files among the pictures, or outside."""
     said = [f"folder {path.name}/" for path in folders]
     for paths, what in ((others, "that are no pictures"), (beside, "outside the folders")):
-        some = [path for path in paths if path.name.lower() not in BY_THEMSELVES]
+        some = [path for path in paths if path.name.lower() not in OTHER_PROGRAMS]
         if some:
-            counts = Counter(shown(path.suffix.lower() or path.name)[:40] for path in some).most_common(5)
+            counts = Counter(printable(path.suffix.lower() or path.name)[:40] for path in some).most_common(5)
             listed = ", ".join(f"{ending} ({count:,})" for ending, count in counts)
             said.append(f"{len(some):,} file{'s' * (len(some) > 1)} {what}: {listed}")
     return {"test": test, **({"left_out": "; ".join(said)} if said else {})}
 
 
-def _train_and_tests(folder: Path) -> tuple[Path, list[Path]]:
+def _train_and_tests(folder: Path, inside: list[Path]) -> tuple[Path, list[Path]]:
     """Where the pictures to train on are, and those to test on; the first of several such folders counts."""
-    if not os.path.isdir(folder):
-        wrong(folder, "a folder, with a sub-folder of pictures per class")
-    names = {path.name.lower(): path for path in listing(folder)[0]}
+    names = {path.name.lower(): path for path in inside}
     trains = [names.pop(name) for name in TRAIN_FOLDERS if name in names]
     tests = [names.pop(name) for name in TEST_FOLDERS if name in names]
     others = [path.name for path in names.values()]
@@ -200,9 +198,9 @@ def _train_and_tests(folder: Path) -> tuple[Path, list[Path]]:
     return folder, []  # classes or clients, one of which may well be called train
 
 
-def _pictures(root: Path) -> tuple[list[_Picture], list[Path]]:
+def _pictures(root: Path, listed: Listing) -> tuple[list[_Picture], list[Path]]:
     """The pictures below a folder, equally deep, in class folders or in class folders of clients; and other files."""
-    found, empty, ignored = _walk(root)
+    found, empty, ignored = _walk(root, listed)
     if not found:
         wrong(root, f"pictures ({', '.join(SUFFIXES)}) in a sub-folder per class, and it has {suffixes(ignored)}")
     above = len(root.parts)
@@ -221,16 +219,16 @@ def _pictures(root: Path) -> tuple[list[_Picture], list[Path]]:
     return pictures, ignored
 
 
-def _walk(root: Path, deepest: int = 4) -> tuple[list[Path], list[Path], list[Path]]:
+def _walk(root: Path, listed: Listing, deepest: int = 4) -> tuple[list[Path], list[Path], list[Path]]:
     """Pictures, folders in which there is nothing of use, and other files."""
-    folders, files = listing(root)
+    folders, files = listed
     if folders and deepest == 1:
         wrong(folders[0], "no folder as deep as this one")
     found = [path for path in files if is_picture(path)]
     ignored = [path for path in files if not is_picture(path)]
     empty: list[Path] = []
     for path in folders:
-        for into, some in zip((found, empty, ignored), _walk(path, deepest - 1), strict=True):
+        for into, some in zip((found, empty, ignored), _walk(path, listing(path), deepest - 1), strict=True):
             into += some
     return found, empty if found or empty else [root], ignored
 
@@ -246,7 +244,7 @@ def _check_none_empty(root: Path, pictures: list[_Picture], empty: list[Path]) -
 
 def _hold_out(pictures: list[_Picture], folder: Path) -> tuple[list[_Picture], list[_Picture]]:
     """A fifth of every class for the test, at least one of two; no client is left without anything to train on."""
-    held: set[int] = set()
+    chosen: set[int] = set()
     left = Counter(picture.client for picture in pictures)
     draw = generator(0, "folder test")
     for label in sorted({picture.label for picture in pictures}):
@@ -255,10 +253,10 @@ def _hold_out(pictures: list[_Picture], folder: Path) -> tuple[list[_Picture], l
         for row in draw.permutation(rows):
             client = pictures[row].client
             if wanted and left[client] > 1:
-                held.add(int(row))
+                chosen.add(int(row))
                 left[client] -= 1
                 wanted -= 1
-    if not held:
+    if not chosen:
         wrong(folder, "two pictures of a class or more, or a folder test beside train")
-    train = [picture for row, picture in enumerate(pictures) if row not in held]
-    return train, [pictures[row] for row in sorted(held)]
+    train = [picture for row, picture in enumerate(pictures) if row not in chosen]
+    return train, [pictures[row] for row in sorted(chosen)]

@@ -11,16 +11,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from smofi.data.decoded import Decoded, Progress
-from smofi.data.readers.columns import check_columns
-from smofi.data.readers.converted import excerpts, pictures, spoken
-from smofi.data.readers.idx import CLASSES
+from smofi.data.decoded import Decoded, ReadProgress
+from smofi.data.formats.columns import check_columns
+from smofi.data.readers.fashion_mnist import CLASSES
+from smofi.data.readers.hub_conversion import excerpts, pictures, spoken
 from smofi.errors import InputError, check_choice
 
 
 @dataclass(frozen=True)
 class Hub:
-    """Where a data set is on the hub: what to ask `load_dataset` for, by part, and how to read what it gives.
+    """Where a data set is on the hub: what to ask `load_dataset` for, by split, and how to read what it gives.
 
     `remark` says in what it is not the official one.
     """
@@ -36,16 +36,16 @@ class Hub:
 
 
 def _splits(**splits: str) -> dict[str, dict[str, Any]]:
-    return {part: {"split": split} for part, split in splits.items()}
+    return {name: {"split": split} for name, split in splits.items()}
 
 
 def _files(**files: list[str]) -> dict[str, dict[str, Any]]:
-    return {part: {"split": part, "data_files": {part: some}} for part, some in files.items()}
+    return {name: {"split": name, "data_files": {name: paths}} for name, paths in files.items()}
 
 
 PACKAGES = ("datasets", "huggingface_hub")
 SECONDS = 10
-"""So long the hub may take to say that it is there."""
+"""How long the hub may take to answer at all."""
 
 BOTH = _splits(train="train", test="test")
 
@@ -70,7 +70,7 @@ HUB: dict[str, Hub] = {
         spoken,
         {},
         revision="refs/convert/parquet",
-        remark="the hub has a test part of its own, 4,890 clips with silence among them, not the official 11,005: "
+        remark="the hub has a test set of its own, 4,890 clips with silence among them, not the official 11,005: "
         "accuracies are not to be compared with published ones",
     ),
     "fashion-mnist": Hub(
@@ -84,7 +84,7 @@ HUB: dict[str, Hub] = {
 }
 
 
-def fetch(name: str, progress: Progress) -> Decoded:
+def fetch(name: str, progress: ReadProgress) -> Decoded:
     """A data set from the hub. What is downloaded stays in the package's own cache; HF_HUB_OFFLINE asks that alone."""
     entry = HUB[check_choice("data", name, HUB)]
     datasets, huggingface_hub = (_package(package, name) for package in PACKAGES)
@@ -93,9 +93,9 @@ def fetch(name: str, progress: Progress) -> Decoded:
             if not huggingface_hub.constants.HF_HUB_OFFLINE:
                 # asked once, for the package would ask six times, with pauses, before it gives up
                 huggingface_hub.HfApi().dataset_info(entry.repository, timeout=SECONDS)
-            parts = {
-                part: datasets.load_dataset(entry.repository, entry.configuration, revision=entry.revision, **asked)
-                for part, asked in entry.asked.items()
+            splits = {
+                split: datasets.load_dataset(entry.repository, entry.configuration, revision=entry.revision, **asked)
+                for split, asked in entry.asked.items()
             }
     except Exception as error:  # the network, the hub and the package fail in every way there is
         raise InputError(
@@ -103,16 +103,16 @@ def fetch(name: str, progress: Progress) -> Decoded:
             f"{type(error).__name__}: {str(error)[:300]}. The other way: put its official files into a folder, "
             "and name that by --data-folder"
         ) from error
-    return convert(name, parts, progress)
+    return convert(name, splits, progress)
 
 
-def convert(name: str, parts: Mapping[str, Any], progress: Progress) -> Decoded:
-    """The `datasets.Dataset` of each part, with the columns that they have on the hub, as arrays."""
+def convert(name: str, splits: Mapping[str, Any], progress: ReadProgress) -> Decoded:
+    """The `datasets.Dataset` of each split, with the columns that they have on the hub, as arrays."""
     entry = HUB[check_choice("data", name, HUB)]
-    places = {part: Path(entry.repository) / str(asked["split"]) for part, asked in entry.asked.items()}
-    for part, place in places.items():
-        check_columns(parts[part], entry.columns, place)
-    decoded = entry.convert(parts, places, entry.columns, progress, **entry.options)
+    places = {split: Path(entry.repository) / str(asked["split"]) for split, asked in entry.asked.items()}
+    for split, place in places.items():
+        check_columns(splits[split], entry.columns, place)
+    decoded = entry.convert(splits, places, entry.columns, progress, **entry.options)
     return replace(decoded, about={**decoded.about, "remark": entry.remark}) if entry.remark else decoded
 
 

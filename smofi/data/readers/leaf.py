@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Part, Progress
-from smofi.data.readers.files import wrong
-from smofi.data.readers.letters import LETTERS, NAMES, Changed, label, numbers
+from smofi.data.decoded import Array, Decoded, ReadProgress, Split
+from smofi.data.formats.files import wrong
+from smofi.data.formats.letters import LETTERS, NAMES, Changed, numbers
+from smofi.data.formats.names import printable
 from smofi.seeds import generator
 
 LENGTH = 80
@@ -28,16 +29,16 @@ class Excerpts:
         self.changed = Changed()
         self.blocks: dict[str, list[tuple[int, Array, Array]]] = {"train": [], "test": []}
 
-    def add(self, document: Any, path: Path, part: str | None, progress: Progress) -> None:
-        """Take up a file's users into `part`; if it is None, the first 80 % of each to train on, the rest to test."""
+    def add(self, document: Any, path: Path, split: str | None, progress: ReadProgress) -> None:
+        """Add a file's users to a split; if it is None, the first 80 % of each are to train on, the rest to test on."""
         users, counts, data = _checked(document, path)
         for done, (user, count) in enumerate(zip(users, counts, strict=True), 1):
             inputs, targets = _samples(data[user], count, user, path, self.changed)
-            if part is None and user in self.owners:
-                wrong(path, f"every user in one file only, and {label(user)!r} was in another")
+            if split is None and user in self.owners:
+                wrong(path, f"every user in one file only, and {printable(user)!r} was in another")
             owner = self.owners.setdefault(user, len(self.owners))
-            if part is not None:
-                self.blocks[part].append((owner, inputs, targets))
+            if split is not None:
+                self.blocks[split].append((owner, inputs, targets))
             else:
                 end, begin = _border(inputs, targets, user, path)
                 self.blocks["train"].append((owner, inputs[:end], targets[:end]))
@@ -45,13 +46,13 @@ class Excerpts:
             progress(done, len(users))
 
     def decoded(self, folder: Path) -> Decoded:
-        """All of them, each part shuffled."""
+        """All of them, each split shuffled."""
         order = generator(0, "shakespeare order")
-        parts = {name: _joined(blocks, order) for name, blocks in self.blocks.items()}
-        if not all(len(part.targets) for part in parts.values()):
+        splits = {name: _joined(blocks, order) for name, blocks in self.blocks.items()}
+        if not all(len(split.targets) for split in splits.values()):
             wrong(folder, f"an excerpt of {LENGTH} characters to train on and one to test on, and there is none")
         return Decoded(
-            "text", parts["train"], parts["test"], NAMES, tuple(map(label, self.owners)), standardise=False,
+            "text", splits["train"], splits["test"], NAMES, tuple(map(printable, self.owners)), standardise=False,
             length=LENGTH, about=self.changed.about(),
         )  # fmt: skip
 
@@ -63,10 +64,10 @@ def _border(inputs: Array, targets: Array, user: str, path: Path) -> tuple[int, 
     if not in_order.all():
         wrong(
             path,
-            f"the samples of user {label(user)!r} in the order of the text, as the last fifth is to be the test: each "
-            f"one character further, or {LENGTH} spaces where a line begins; and sample {1 + int(in_order.argmin()):,} "
-            "(counting from 0) does not follow the one before. For samples in another order, use the folders train "
-            "and test that LEAF makes",
+            f"the samples of user {printable(user)!r} in the order of the text, as the last fifth is to be the test: "
+            f"each one character further, or {LENGTH} spaces where a line begins; and sample "
+            f"{1 + int(in_order.argmin()):,} (counting from 0) does not follow the one before. For samples in another "
+            "order, use the folders train and test that LEAF makes",
         )
     end = len(targets) * 4 // 5
     lines = 1 + np.flatnonzero(~follows)
@@ -74,7 +75,7 @@ def _border(inputs: Array, targets: Array, user: str, path: Path) -> tuple[int, 
     return end, min(end + LENGTH, *lines[lines >= end][:1].tolist(), len(targets))
 
 
-def _joined(blocks: list[tuple[int, Array, Array]], order: np.random.Generator) -> Part:
+def _joined(blocks: list[tuple[int, Array, Array]], order: np.random.Generator) -> Split:
     sizes = [len(targets) for _, _, targets in blocks]
     shuffled = order.permutation(sum(sizes))
     inputs = np.empty((len(shuffled), LENGTH), np.uint8)
@@ -83,7 +84,7 @@ def _joined(blocks: list[tuple[int, Array, Array]], order: np.random.Generator) 
     for (who, some_inputs, some_targets), end in zip(blocks, np.cumsum(sizes), strict=True):
         places = shuffled[end - len(some_targets) : end]
         inputs[places], targets[places], owner[places] = some_inputs, some_targets, who
-    return Part(inputs, targets, owner)
+    return Split(inputs, targets, owner)
 
 
 def _checked(document: Any, path: Path) -> tuple[list[str], list[int], dict[str, Any]]:
@@ -102,13 +103,13 @@ def _checked(document: Any, path: Path) -> tuple[list[str], list[int], dict[str,
     if not isinstance(data, dict):
         wrong(path, "'user_data' to be an object")
     if absent := [user for user in users if user not in data]:
-        wrong(path, f"data of all its users, and {label(absent[0])!r} has none")
+        wrong(path, f"data of all its users, and {printable(absent[0])!r} has none")
     return users, counts, data
 
 
 def _samples(data: Any, count: int, user: str, path: Path, changed: Changed) -> tuple[Array, Array]:
     """One user's excerpts `[samples, 80]` and the character after each."""
-    who = f"of user {label(user)!r}"
+    who = f"of user {printable(user)!r}"
     x, y = (data.get("x"), data.get("y")) if isinstance(data, dict) else (None, None)
     for name, strings, length in (("x", x, LENGTH), ("y", y, 1)):
         if not isinstance(strings, list):

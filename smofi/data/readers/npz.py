@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Progress
-from smofi.data.readers.arrays import from_arrays, needed
-from smofi.data.readers.files import MOST_INFLATED, wrong
-from smofi.data.readers.npy import Header, read_header
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress
+from smofi.data.formats.arrays import from_arrays, needed
+from smofi.data.formats.files import MOST_INFLATED, wrong
+from smofi.data.formats.npy import Header, read_header
 from smofi.errors import InputError
 
 PIECE = 1 << 20
@@ -46,21 +46,19 @@ class Bounded(io.BufferedReader):
         return content
 
 
-def npz_files(path: Path) -> list[Path]:
-    """The file itself.
+def find_npz(path: Path) -> DataFiles:
+    """The arrays of the file, as `from_arrays` takes them; progress counts bytes.
 
-    >>> npz_files(Path("nothing.npz"))
+    >>> find_npz(Path("nothing.npz"))
     Traceback (most recent call last):
     smofi.errors.InputError: nothing.npz is not accepted: expected an .npz file, and there is no such file
     """
     if not path.is_file():
         wrong(path, "an .npz file, and there is no such file")
-    return [path]
+    return DataFiles([path], partial(_read, path))
 
 
-def read_npz(path: Path, progress: Progress) -> Decoded:
-    """The arrays of the file, as `from_arrays` takes them; `progress` counts bytes."""
-    npz_files(path)
+def _read(path: Path, progress: ReadProgress) -> Decoded:
     with _refusing(path), Bounded(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in _checked(archive, path)}
         headers = {key: _header(archive, info, path) for key, info in members.items()}
@@ -73,7 +71,7 @@ def read_npz(path: Path, progress: Progress) -> Decoded:
     return from_arrays(arrays, str(path))
 
 
-def _tell(progress: Progress, before: int, total: int, now: int) -> None:
+def _tell(progress: ReadProgress, before: int, total: int, now: int) -> None:
     progress(before + now, total)
 
 
@@ -127,7 +125,7 @@ def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Head
 
 
 def _unpack(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: Header, path: Path, told: Callable[[int], None]
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: Header, path: Path, report: Callable[[int], None]
 ) -> Array:
     """The array, in memory; that its size is possible was checked before."""
     if header.dtype is None:
@@ -141,9 +139,9 @@ def _unpack(
             content[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
             done += len(piece)
             if done >= next_word:
-                told(done)
+                report(done)
                 next_word = done + len(content) // 100
     if done != len(content):
         wrong(path, f"{len(content):,} bytes in {info.filename!r}, and there are {done:,}")
-    told(done)
+    report(done)
     return header.array(content)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from smofi.data.cache import with_moments
 from smofi.data.decoded import Decoded
-from smofi.data.readers.arrays import from_arrays
+from smofi.data.formats.arrays import from_arrays
 from smofi.data.source import Source
 from smofi.errors import InputError
 from smofi.imported import failed, import_function

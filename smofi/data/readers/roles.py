@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Part
-from smofi.data.readers.files import wrong
+from smofi.data.decoded import Array, Decoded, Split
+from smofi.data.formats.files import wrong
+from smofi.data.formats.letters import NAMES, Changed, numbers
+from smofi.data.formats.names import printable
 from smofi.data.readers.leaf import LENGTH
-from smofi.data.readers.letters import NAMES, Changed, label, numbers
 from smofi.seeds import generator
 
 MOST_CHARACTERS = 2**26
@@ -32,9 +33,9 @@ class Roles:
         self.texts: dict[str, list[tuple[int, Array]]] = {"train": [], "test": []}
 
     def add(self, name: str, text: str, path: Path) -> None:
-        """Take up a role, unless its text is too short for a single sample."""
+        """Add a role, unless its text is too short for a single sample."""
         if name in self.names:
-            wrong(path, f"every role once, and {label(name)!r} comes again")
+            wrong(path, f"every role once, and {printable(name)!r} comes again")
         self.names.add(name)
         self.characters += len(text)
         if self.characters > MOST_CHARACTERS:
@@ -47,17 +48,17 @@ class Roles:
             self.too_short += 1
             return
         letters = numbers(text, self.changed)
-        for part, piece in (("train", letters[:border]), ("test", letters[border:])):
+        for split, piece in (("train", letters[:border]), ("test", letters[border:])):
             if len(piece) > LENGTH:
-                self.texts[part].append((len(self.owners), piece))
-        self.owners.append(label(name))
+                self.texts[split].append((len(self.owners), piece))
+        self.owners.append(printable(name))
 
     def decoded(self, folder: Path) -> Decoded:
-        """All of them, the samples of each part shuffled."""
+        """All of them, the samples of each split shuffled."""
         if not self.texts["train"] or not self.texts["test"]:
             wrong(folder, f"a role with {LENGTH + 1} characters in its first 80 % and in the rest, and there is none")
         order = generator(0, "shakespeare order")
-        train, test = (_excerpts(self.texts[part], order) for part in ("train", "test"))
+        train, test = (_excerpts(self.texts[split], order) for split in ("train", "test"))
         roles = {"roles": len(self.owners), "roles_too_short": self.too_short, "roles_to_test": len(self.texts["test"])}
         return Decoded(
             "text", train, test, NAMES, tuple(self.owners), standardise=False, length=LENGTH,
@@ -65,7 +66,7 @@ class Roles:
         )  # fmt: skip
 
 
-def _excerpts(texts: list[tuple[int, Array]], order: np.random.Generator) -> Part:
+def _excerpts(texts: list[tuple[int, Array]], order: np.random.Generator) -> Split:
     long = np.concatenate([text for _, text in texts])
     counts = [len(text) - LENGTH for _, text in texts]
     begins = np.cumsum([0, *(len(text) for _, text in texts)])
@@ -73,4 +74,4 @@ def _excerpts(texts: list[tuple[int, Array]], order: np.random.Generator) -> Par
     owner = np.repeat(np.array([who for who, _ in texts], np.int32), counts)
     shuffled = order.permutation(len(rows))
     rows = rows[shuffled]
-    return Part(long, long[rows + LENGTH].astype(np.int64), owner[shuffled], rows)
+    return Split(long, long[rows + LENGTH].astype(np.int64), owner[shuffled], rows)

@@ -2,7 +2,7 @@
 
     WORD/SPEAKER_nohash_NUMBER.wav, testing_list.txt, validation_list.txt and _background_noise_ (not read)
 
-The test part is the testing list, the training part all the rest: clips that the authors set apart for validation are
+The test set is the testing list, the training set all the rest: clips that the authors set apart for validation are
 trained on, as in the paper, which counts 94,824 and 11,005 clips. Where there is no list, the rule it was made by
 decides: a hash of the speaker.
 """
@@ -14,19 +14,20 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from smofi.data.decoded import Array, Decoded, Part, Progress
-from smofi.data.readers.files import listing, read_bytes, wrong
-from smofi.data.readers.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
-from smofi.data.readers.wav import read_wav
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
+from smofi.data.formats.files import listing, read_bytes, wrong
+from smofi.data.formats.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
+from smofi.data.formats.wav import read_wav
 from smofi.seeds import generator
 
 PLACES = ("", "speech_commands_v0.02", "speech_commands_v0.01", "SpeechCommands/speech_commands_v0.02")
-"""Where in the folder given the words may lie: there, or where unpacking it, or torchaudio, puts them."""
+"""Where in the given folder the words may be: at its top, or where unpacking it, or torchaudio, puts them."""
 
 CLIP = re.compile(r"([0-9A-Za-z-]+)_nohash_[0-9]+\.wav")
 LIST = "testing_list.txt"
@@ -48,37 +49,39 @@ class Clip:
         return f"{self.word}/{self.path.name}"
 
 
-def speech_commands_files(folder: Path) -> list[Path]:
-    """All recordings and the list, in a folder or the official one in it."""
+def find_speech_commands(folder: Path) -> DataFiles:
+    """One-second words, 49 x 40 bytes each; owners are the speakers.
+
+    All recordings and the list, in a folder or the official one in it.
+    """
     place, clips = _find(folder)
-    return [*(clip.path for clip in clips), *([place / LIST] if os.path.isfile(place / LIST) else [])]
+    paths = [*(clip.path for clip in clips), *([place / LIST] if os.path.isfile(place / LIST) else [])]
+    return DataFiles(paths, partial(_read, place, clips))
 
 
-def read_speech_commands(folder: Path, progress: Progress) -> Decoded:
-    """One-second words, 49 x 40 bytes each; owners are the speakers."""
-    place, clips = _find(folder)
-    parts = _divided(place, clips)
-    if not all(parts):
-        counts = f"{len(parts[0]):,} to train on and {len(parts[1]):,} to test on"
+def _read(place: Path, clips: list[Clip], progress: ReadProgress) -> Decoded:
+    splits = _divided(place, clips)
+    if not all(splits):
+        counts = f"{len(splits[0]):,} to train on and {len(splits[1]):,} to test on"
         wrong(place, f"clips to train on and clips to test on, and of {len(clips):,} there are {counts}")
     order = generator(0, "speech-commands order")
-    train, test = ([part[i] for i in order.permutation(len(part))] for part in parts)
+    train, test = ([split[i] for i in order.permutation(len(split))] for split in splits)
     words = sorted({clip.word for clip in clips})
     speakers = sorted({clip.speaker for clip in train + test})
     images = _images(train + test, progress)
     return Decoded(
         "image",
-        _part(train, images[: len(train)], words, speakers),
-        _part(test, images[len(train) :], words, speakers),
+        _split(train, images[: len(train)], words, speakers),
+        _split(test, images[len(train) :], words, speakers),
         classes=tuple(words),
         owners=tuple(speakers),
     )
 
 
-def which_part(speaker: str) -> str:
-    """Where all clips of a speaker belong by the official rule: 10 % validation, 10 % testing, the rest training.
+def official_split(speaker: str) -> str:
+    """The split of all clips of a speaker by the official rule: 10 % validation, 10 % testing, the rest training.
 
-    >>> which_part("012c8314")
+    >>> official_split("012c8314")
     'training'
     """
     # the hash of the name, as a percentage
@@ -93,7 +96,7 @@ def _find(folder: Path) -> tuple[Path, list[Clip]]:
         words = listing(place)[0] if os.path.isdir(place) else []
         if clips := [clip for word in words for clip in _clips(word)]:
             return place, clips
-    wrong(folder, f"WORD/SPEAKER_nohash_NUMBER.wav, there or in {', '.join(PLACES[1:])}; and there is none")
+    wrong(folder, f"WORD/SPEAKER_nohash_NUMBER.wav, in it or in {', '.join(PLACES[1:])}; and there is none")
 
 
 def _clips(folder: Path) -> Iterator[Clip]:
@@ -116,12 +119,12 @@ def _divided(place: Path, clips: list[Clip]) -> tuple[list[Clip], list[Clip]]:
     if os.path.exists(place / LIST):
         listed = _list(place / LIST, names, words)
     else:
-        listed = {clip.name for clip in clips if which_part(clip.speaker) == "testing"}
+        listed = {clip.name for clip in clips if official_split(clip.speaker) == "testing"}
     return [clip for clip in clips if clip.name not in listed], [clip for clip in clips if clip.name in listed]
 
 
 def _list(path: Path, names: set[str], words: set[str]) -> set[str]:
-    """The clips that a list names. Words of which there is no clip at all may be listed: this is part of the data."""
+    """The clips that a list names. Words without any clip may be listed: the folder may be a subset of the data."""
     if not os.path.isfile(path):
         wrong(path, "a file")
     try:
@@ -137,26 +140,26 @@ def _list(path: Path, names: set[str], words: set[str]) -> set[str]:
     return names & set(lines)
 
 
-def _images(clips: list[Clip], progress: Progress) -> Array:
+def _images(clips: list[Clip], progress: ReadProgress) -> Array:
     """The log-mel image of every clip, `[clips, 49, 40, 1]`."""
     images = np.empty((len(clips), FRAMES, BANDS, 1), np.uint8)
-    told = 0
+    reported = 0
     for begin in range(0, len(clips), AT_ONCE):
         some = clips[begin : begin + AT_ONCE]
         seconds = torch.from_numpy(np.stack([one_second(read_wav(clip.path, RATE)) for clip in some]))
         # in double precision, so that rounding to bytes comes out the same everywhere
         images[begin : begin + len(some), :, :, 0] = as_bytes(log_mel(seconds.double())).numpy()
         done = begin + len(some)
-        if done == len(clips) or 100 * (done - told) >= len(clips):
-            told = done
+        if done == len(clips) or 100 * (done - reported) >= len(clips):
+            reported = done
             progress(done, len(clips))
     return images
 
 
-def _part(clips: list[Clip], images: Array, words: list[str], speakers: list[str]) -> Part:
+def _split(clips: list[Clip], images: Array, words: list[str], speakers: list[str]) -> Split:
     word_number = {word: number for number, word in enumerate(words)}
     speaker_number = {speaker: number for number, speaker in enumerate(speakers)}
-    return Part(
+    return Split(
         images,
         np.array([word_number[clip.word] for clip in clips], np.int64),
         np.array([speaker_number[clip.speaker] for clip in clips], np.int32),

@@ -1,10 +1,10 @@
-"""Tiny-ImageNet, or some classes of it, in the official folders; its validation part is the one to test on.
+"""Tiny-ImageNet, or some classes of it, in the official folders; its validation set is the one to test on.
 
 Le and Yang, "Tiny ImageNet visual recognition challenge", Stanford CS231N, 2015.
 
     wnids.txt                            the classes, n01443537 and so on
     words.txt                            what they are called (may be absent)
-    train/<class>/images/*.JPEG          64x64, a few of them grey
+    train/<class>/images/*.JPEG          64x64, some of them grey
     val/images/*.JPEG                    val/val_annotations.txt says of which class each is
 """
 
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from smofi.data.decoded import Array, Decoded, Part, Progress
-from smofi.data.readers.files import listing, read_bytes, wrong
-from smofi.data.readers.pictures import each, is_picture, read_picture
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
+from smofi.data.formats.files import listing, read_bytes, wrong
+from smofi.data.formats.pictures import each, is_picture, read_picture
 from smofi.seeds import generator
 
 SIDE = 64
@@ -26,24 +27,30 @@ OFFICIAL = "tiny-imagenet-200"
 ANNOTATIONS = "val_annotations.txt"
 
 
-def tiny_imagenet_files(folder: Path) -> list[Path]:
-    """The lists of classes and labels, then all pictures."""
+def find_tiny_imagenet(folder: Path) -> DataFiles:
+    """Tiny-ImageNet: `[samples, 64, 64, 3]`, shuffled, for its files lie class by class.
+
+    The lists of classes and labels, then all pictures.
+    """
     root = _root(folder)
     classes = _classes(root)
+    train, test = _train(root, classes), _test(root, classes)
     texts = [root / "wnids.txt", root / "words.txt", root / "val" / ANNOTATIONS]
-    pictures = [path for path, _ in (*_train(root, classes), *_test(root, classes))]
-    return [path for path in texts if path.is_file()] + pictures
+    paths = [path for path in texts if path.is_file()] + [path for path, _ in (*train, *test)]
+    return DataFiles(paths, partial(_read, root, classes, train, test))
 
 
-def read_tiny_imagenet(folder: Path, progress: Progress) -> Decoded:
-    """Tiny-ImageNet: `[samples, 64, 64, 3]`, shuffled, for its files lie class by class."""
-    root = _root(folder)
-    classes = _classes(root)
-    parts = [_train(root, classes), _test(root, classes)]
-    for number, part in enumerate(parts):
-        order = generator(0, "tiny-imagenet order", number).permutation(len(part))
-        parts[number] = [part[k] for k in order]
-    labelled = [pair for part in parts for pair in part]
+def _read(
+    root: Path,
+    classes: dict[str, int],
+    train: list[tuple[Path, int]],
+    test: list[tuple[Path, int]],
+    progress: ReadProgress,
+) -> Decoded:
+    labelled = []
+    for number, pictures in enumerate((train, test)):
+        order = generator(0, "tiny-imagenet order", number).permutation(len(pictures))
+        labelled += [pictures[k] for k in order]
     images = np.empty((len(labelled), SIDE, SIDE, 3), np.uint8)
     targets = np.array([target for _, target in labelled], np.int64)
 
@@ -52,9 +59,13 @@ def read_tiny_imagenet(folder: Path, progress: Progress) -> Decoded:
         images[row] = _square(read_picture(path), path)
 
     each(decode, range(len(labelled)), progress)
-    split = len(parts[0])
-    train, test = (Part(images[some], targets[some]) for some in (slice(split), slice(split, None)))
-    return Decoded("image", train, test, _names(root, classes))
+    to_train, to_test = slice(len(train)), slice(len(train), None)
+    return Decoded(
+        "image",
+        Split(images[to_train], targets[to_train]),
+        Split(images[to_test], targets[to_test]),
+        _names(root, classes),
+    )
 
 
 def _square(image: Array, path: Path) -> Array:

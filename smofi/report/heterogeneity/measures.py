@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from smofi.data.mix import divergence
+from smofi.data.partitions.mix import divergence
 from smofi.errors import check_count, refuse
 
 # Told apart by colour-blind readers too, on light and on dark: Okabe and Ito's palette, and three between its hues.

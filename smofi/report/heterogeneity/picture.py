@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smofi.data.mix import divergence
+from smofi.data.partitions.mix import divergence
 from smofi.report.heterogeneity.measures import PALETTE, Heterogeneity
 from smofi.report.picture import COLOURS, FAINT, GRID
 from smofi.report.saving import save_picture

@@ -14,8 +14,8 @@ from smofi.clock import Clock
 from smofi.clock.jobs import Replayed, Span
 from smofi.config import Config, read_config
 from smofi.config.federation import Federation, gather
-from smofi.data.decoded import Progress, silent
-from smofi.data.saved import PREFIX as SAVED
+from smofi.data.decoded import ReadProgress, silent
+from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.plan import Planner, RoundPlan
 from smofi.errors import InputError, check_count, refuse
 from smofi.flat import Layout
@@ -100,7 +100,7 @@ class Timeline:
         return fmean(line.idle for line in self.lines)
 
 
-def read_timelines(folder: str | Path, round: int | None = None, progress: Progress = silent) -> list[Timeline]:
+def read_timelines(folder: str | Path, round: int | None = None, progress: ReadProgress = silent) -> list[Timeline]:
     """A round of the run in this folder, or of every run of a comparison; the last one that all of them have, if it is
     not said which. `progress` watches the data being read.
 

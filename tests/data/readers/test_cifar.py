@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smofi.data.decoded import Decoded, silent
-from smofi.data.readers.cifar import cifar10_files, cifar100_files, read_cifar10, read_cifar100
+from smofi.data.decoded import DataFiles, Decoded, silent
+from smofi.data.readers.cifar import find_cifar10, find_cifar100
 from smofi.errors import InputError
 
 TEN = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -73,7 +73,7 @@ def assert_images(found: np.ndarray, pixels: np.ndarray) -> None:
 def test_cifar10(tmp_path: Path, form: str, inside: str) -> None:
     write_ten(tmp_path / inside.format("bin" if form == "binary" else "py"), form)
     told: list[tuple[int, int]] = []
-    found = read_cifar10(tmp_path, lambda done, total: told.append((done, total)))
+    found = find_cifar10(tmp_path).read(lambda done, total: told.append((done, total)))
     assert (found.kind, found.classes, found.standardise, found.owners) == ("image", TEN, True, ())
     assert_images(found.train.inputs, np.concatenate([planes(3, seed) for seed in range(5)]))
     assert_images(found.test.inputs, planes(3, 5))
@@ -87,7 +87,7 @@ def test_cifar10(tmp_path: Path, form: str, inside: str) -> None:
 @pytest.mark.parametrize("form", ["binary", "pickled"])
 def test_cifar100_has_fine_classes(tmp_path: Path, form: str) -> None:
     write_hundred(tmp_path / ("cifar-100-binary" if form == "binary" else "cifar-100-python"), form)
-    found = read_cifar100(tmp_path, silent)
+    found = find_cifar100(tmp_path).read(silent)
     assert found.classes == HUNDRED
     assert_images(found.train.inputs, planes(5, 0))
     assert_images(found.test.inputs, planes(2, 1))
@@ -97,27 +97,27 @@ def test_cifar100_has_fine_classes(tmp_path: Path, form: str) -> None:
 def test_binary_files_come_first_and_only_the_ones_read_are_listed(tmp_path: Path) -> None:
     write_ten(tmp_path / "cifar-10-batches-py", "pickled")
     pickled = [tmp_path / "cifar-10-batches-py" / name for name in (*BATCHES, "test_batch", "batches.meta")]
-    assert cifar10_files(tmp_path) == pickled
+    assert find_cifar10(tmp_path).paths == pickled
     write_ten(tmp_path / "cifar-10-batches-bin", "binary")
     names = [f"{name}.bin" for name in (*BATCHES, "test_batch")]
-    assert cifar10_files(tmp_path) == [
+    assert find_cifar10(tmp_path).paths == [
         tmp_path / "cifar-10-batches-bin" / name for name in (*names, "batches.meta.txt")
     ]
     (tmp_path / "cifar-10-batches-bin" / "data_batch_4.bin").unlink()
-    assert cifar10_files(tmp_path) == pickled
+    assert find_cifar10(tmp_path).paths == pickled
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"data_batch_1\.bin.*cifar-10-batches-bin.*cifar-10-batches-py.*none of them"):
-        cifar10_files(tmp_path)
+        find_cifar10(tmp_path)
     with pytest.raises(InputError, match="absent is not accepted: expected a folder"):
-        cifar100_files(tmp_path / "absent")
+        find_cifar100(tmp_path / "absent")
     write_ten(tmp_path / "cifar-10-batches-bin", "binary")
     (tmp_path / "cifar-10-batches-bin" / "data_batch_3.bin").unlink()
     with pytest.raises(InputError, match=r"cifar-10-batches-bin is not accepted: expected data_batch_3\.bin as well"):
-        read_cifar10(tmp_path, silent)
+        find_cifar10(tmp_path).read(silent)
     with pytest.raises(InputError, match=r"train\.bin, test\.bin, fine_label_names\.txt"):
-        cifar100_files(tmp_path)
+        find_cifar100(tmp_path)
 
 
 # --------------------------------------------------------------------------------------------------------------- damage
@@ -147,7 +147,7 @@ def pickled(**changed: Any) -> bytes:
         ("data_batch_2", pickled(labels=[0, -1, 2]), "that of sample 1 is -1"),
         ("data_batch_2", pickled(labels=[0, True, 2]), "under 'labels' a list of whole numbers"),
         ("data_batch_2", pickled(labels=None), "under 'labels' a list of whole numbers"),
-        ("data_batch_2", pickle.dumps([1]), "a pickled dict, and it holds a list"),
+        ("data_batch_2", pickle.dumps([1]), "a pickled dict, and it contains a list"),
         ("data_batch_2", b"cos\nsystem\n(S'true'\ntR.", "the name 'os system'"),
         ("batches.meta", pickle.dumps({"label_names": [1] * 10}), "under 'label_names' a list of names"),
         ("batches.meta", pickle.dumps({}), "under 'label_names' a list of names"),
@@ -157,7 +157,7 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, content: bytes, said
     write_ten(tmp_path, "binary" if name.endswith((".bin", ".txt")) else "pickled")
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as caught:
-        read_cifar10(tmp_path, silent)
+        find_cifar10(tmp_path).read(silent)
     assert f"{tmp_path / name} is not accepted: expected " in str(caught.value)
     assert said in str(caught.value)
 
@@ -166,7 +166,7 @@ def test_coarse_labels_are_looked_at_too(tmp_path: Path) -> None:
     write_hundred(tmp_path, "binary")
     (tmp_path / "train.bin").write_bytes(b"\x14\x00" + bytes(3072))
     with pytest.raises(InputError, match="coarse_labels from 0 to 19, and that of sample 0 is 20"):
-        read_cifar100(tmp_path, silent)
+        find_cifar100(tmp_path).read(silent)
 
 
 def test_a_file_of_terabytes_is_refused_unread(tmp_path: Path) -> None:
@@ -176,30 +176,32 @@ def test_a_file_of_terabytes_is_refused_unread(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=r"data_batch_1\.bin is not accepted: .*and it has 3,073,000,000,000"):
-            read_cifar10(tmp_path, silent)
+            find_cifar10(tmp_path).read(silent)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Callable[..., Decoded], Path]]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Callable[[Path], DataFiles], Path]]:
     """Small data sets, and of each a file to damage."""
     root = tmp_path_factory.mktemp("cifar")
     write_ten(root / "ten", "binary", samples=1)
     write_hundred(root / "hundred", "pickled", sizes=(1, 1))
     return {
-        "binary": (root / "ten", read_cifar10, root / "ten" / "data_batch_5.bin"),
-        "names": (root / "ten", read_cifar10, root / "ten" / "batches.meta.txt"),
-        "pickled": (root / "hundred", read_cifar100, root / "hundred" / "test"),
-        "pickled names": (root / "hundred", read_cifar100, root / "hundred" / "meta"),
+        "binary": (root / "ten", find_cifar10, root / "ten" / "data_batch_5.bin"),
+        "names": (root / "ten", find_cifar10, root / "ten" / "batches.meta.txt"),
+        "pickled": (root / "hundred", find_cifar100, root / "hundred" / "test"),
+        "pickled names": (root / "hundred", find_cifar100, root / "hundred" / "meta"),
     }
 
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_no_damage_is_a_crash(both: dict[str, tuple[Path, Callable[..., Decoded], Path]], data: st.DataObject) -> None:
-    folder, read, path = both[data.draw(st.sampled_from(sorted(both)))]
+def test_no_damage_is_a_crash(
+    both: dict[str, tuple[Path, Callable[[Path], DataFiles], Path]], data: st.DataObject
+) -> None:
+    folder, find, path = both[data.draw(st.sampled_from(sorted(both)))]
     whole = path.read_bytes()
     damaged = bytearray(whole[: data.draw(st.integers(0, len(whole)))])
     for place in data.draw(st.lists(st.integers(0, len(damaged) - 1), max_size=3)) if damaged else []:
@@ -207,7 +209,7 @@ def test_no_damage_is_a_crash(both: dict[str, tuple[Path, Callable[..., Decoded]
     path.write_bytes(damaged)
     found: Decoded | str
     try:
-        found = read(folder, silent)
+        found = find(folder).read(silent)
     except InputError as error:
         found = str(error)
     path.write_bytes(whole)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from smofi.data.decoded import Decoded, Part, silent
+from smofi.data.decoded import Decoded, Split, silent
 from smofi.data.readers import folder as module
-from smofi.data.readers.folder import folder_files, read_folder
+from smofi.data.readers.folder import find_folder
 from smofi.errors import InputError
 
 
@@ -28,7 +28,7 @@ def draw_all(root: Path, *names: str) -> list[str]:
     return list(names)
 
 
-def shades(part: Part) -> list[int]:
+def shades(part: Split) -> list[int]:
     return [int(shade) for shade in part.inputs[:, 0, 0, 0]]
 
 
@@ -38,7 +38,7 @@ def test_a_folder_per_class_of_which_a_fifth_is_the_test(tmp_path: Path) -> None
     (tmp_path / ".hidden").mkdir()
     draw(tmp_path / "cat" / "._5.png")
     told: list[tuple[int, int]] = []
-    found = read_folder(tmp_path, lambda done, total: told.append((done, total)))
+    found = find_folder(tmp_path).read(lambda done, total: told.append((done, total)))
     assert (found.kind, found.classes, found.owners, found.train.owner) == ("image", ("cat", "dog", "emu"), (), None)
     assert found.train.inputs.shape == (25, 5, 6, 3)
     assert (found.train.inputs.dtype, found.train.targets.dtype) == (np.uint8, np.int64)
@@ -48,12 +48,12 @@ def test_a_folder_per_class_of_which_a_fifth_is_the_test(tmp_path: Path) -> None
         assert [names[shade].split("/")[0] for shade in shades(part)] == [found.classes[k] for k in part.targets]
     assert told[-1] == (62, 62)
     assert told == sorted(told)
-    assert sorted(folder_files(tmp_path)) == sorted(tmp_path / name for name in names)
+    assert sorted(find_folder(tmp_path).paths) == sorted(tmp_path / name for name in names)
 
 
 def test_every_picture_once_and_the_same_every_time(tmp_path: Path) -> None:
     names = draw_all(tmp_path, *(f"{label}/{k}.png" for label in "ab" for k in range(15)))
-    one, two = read_folder(tmp_path, silent), read_folder(tmp_path, silent)
+    one, two = find_folder(tmp_path).read(silent), find_folder(tmp_path).read(silent)
     assert sorted(shades(one.train) + shades(one.test)) == list(range(len(names)))
     assert (shades(one.train), shades(one.test)) == (shades(two.train), shades(two.test))
     assert shades(one.train) != sorted(shades(one.train))
@@ -64,7 +64,7 @@ def test_every_picture_once_and_the_same_every_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("test", ["test", "val", "valid", "Validation"])
 def test_folders_for_training_and_testing(tmp_path: Path, train: str, test: str) -> None:
     draw_all(tmp_path, f"{train}/a/1.png", f"{train}/b/1.png", f"{train}/b/2.png", f"{test}/b/3.png")
-    found = read_folder(tmp_path, silent)
+    found = find_folder(tmp_path).read(silent)
     assert sorted(zip(shades(found.train), found.train.targets.tolist(), strict=True)) == [(0, 0), (1, 1), (2, 1)]
     assert (shades(found.test), found.test.targets.tolist()) == ([3], [1])
     assert found.about == {"test": f"folder {test}/"}
@@ -72,13 +72,13 @@ def test_folders_for_training_and_testing(tmp_path: Path, train: str, test: str)
 
 def test_a_folder_for_training_alone(tmp_path: Path) -> None:
     draw_all(tmp_path, *(f"train/{label}/{k}.png" for label in "ab" for k in range(5)))
-    found = read_folder(tmp_path, silent)
+    found = find_folder(tmp_path).read(silent)
     assert Counter(found.test.targets.tolist()) == {0: 1, 1: 1}
 
 
 def test_test_comes_before_val(tmp_path: Path) -> None:
     draw_all(tmp_path, "train/a/1.png", "train/b/1.png", "val/a/1.png", "test/a/1.png")
-    found = read_folder(tmp_path, silent)
+    found = find_folder(tmp_path).read(silent)
     assert (shades(found.test), found.about) == ([3], {"test": "folder test/", "left_out": "folder val/"})
 
 
@@ -86,10 +86,10 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     draw_all(tmp_path, *(f"{label}/{k}.png" for label in "ab" for k in range(5)))
     for name in ("Thumbs.db", "desktop.ini", ".DS_Store", ".hidden.dcm"):
         (tmp_path / "a" / name).write_text("")
-    assert read_folder(tmp_path, silent).about == {"test": "a fifth of the pictures, held out"}
+    assert find_folder(tmp_path).read(silent).about == {"test": "a fifth of the pictures, held out"}
     for name in ("a/1.dcm", "a/2.DCM", "b/3.dcm", "b/notes.txt", "LICENSE"):
         (tmp_path / name).write_text("")
-    left_out = read_folder(tmp_path, silent).about["left_out"]
+    left_out = find_folder(tmp_path).read(silent).about["left_out"]
     assert left_out == "5 files that are no pictures: .dcm (3), LICENSE (1), .txt (1)"
 
 
@@ -98,17 +98,17 @@ def test_what_is_left_out_beside_train_and_test(tmp_path: Path) -> None:
     for name in ("train/a/1.dcm", "test/a/1.dcm", "labels.csv", "desktop.ini"):
         (tmp_path / name).write_text("")
     outside = "2 files outside the folders: .png (1), .csv (1)"
-    found = read_folder(tmp_path, silent)
+    found = find_folder(tmp_path).read(silent)
     assert found.about["left_out"] == f"folder val/; 2 files that are no pictures: .dcm (2); {outside}"
     draw_all(tmp_path / "two", "train/a/1.png", "train/a/2.png", "train/b/1.png", "cover.png")
-    found = read_folder(tmp_path / "two", silent)
+    found = find_folder(tmp_path / "two").read(silent)
     assert found.about["test"] == "a fifth of the pictures, held out"
     assert found.about["left_out"] == "1 file outside the folders: .png (1)"
 
 
 def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     draw_all(tmp_path, *(f"{label}/{k}.png" for label in ("train", "bus") for k in range(2)))
-    assert read_folder(tmp_path, silent).classes == ("bus", "train")
+    assert find_folder(tmp_path).read(silent).classes == ("bus", "train")
 
 
 # -------------------------------------------------------------------------------------------------------------- clients
@@ -117,7 +117,7 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
 def test_clients_with_classes(tmp_path: Path) -> None:
     names = draw_all(tmp_path, *(f"{who}/{label}/{k}.png" for who in ("bo", "al") for label in "xy" for k in range(5)))
     (tmp_path / "al" / "x" / "notes.txt").write_text("")
-    found = read_folder(tmp_path, silent)
+    found = find_folder(tmp_path).read(silent)
     assert (found.owners, found.classes) == (("al", "bo"), ("x", "y"))
     for part in (found.train, found.test):
         assert part.owner is not None
@@ -130,7 +130,7 @@ def test_clients_with_classes(tmp_path: Path) -> None:
 def test_no_client_is_left_without_training(tmp_path: Path) -> None:
     # All but the first two clients have one picture, which is not taken from them.
     draw_all(tmp_path, *(f"client {k}/{'ab'[k % 2]}/1.png" for k in range(10)), "client 0/a/2.png", "client 1/b/2.png")
-    found = read_folder(tmp_path, silent)
+    found = find_folder(tmp_path).read(silent)
     assert found.train.owner is not None
     assert found.test.owner is not None
     assert sorted(found.train.owner.tolist()) == list(range(10))
@@ -140,10 +140,10 @@ def test_no_client_is_left_without_training(tmp_path: Path) -> None:
 def test_a_test_part_that_is_undivided_or_has_clients_of_its_own(tmp_path: Path) -> None:
     draw_all(tmp_path, "train/bo/x/1.png", "train/al/y/1.png", "train/al/y/2.png", "test/x/1.png")
     (tmp_path / "train" / "al" / "x").mkdir()  # a client may have nothing of a class
-    found = read_folder(tmp_path, silent)
+    found = find_folder(tmp_path).read(silent)
     assert (found.owners, found.test.owner) == (("al", "bo"), None)
     draw_all(tmp_path / "two", "train/bo/x/1.png", "train/cy/y/1.png", "test/al/x/1.png", "test/bo/y/1.png")
-    found = read_folder(tmp_path / "two", silent)
+    found = find_folder(tmp_path / "two").read(silent)
     assert found.test.owner is not None
     assert found.owners == ("bo", "cy", "al")
     assert sorted(found.test.owner.tolist()) == [0, 2]
@@ -155,10 +155,10 @@ def test_a_test_part_that_is_undivided_or_has_clients_of_its_own(tmp_path: Path)
 def test_only_grey_pictures_have_one_channel(tmp_path: Path) -> None:
     for name in ("a/1.png", "a/2.png", "b/1.png", "b/2.png"):
         draw(tmp_path / name, 77, mode="L")
-    found = read_folder(tmp_path, silent)
+    found = find_folder(tmp_path).read(silent)
     assert (found.train.inputs.shape, set(shades(found.train))) == ((2, 5, 6, 1), {77})
     draw(tmp_path / "b" / "3.png", 200)
-    found = read_folder(tmp_path, silent)
+    found = find_folder(tmp_path).read(silent)
     assert found.train.inputs.shape[1:] == (5, 6, 3)
 
 
@@ -166,11 +166,11 @@ def test_pictures_of_many_sizes_need_image_size(tmp_path: Path) -> None:
     draw_all(tmp_path, "a/1.png", "a/2.png", "b/1.png", "b/2.png")
     draw(tmp_path / "b" / "3.png", 9, size=(30, 20))
     with pytest.raises(InputError) as caught:
-        read_folder(tmp_path, silent)
+        find_folder(tmp_path).read(silent)
     assert {"6 x 5", "30 x 20"} <= {f"{a} x {b}" for a in (6, 30) for b in (5, 20) if f"{a} x {b}" in str(caught.value)}
     assert str(caught.value).count(".png") == 2
     assert "give image_size" in str(caught.value)
-    found = read_folder(tmp_path, silent, image_size=4)
+    found = find_folder(tmp_path, image_size=4).read(silent)
     assert found.train.inputs.shape[1:] == (4, 4, 3)
     assert sorted(shades(found.train) + shades(found.test)) == [0, 1, 2, 3, 9]
 
@@ -178,7 +178,7 @@ def test_pictures_of_many_sizes_need_image_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [0, -1, 2.5, True, 10_000])
 def test_image_size_is_looked_at(tmp_path: Path, value: int) -> None:
     with pytest.raises(InputError, match=f"image_size={value} is not accepted"):
-        read_folder(tmp_path, silent, image_size=value)
+        find_folder(tmp_path, image_size=value).read(silent)
 
 
 def test_photographs_stand_upright(tmp_path: Path) -> None:
@@ -188,14 +188,14 @@ def test_photographs_stand_upright(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         Image.new("RGB", (8, 4)).save(tmp_path / name / "turned.jpg", exif=exif)
         Image.new("RGB", (4, 8)).save(tmp_path / name / "upright.jpg")
-    assert read_folder(tmp_path, silent).train.inputs.shape[1:] == (8, 4, 3)
+    assert find_folder(tmp_path).read(silent).train.inputs.shape[1:] == (8, 4, 3)
 
 
 def test_large_pictures_go_through_threads_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw_all(tmp_path, *(f"{label}/{k}.png" for label in "ab" for k in range(15)))
-    plain = read_folder(tmp_path, silent)
+    plain = find_folder(tmp_path).read(silent)
     monkeypatch.setattr(module, "LARGE", 0)
-    threaded = read_folder(tmp_path, silent)
+    threaded = find_folder(tmp_path).read(silent)
     np.testing.assert_array_equal(plain.train.inputs, threaded.train.inputs)
 
 
@@ -203,7 +203,7 @@ def test_more_than_fits_is_refused_before_it_is_decoded(tmp_path: Path, monkeypa
     draw_all(tmp_path, "a/1.png", "a/2.png", "b/1.png", "b/2.png")
     monkeypatch.setattr(module, "MOST_BYTES", 4 * 6 * 5 * 3 - 1)
     with pytest.raises(InputError, match="at most 359 bytes together, and they are 4 of 6 x 5 x 3: give a smaller"):
-        read_folder(tmp_path, silent)
+        find_folder(tmp_path).read(silent)
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals
@@ -236,7 +236,7 @@ def test_more_than_fits_is_refused_before_it_is_decoded(tmp_path: Path, monkeypa
 def test_layouts_that_cannot_be_understood(tmp_path: Path, names: list[str], said: str) -> None:
     draw_all(tmp_path, *names)
     with pytest.raises(InputError, match=said):
-        folder_files(tmp_path)
+        find_folder(tmp_path)
 
 
 @pytest.mark.parametrize("empty", ["c", "a/c", "train"])
@@ -244,7 +244,7 @@ def test_a_folder_without_pictures_is_refused(tmp_path: Path, empty: str) -> Non
     draw_all(tmp_path, "a/1.png", "a/2.png", "b/1.png")
     (tmp_path / empty).mkdir()
     with pytest.raises(InputError, match=f"{empty} is not accepted: expected pictures in this folder"):
-        folder_files(tmp_path)
+        find_folder(tmp_path)
 
 
 @pytest.mark.parametrize("empty", ["cy", "cy/x", "bo/z"])
@@ -252,41 +252,41 @@ def test_a_client_or_a_class_without_pictures_is_refused(tmp_path: Path, empty: 
     draw_all(tmp_path, "bo/x/1.png", "bo/x/2.png", "al/y/1.png")
     (tmp_path / empty).mkdir(parents=True)
     with pytest.raises(InputError, match=f"{empty} is not accepted: expected pictures in this folder"):
-        folder_files(tmp_path)
+        find_folder(tmp_path)
 
 
 def test_what_was_there_instead_of_pictures(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="absent is not accepted: expected a folder, with"):
-        folder_files(tmp_path / "absent")
+        find_folder(tmp_path / "absent")
     with pytest.raises(InputError, match="and it has nothing"):
-        folder_files(tmp_path)
+        find_folder(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "scan.tiff").write_bytes(b"")
     (tmp_path / "a" / "README").write_bytes(b"")
     with pytest.raises(InputError, match=r"\.jpg, .*and it has \.tiff, README"):
-        folder_files(tmp_path)
+        find_folder(tmp_path)
 
 
 def test_broken_pictures_and_links_are_named(tmp_path: Path) -> None:
     draw_all(tmp_path, "a/1.png", "a/2.png", "b/1.png")
     os.symlink(tmp_path, tmp_path / "b" / "again")
     with pytest.raises(InputError, match="no folder as deep"):
-        folder_files(tmp_path)
+        find_folder(tmp_path)
     (tmp_path / "b" / "again").unlink()
     (tmp_path / "b" / "2.png").write_bytes(b"GIF89a")
     with pytest.raises(InputError, match=r"b/2\.png is not accepted: expected a picture"):
-        read_folder(tmp_path, silent)
+        find_folder(tmp_path).read(silent)
     (tmp_path / "b" / "2.png").unlink()
     os.mkfifo(tmp_path / "b" / "2.png")
     with pytest.raises(InputError, match=r"b/2\.png is not accepted: expected a file or a folder"):
-        folder_files(tmp_path)
+        find_folder(tmp_path)
     (tmp_path / "b" / "2.png").unlink()
     os.symlink("2.png", tmp_path / "b" / "2.png")  # to itself
     with pytest.raises(InputError, match=r"b/2\.png is not accepted: expected a file or a folder"):
-        folder_files(tmp_path)
+        find_folder(tmp_path)
     (tmp_path / "b" / "2.png").unlink()
     os.symlink("1.png", tmp_path / "b" / "2.png")
-    assert len(folder_files(tmp_path)) == 4
+    assert len(find_folder(tmp_path).paths) == 4
 
 
 def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
     except OSError:
         pytest.skip("this file system has no such names")
     with pytest.raises(InputError, match=r"names of files in UTF-8, and there is '\\udcff'"):
-        folder_files(tmp_path)
+        find_folder(tmp_path)
 
 
 PLACES = st.sampled_from(["", "train", "test", "val", "a", "b", "train/a", "train/b", "test/a", "bo/a", "bo/b", "al/a"])
@@ -312,7 +312,7 @@ def test_any_tree_is_read_whole_or_refused(
         draw(root / place / f"{number}.png", size=(size, 1))
     found: Decoded | str
     try:
-        found = read_folder(root, silent, image_size=2)
+        found = find_folder(root, image_size=2).read(silent)
     except InputError as error:
         found = str(error)
     if isinstance(found, str):

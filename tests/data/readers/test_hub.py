@@ -18,11 +18,11 @@ from PIL import Image
 
 from smofi.data.catalogue import CATALOGUE
 from smofi.data.decoded import silent
+from smofi.data.formats.letters import LETTERS
 from smofi.data.readers import hub
 from smofi.data.readers.hub import HUB, convert, fetch
-from smofi.data.readers.letters import LETTERS
-from smofi.data.readers.shakespeare import read_shakespeare
-from smofi.data.readers.speech_commands import read_speech_commands
+from smofi.data.readers.shakespeare import find_shakespeare
+from smofi.data.readers.speech_commands import find_speech_commands
 from smofi.errors import InputError
 
 datasets = pytest.importorskip("datasets")
@@ -137,7 +137,7 @@ def test_spoken_words_are_what_the_official_files_give(tmp_path: Path) -> None:
             (tmp_path / WORDS[k % 3]).mkdir(exist_ok=True)
             (tmp_path / WORDS[k % 3] / f"{speaker}_nohash_{k}.wav").write_bytes(sound)
         parts[part] = spoken(clips)
-    decoded, official = convert("speech-commands", parts, silent), read_speech_commands(tmp_path, silent)
+    decoded, official = convert("speech-commands", parts, silent), find_speech_commands(tmp_path).read(silent)
     assert decoded.classes == official.classes == ("backward", "no", "yes")
     assert sorted(decoded.owners) == sorted(official.owners)
     for part, other in ((decoded.train, official.train), (decoded.test, official.test)):
@@ -153,9 +153,9 @@ def test_spoken_words_are_what_the_official_files_give(tmp_path: Path) -> None:
 
 
 def _speaker(part: str) -> str:
-    from smofi.data.readers.speech_commands import which_part
+    from smofi.data.readers.speech_commands import official_split
 
-    return next(f"{k:08x}" for k in range(1000) if which_part(f"{k:08x}") == part)
+    return next(f"{k:08x}" for k in range(1000) if official_split(f"{k:08x}") == part)
 
 
 def test_excerpts_are_what_the_benchmarks_files_give(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_excerpts_are_what_the_benchmarks_files_give(tmp_path: Path) -> None:
     sizes = [len(user_data[role]["y"]) for role in said]
     document = {"users": list(said), "num_samples": sizes, "user_data": user_data}
     (tmp_path / "all_data.json").write_text(json.dumps(document))
-    official = read_shakespeare(tmp_path, silent)
+    official = find_shakespeare(tmp_path).read(silent)
     # the roles take turns: each one's own order is kept, whatever lies between
     rows = sorted((k, role) for role in said for k in range(len(user_data[role]["y"])))
     data = datasets.Dataset.from_dict(

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from smofi.data.decoded import silent
-from smofi.data.readers.arrays import from_arrays
-from smofi.data.readers.npz import npz_files, read_npz
+from smofi.data.formats.arrays import from_arrays
+from smofi.data.readers.npz import find_npz
 from smofi.errors import InputError
 from support.real_data import shared
 
@@ -56,7 +56,7 @@ def test_it_is_read_as_numpy_reads_it(save: Any, tmp_path: Path) -> None:
               "y_test": words[Y[:6]], "site": Y + 4, "fold": np.arange(3)}  # fmt: skip
     save(tmp_path / "mine.npz", **arrays)
     told: list[tuple[int, int]] = []
-    found = read_npz(tmp_path / "mine.npz", lambda done, total: told.append((done, total)))
+    found = find_npz(tmp_path / "mine.npz").read(lambda done, total: told.append((done, total)))
     with np.load(tmp_path / "mine.npz") as loaded:
         expected = from_arrays(loaded, "mine")
     for part, other in ((found.train, expected.train), (found.test, expected.test)):
@@ -73,13 +73,13 @@ def test_it_is_read_as_numpy_reads_it(save: Any, tmp_path: Path) -> None:
 def test_progress_comes_about_every_hundredth(tmp_path: Path) -> None:
     np.savez(tmp_path / "large.npz", x=np.zeros((500, 90, 90, 3), np.uint8), y=np.arange(500) % 2)
     told: list[int] = []
-    read_npz(tmp_path / "large.npz", lambda done, total: told.append(done))
+    find_npz(tmp_path / "large.npz").read(lambda done, total: told.append(done))
     assert 10 < len(told) <= 205
 
 
 def test_speech_commands_by_speaker() -> None:
     path = shared("speech_commands_logmel.npz")
-    decoded = read_npz(path, silent)
+    decoded = find_npz(path).read(silent)
     assert (len(decoded.train.targets), len(decoded.test.targets)) == (11_918, 2_980)
     assert decoded.train.inputs.shape[1:] == (49, 40, 1)
     assert (len(decoded.classes), len(decoded.owners)) == (36, 1839)
@@ -101,7 +101,7 @@ def test_what_is_not_needed_is_not_unpacked(tmp_path: Path) -> None:
                "objects.npy": npy(np.array([{}, []], dtype=object))}  # fmt: skip
     path = packed(tmp_path / "mine.npz", members)
     tracemalloc.start()
-    decoded = read_npz(path, silent)
+    decoded = find_npz(path).read(silent)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert decoded.about["left_out"] == "keys that are not used: big, objects"
@@ -147,7 +147,7 @@ def test_what_is_wrong_inside_is_refused_before_memory_is_taken(
     path = packed(tmp_path / "mine.npz", members)
     tracemalloc.start()
     with pytest.raises(InputError, match=rf"(?s)mine\.npz is not accepted: expected .*{said}"):
-        read_npz(path, silent)
+        find_npz(path).read(silent)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < FEW_MEGABYTES
@@ -166,7 +166,7 @@ def refused(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     tracemalloc.start()
     with pytest.raises(InputError, match="is not accepted") as error:
-        read_npz(path, silent)
+        find_npz(path).read(silent)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < FEW_MEGABYTES
@@ -222,7 +222,7 @@ def test_bytes_that_are_changed_are_refused_or_without_effect(
         broken[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     (tmp_path / "flipped.npz").write_bytes(broken)
     try:
-        decoded = read_npz(tmp_path / "flipped.npz", silent)
+        decoded = find_npz(tmp_path / "flipped.npz").read(silent)
     except InputError as error:
         assert "flipped.npz" in str(error)  # noqa: PT017
     else:
@@ -245,7 +245,7 @@ def test_headers_that_are_changed_are_refused_or_fit(tmp_path: Path, data: st.Da
         )
     path = packed(tmp_path / "changed.npz", {"x.npy": header(bytes(text)) + X.tobytes(), "y.npy": npy(Y)})
     try:
-        assert read_npz(path, silent).train.inputs.size == 24 * 16
+        assert find_npz(path).read(silent).train.inputs.size == 24 * 16
     except InputError as error:
         assert "changed.npz" in str(error)  # noqa: PT017
 
@@ -255,12 +255,12 @@ def test_no_warning_comes_out_of_a_header(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         with pytest.raises(InputError, match="a header with descr"):
-            read_npz(path, silent)
+            find_npz(path).read(silent)
     assert not said
 
 
 def test_no_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nothing.npz"):
         with pytest.raises(InputError, match=r"expected an \.npz file"):
-            npz_files(path)
+            find_npz(path)
     assert "whole .npz file" in refused(tmp_path / "text.npz", b"hello")

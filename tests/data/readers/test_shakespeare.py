@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from smofi.data.decoded import Decoded, Part, silent
-from smofi.data.readers.letters import LETTERS
-from smofi.data.readers.shakespeare import read_shakespeare, shakespeare_files
+from smofi.data.decoded import Decoded, Split, silent
+from smofi.data.formats.letters import LETTERS
+from smofi.data.readers.shakespeare import find_shakespeare
 from smofi.data.source import as_source
 from smofi.errors import InputError
 from support.real_data import shared
@@ -32,7 +32,7 @@ def windows(text: str) -> list[tuple[str, str]]:
     return [(text[i : i + 80], text[i + 80]) for i in range(len(text) - 80)]
 
 
-def samples(decoded: Decoded, part: Part) -> list[tuple[str, str, str]]:
+def samples(decoded: Decoded, part: Split) -> list[tuple[str, str, str]]:
     """Owner, excerpt and next character of every sample, as strings."""
     found = []
     for index, target in enumerate(part.targets):
@@ -58,7 +58,7 @@ def put(path: Path, content: Any) -> Path:
 
 
 def read(path: Path) -> Decoded:
-    return read_shakespeare(path, silent)
+    return find_shakespeare(path).read(silent)
 
 
 HAMLET, OPHELIA, GHOST = prose(0, 1000), prose(1, 407), prose(2, 120)
@@ -97,7 +97,7 @@ def test_roles_give_every_window_on_either_side_of_the_border(tmp_path: Path, na
         "characters_transliterated": 0,
         "characters_blanked": 0,
     }
-    assert shakespeare_files(tmp_path) == shakespeare_files(path) == [path]
+    assert find_shakespeare(tmp_path).paths == find_shakespeare(path).paths == [path]
     assert np.array_equal(read(tmp_path).train.rows, decoded.train.rows)
 
 
@@ -131,7 +131,7 @@ def test_a_text_per_role(tmp_path: Path) -> None:
     without = [sample[1:] for sample in samples(decoded, decoded.train)]
     assert sorted(without) == sorted(sample[1:] for sample in by_hand()[0])
     assert decoded.about["characters_transliterated"] == JOINED.count("a") + JOINED.count("e")
-    assert len(shakespeare_files(tmp_path)) == 3
+    assert len(find_shakespeare(tmp_path).paths) == 3
 
 
 @pytest.mark.parametrize("inside", [".", "data", "shakespeare/data"])
@@ -149,7 +149,7 @@ def test_leaf_with_its_own_test_part(tmp_path: Path, inside: str) -> None:
     assert sorted(samples(decoded, decoded.test)) == sorted(test)
     assert samples(decoded, decoded.train) != train
     assert (decoded.train.inputs.shape, decoded.train.inputs.dtype) == ((21, 80), np.uint8)
-    assert [path.parent.name for path in shakespeare_files(tmp_path)] == ["train", "train", "test"]
+    assert [path.parent.name for path in find_shakespeare(tmp_path).paths] == ["train", "train", "test"]
 
 
 @pytest.mark.parametrize("name", ["all_data.json", "all_data/all_data_niid_1_keep_64.json", "mine.json"])
@@ -283,13 +283,13 @@ def test_what_is_refused(tmp_path: Path, content: Any, sentence: str) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"train/\*\.json and test/\*\.json .* there or in data, .*and there is none"):
-        shakespeare_files(tmp_path)
+    with pytest.raises(InputError, match=r"train/\*\.json and test/\*\.json .* in it or in data, .*and there is none"):
+        find_shakespeare(tmp_path)
     with pytest.raises(InputError, match=r"x is not accepted: expected train/"):
-        shakespeare_files(tmp_path / ("x" * 5000))
+        find_shakespeare(tmp_path / ("x" * 5000))
     put(tmp_path / "train/a.json", GOOD)
     with pytest.raises(InputError, match=r"in train and in test, and there is none in test"):
-        shakespeare_files(tmp_path)
+        find_shakespeare(tmp_path)
     put(tmp_path / "test/a.json", ROLES)
     with pytest.raises(InputError, match=r"test/a\.json is not accepted: .* and user_data, and it is a list"):
         read(tmp_path)
@@ -349,7 +349,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 def test_progress_comes_by_the_percent_and_ends_at_the_end(tmp_path: Path) -> None:
     roles = [{"play": "p", "role": str(number), "text": prose(number, 420)} for number in range(300)]
     calls: list[tuple[int, int]] = []
-    read_shakespeare(put(tmp_path / "roles.json", roles), lambda done, total: calls.append((done, total)))
+    find_shakespeare(put(tmp_path / "roles.json", roles)).read(lambda done, total: calls.append((done, total)))
     assert len(calls) == 101
     assert calls == [(percent, 100) for percent in range(101)]
 

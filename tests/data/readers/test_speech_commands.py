@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from smofi.data.decoded import Decoded, silent
-from smofi.data.readers.speech_commands import read_speech_commands, speech_commands_files, which_part
+from smofi.data.readers.speech_commands import find_speech_commands, official_split
 from smofi.errors import InputError
 from support.real_data import shared
 
@@ -47,7 +47,7 @@ BOTH = {"validation": [SIX[1], SIX[4]], "testing": [SIX[2], SIX[5]]}
 
 
 def read(place: Path) -> Decoded:
-    return read_speech_commands(place, silent)
+    return find_speech_commands(place).read(silent)
 
 
 def test_the_list_decides_and_clips_for_validation_are_trained_on(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_list_decides_and_clips_for_validation_are_trained_on(tmp_path: Path
         assert part.owner is not None
         assert (part.owner.dtype, sorted(part.owner.tolist())) == (np.int32, owners)
         assert sorted(part.targets.tolist()) == words
-    names = {str(path.relative_to(place)) for path in speech_commands_files(place)}
+    names = {str(path.relative_to(place)) for path in find_speech_commands(place).paths}
     assert names == {*SIX, "testing_list.txt"}
 
 
@@ -77,11 +77,11 @@ def test_images_belong_to_their_targets_and_owners(tmp_path: Path) -> None:
 def test_the_official_folder_is_found_inside(tmp_path: Path) -> None:
     folder_of(tmp_path / "speech_commands_v0.02", *SIX, lists=BOTH)
     assert np.array_equal(read(tmp_path).train.inputs, read(tmp_path / "speech_commands_v0.02").train.inputs)
-    assert len(speech_commands_files(tmp_path)) == 7
+    assert len(find_speech_commands(tmp_path).paths) == 7
 
 
 def test_without_lists_the_hash_of_the_speaker_decides(tmp_path: Path) -> None:
-    assert [which_part(name) for name in (VALIDATION, TESTING, TRAINING)] == ["validation", "testing", "training"]
+    assert [official_split(name) for name in (VALIDATION, TESTING, TRAINING)] == ["validation", "testing", "training"]
     names = [f"{word}/{who}_nohash_{n}.wav" for word in ("go", "up") for who in (VALIDATION, TESTING, TRAINING)
              for n in (0, 1)]  # fmt: skip
     decoded = read(folder_of(tmp_path, *names))
@@ -91,7 +91,7 @@ def test_without_lists_the_hash_of_the_speaker_decides(tmp_path: Path) -> None:
 
 
 def test_a_tenth_of_all_speakers_is_tested_on_and_a_tenth_validated_on() -> None:
-    parts = [which_part(f"{number:08x}") for number in range(20_000)]
+    parts = [official_split(f"{number:08x}") for number in range(20_000)]
     # three deviations of such a share are 3 * sqrt(0.1 * 0.9 / 20,000) = 0.0064
     assert parts.count("testing") / 20_000 == pytest.approx(0.1, abs=0.0064)
     assert parts.count("validation") / 20_000 == pytest.approx(0.1, abs=0.0064)
@@ -110,7 +110,7 @@ def test_the_hash_agrees_with_the_official_test_set() -> None:
         speakers = features["speaker_ids"][features["speaker"]][official]
     known = [str(speaker) for speaker in speakers if speaker != "none"]
     assert len(known) > 4000
-    assert {which_part(speaker) for speaker in known} == {"testing"}
+    assert {official_split(speaker) for speaker in known} == {"testing"}
 
 
 def test_lists_may_name_words_that_are_not_there_but_no_missing_clips_of_those_that_are(tmp_path: Path) -> None:
@@ -135,9 +135,9 @@ def test_entries_that_lead_elsewhere_are_refused_by_name(tmp_path: Path, entry: 
 
 def test_what_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere is not accepted: expected WORD/.* or in speech_commands_v0\.02"):
-        speech_commands_files(tmp_path / "nowhere")
+        find_speech_commands(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"x is not accepted: expected WORD/"):
-        speech_commands_files(tmp_path / ("x" * 5000))
+        find_speech_commands(tmp_path / ("x" * 5000))
     with pytest.raises(InputError, match=r"expected clips named SPEAKER_nohash_NUMBER\.wav, and one is 'tap\.wav'"):
         read(folder_of(tmp_path / "named", "yes/tap.wav"))
     with pytest.raises(InputError, match=r"of 1 there are 1 to train on and 0 to test on"):
@@ -192,7 +192,7 @@ def test_any_list_gives_data_or_a_sentence(fuzzed: Path, content: bytes) -> None
 def test_the_same_files_give_the_same_bits_and_progress_ends_at_the_end(tmp_path: Path) -> None:
     names = [f"{word}/{who}_nohash_{n}.wav" for word in ("go", "up") for who in (TESTING, TRAINING) for n in range(25)]
     place, calls = folder_of(tmp_path / "one", *names), []
-    first = read_speech_commands(place, lambda done, total: calls.append((done, total)))
+    first = find_speech_commands(place).read(lambda done, total: calls.append((done, total)))
     again = read(folder_of(tmp_path / "other", *names))
     assert np.array_equal(first.train.inputs, again.train.inputs)
     assert np.array_equal(first.train.targets, again.train.targets)

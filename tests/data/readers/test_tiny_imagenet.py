@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from smofi.data.decoded import silent
-from smofi.data.readers.tiny_imagenet import read_tiny_imagenet, tiny_imagenet_files
+from smofi.data.readers.tiny_imagenet import find_tiny_imagenet
 from smofi.errors import InputError
 from support.real_data import shared
 
@@ -53,7 +53,7 @@ def write(root: Path, *, inner: bool = True, words: bool = True, size: int = 64)
 def test_official_folders(tmp_path: Path, inner: bool, place: str) -> None:
     write(tmp_path / place, inner=inner)
     told: list[tuple[int, int]] = []
-    found = read_tiny_imagenet(tmp_path, lambda done, total: told.append((done, total)))
+    found = find_tiny_imagenet(tmp_path).read(lambda done, total: told.append((done, total)))
     assert found.classes == ("crane (n00000003)", "crane (n00000005)", "goldfish")
     assert (found.train.inputs.shape, found.test.inputs.shape) == ((12, 64, 64, 3), (6, 64, 64, 3))
     assert (found.train.inputs.dtype, found.train.targets.dtype, found.test.targets.dtype) == (
@@ -74,7 +74,7 @@ def test_official_folders(tmp_path: Path, inner: bool, place: str) -> None:
 
 def test_shuffled_the_same_way_every_time(tmp_path: Path) -> None:
     write(tmp_path)
-    one, two = read_tiny_imagenet(tmp_path, silent), read_tiny_imagenet(tmp_path, silent)
+    one, two = find_tiny_imagenet(tmp_path).read(silent), find_tiny_imagenet(tmp_path).read(silent)
     np.testing.assert_array_equal(one.train.inputs, two.train.inputs)
     np.testing.assert_array_equal(one.test.targets, two.test.targets)
     assert one.train.targets.tolist() != sorted(one.train.targets.tolist())
@@ -82,28 +82,28 @@ def test_shuffled_the_same_way_every_time(tmp_path: Path) -> None:
 
 def test_the_files_that_are_read(tmp_path: Path) -> None:
     write(tmp_path)
-    names = {str(path.relative_to(tmp_path)) for path in tiny_imagenet_files(tmp_path)}
+    names = {str(path.relative_to(tmp_path)) for path in find_tiny_imagenet(tmp_path).paths}
     assert len(names) == 3 + 12 + 6
     assert {"wnids.txt", "words.txt", "val/val_annotations.txt", "val/images/val_5.JPEG"} <= names
     assert "train/n00000003/images/n00000003_2.JPEG" in names
     (tmp_path / "words.txt").unlink()
-    assert len(tiny_imagenet_files(tmp_path)) == 2 + 12 + 6
-    assert read_tiny_imagenet(tmp_path, silent).classes == tuple(sorted(CLASSES))
+    assert len(find_tiny_imagenet(tmp_path).paths) == 2 + 12 + 6
+    assert find_tiny_imagenet(tmp_path).read(silent).classes == tuple(sorted(CLASSES))
 
 
 def test_missing_pieces_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"wnids\.txt, train and val, or these in tiny-imagenet-200"):
-        tiny_imagenet_files(tmp_path)
+        find_tiny_imagenet(tmp_path)
     (tmp_path / "wnids.txt").write_text("n00000001\nn00000002\n")
     with pytest.raises(InputError, match=r"expected val/val_annotations\.txt as well"):
-        tiny_imagenet_files(tmp_path)
+        find_tiny_imagenet(tmp_path)
     (tmp_path / "val").mkdir()
     (tmp_path / "val" / "val_annotations.txt").write_text("")
     with pytest.raises(InputError, match="expected a folder train as well"):
-        tiny_imagenet_files(tmp_path)
+        find_tiny_imagenet(tmp_path)
     (tmp_path / "train").mkdir()
     with pytest.raises(InputError, match="n00000001 is not accepted: expected a folder that can be read"):
-        tiny_imagenet_files(tmp_path)
+        find_tiny_imagenet(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -129,28 +129,28 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, content: bytes, said
     write(tmp_path)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as caught:
-        read_tiny_imagenet(tmp_path, silent)
+        find_tiny_imagenet(tmp_path).read(silent)
     assert said in str(caught.value)
 
 
 def test_pictures_of_another_size_and_empty_classes_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a", size=32)
     with pytest.raises(InputError, match=r"JPEG is not accepted: expected a picture of 64 x 64, and it has 32 x 32"):
-        read_tiny_imagenet(tmp_path / "a", silent)
+        find_tiny_imagenet(tmp_path / "a").read(silent)
     write(tmp_path / "b")
     for path in (tmp_path / "b" / "train" / "n00000005" / "images").iterdir():
         path.unlink()
     with pytest.raises(InputError, match="n00000005 is not accepted: expected pictures in it or in its folder images"):
-        tiny_imagenet_files(tmp_path / "b")
+        find_tiny_imagenet(tmp_path / "b")
 
 
 def test_a_link_to_nowhere_is_named(tmp_path: Path) -> None:
     write(tmp_path)
     os.symlink(tmp_path / "nowhere", tmp_path / "train" / "n00000005" / "images" / "n00000005_9.JPEG")
     with pytest.raises(
-        InputError, match=r"n00000005_9\.JPEG is not accepted: expected a file or a folder that is there"
+        InputError, match=r"n00000005_9\.JPEG is not accepted: expected a file or a folder that can be read"
     ):
-        tiny_imagenet_files(tmp_path)
+        find_tiny_imagenet(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,7 @@ def test_no_damage_is_a_crash(root: Path, data: st.DataObject) -> None:
         damaged[place] = data.draw(st.integers(0, 255))
     path.write_bytes(damaged)
     try:
-        sizes = len(read_tiny_imagenet(root, silent).train.targets)
+        sizes = len(find_tiny_imagenet(root).read(silent).train.targets)
     except InputError:
         sizes = 12
     finally:
@@ -183,7 +183,7 @@ def test_a_part_of_the_real_one(tmp_path: Path) -> None:
     with tarfile.open(shared("tiny-imagenet-mini.tar.gz")) as archive:
         archive.extractall(tmp_path, filter="data")
     (folder,) = tmp_path.iterdir()
-    found = read_tiny_imagenet(folder, silent)
+    found = find_tiny_imagenet(folder).read(silent)
     assert (found.train.inputs.shape, found.test.inputs.shape) == ((1200, 64, 64, 3), (300, 64, 64, 3))
     assert np.bincount(found.train.targets).tolist() == [60] * 20
     assert np.bincount(found.test.targets).tolist() == [15] * 20

@@ -1,0 +1,123 @@
+"""Files from outside, read with care: no more memory than the file can fill, and a sentence for what is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+from smofi.errors import InputError
+
+MOST_INFLATED = 1100
+"""What a byte of gzip or zip can become at most, rounded up from 1,032."""
+
+FileLayout: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""Sub-folders in which files may lie, and the files: for each the names it goes by."""
+
+Listing: TypeAlias = tuple[list[Path], list[Path]]
+"""The folders in a folder, and the files."""
+
+
+def wrong(path: Path, expected: str) -> NoReturn:
+    """Refuse a file, naming it and what was expected.
+
+    >>> wrong(Path("labels.idx"), "10,000 labels, and it has 3")
+    Traceback (most recent call last):
+    smofi.errors.InputError: labels.idx is not accepted: expected 10,000 labels, and it has 3
+    """
+    raise InputError(f"{path} is not accepted: expected {expected}")
+
+
+def read_bytes(path: Path, most: int, expected: str) -> bytes:
+    """A whole file of at most `most` bytes, unpacked if its name ends in .gz; `expected` is what an error asks for."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            wrong(path, f"{expected}, and it is no ordinary file")
+        size = status.st_size
+        if path.suffix != ".gz":
+            if size > most:
+                wrong(path, f"{expected}, at most {most:,} bytes, and it has {size:,}")
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            content = file.read(min(most, size * MOST_INFLATED) + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        wrong(path, f"{expected} ({getattr(error, 'strerror', None) or error})")
+    if len(content) > most:
+        wrong(path, f"{expected}, at most {most:,} bytes, and it unpacks to more")
+    return content
+
+
+def read_json(path: Path, most: int, expected: str) -> Any:
+    """What a json file of at most `most` bytes says: mostly text, for a value of two bytes may take 60 of memory."""
+    content = read_bytes(path, most, expected)
+    values = sum(content.count(mark) for mark in (b"[", b"{", b","))
+    if values > 1_000_000 + len(content) // 10:
+        wrong(path, f"{expected}, and it has {values:,} values in {len(content):,} bytes")
+    try:
+        return json.loads(content)
+    except RecursionError:
+        wrong(path, f"{expected}, and it is nested too deep")
+    except ValueError as error:
+        wrong(path, f"{expected} ({error})")
+
+
+def listing(folder: Path) -> Listing:
+    """The folders and the files in a folder, each by name, without what is hidden.
+
+    >>> listing(Path("nowhere"))
+    Traceback (most recent call last):
+    smofi.errors.InputError: nowhere is not accepted: expected a folder that can be read (No such file or directory)
+    """
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except (OSError, ValueError) as error:
+        wrong(folder, f"a folder that can be read ({getattr(error, 'strerror', None) or error})")
+    folders: list[Path] = []
+    files: list[Path] = []
+    for entry in found:
+        name = entry.name
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            wrong(folder, f"names of files in UTF-8, and there is {name!a}")
+        if not name.startswith((".", "__MACOSX")):
+            path = folder / name
+            (folders if _is_folder(entry, path) else files).append(path)
+    return folders, files
+
+
+def _is_folder(entry: os.DirEntry[str], path: Path) -> bool:
+    """Whether it is one, or a file; links are followed, and only for these the disk is asked again."""
+    try:
+        if entry.is_file():
+            return False
+        if entry.is_dir():
+            return True
+    except OSError:  # a link in a circle, or to where we may not look
+        pass
+    wrong(path, "a file or a folder that can be read")
+
+
+def find_files(folder: Path, layouts: Sequence[FileLayout]) -> list[Path]:
+    """The files of the first layout that is complete, in the folder or in one of the layout's sub-folders."""
+    if not os.path.isdir(folder):
+        wrong(folder, "a folder")
+    best: tuple[int, Path, list[str]] | None = None
+    for places, wanted in layouts:
+        for place in (folder, *(folder / name for name in places)):
+            present = [next((name for name in names if os.path.isfile(place / name)), None) for names in wanted]
+            found = [place / name for name in present if name is not None]
+            if len(found) == len(wanted):
+                return found
+            missing = [names[0] for names, name in zip(wanted, present, strict=True) if name is None]
+            if found and (best is None or len(found) > best[0]):
+                best = len(found), place, missing
+    if best is not None:
+        wrong(best[1], f"{', '.join(best[2])} as well")
+    choices = [f"{', '.join(names[0] for names in wanted)} (or these in {places[0]})" for places, wanted in layouts]
+    wrong(folder, f"the files {'; or '.join(choices)}; and it has none of them")

@@ -1,0 +1,219 @@
+"""Pictures from outside: their size is looked at before they are decoded, and what is broken is refused by name."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+from PIL.ImageFile import ImageFile
+
+from smofi.data.decoded import Array, ReadProgress
+from smofi.data.formats.files import read_bytes, wrong
+from smofi.errors import InputError
+
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
+MOST_PIXELS = 16_000_000
+LARGE = 100_000
+"""Pixels from which on threads pay."""
+MOST_BYTES = 100_000_000
+"""In one file: 16 million pixels of four bytes, and room for what a camera adds."""
+
+_ORIENTATION = 0x0112  # the EXIF tag
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is known of a picture before it is decoded; sides as they are when it stands upright."""
+
+    width: int
+    height: int
+    grey: bool
+
+
+def read_header(path: Path) -> Header:
+    """The size of a picture, and whether it is grey."""
+    with _opened(_content(path), path) as image:
+        swapped = _orientation(image) >= 5
+        width, height = image.size[::-1] if swapped else image.size
+        return Header(width, height, _is_grey(image))
+
+
+def read_picture(path: Path, *, grey: bool = False, upright: bool = False, side: int | None = None) -> Array:
+    """A picture file as `decode_picture` sees it."""
+    return decode_picture(_content(path), path, grey=grey, upright=upright, side=side)
+
+
+def decode_picture(
+    content: bytes, path: Path, *, grey: bool = False, upright: bool = False, side: int | None = None
+) -> Array:
+    """A picture as uint8 `[height, width, 3]`, or `[height, width, 1]` if it should be grey; `path` is for errors.
+
+    Of a moving picture it is the first frame; what is transparent is laid on white; 16 bits a channel are refused.
+    `upright` turns it as the camera was held; `side` brings the square in its middle to this height and width.
+
+    >>> file = io.BytesIO(); Image.new("L", (3, 2), 7).save(file, "PNG")
+    >>> decode_picture(file.getvalue(), Path("a.png")).shape
+    (2, 3, 3)
+    """
+    with _opened(content, path) as image:
+        turn = _UPRIGHT.get(_orientation(image)) if upright else None
+        image.load()
+        flat = _flat(image).convert("L" if grey else "RGB")
+        if side is not None:
+            flat = _middle(flat, side)
+        array = np.array(flat if turn is None else flat.transpose(turn))
+    return array[..., None] if grey else array
+
+
+def each(
+    work: Callable[[Item], Result],
+    items: Sequence[Item],
+    progress: ReadProgress,
+    *,
+    threads: bool = False,
+    done: int = 0,
+    total: int | None = None,
+) -> list[Result]:
+    """What `work` makes of each item, in their order; refusals come in this order too.
+
+    Threads pay for large pictures: Pillow decodes without the GIL, but reads headers with it.
+
+    >>> each(abs, [-1, 2], lambda done, total: None)
+    [1, 2]
+    """
+    some = max(1, min(1000, len(items) // 100))
+    results: list[Result] = []
+    with _quiet(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        for start in range(0, len(items), some):
+            chosen = items[start : start + some]
+            results.extend(pool.map(work, chosen) if threads else map(work, chosen))
+            progress(done + len(results), total or len(items))
+    return results
+
+
+def is_picture(path: Path) -> bool:
+    """Whether the name is that of a picture.
+
+    >>> is_picture(Path("a.JPEG")), is_picture(Path("a.txt"))
+    (True, False)
+    """
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def suffixes(paths: Iterable[Path]) -> str:
+    """The endings of these names, to be listed in an error."""
+    return ", ".join(sorted({path.suffix or path.name for path in paths})[:10]) or "nothing"
+
+
+def _content(path: Path) -> bytes:
+    return read_bytes(path, MOST_BYTES, "a picture")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without warnings, which Pillow gives for what it repairs.
+
+    Filters belong to the process: threads may use this if whoever waits for them does as well, so that all is restored.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _opened(content: bytes, path: Path) -> Iterator[ImageFile]:
+    try:
+        _check_size(path, *_webp_size(content))
+        with _quiet(), Image.open(io.BytesIO(content), formats=FORMATS) as image:
+            _check_size(path, *image.size)
+            _check_depth(path, image)
+            yield image
+    except InputError:
+        raise
+    except UnidentifiedImageError:
+        wrong(path, f"a picture ({', '.join(FORMATS)}), and it is none, or a broken one")
+    except Image.DecompressionBombError as error:
+        wrong(path, f"a picture of 1 to {MOST_PIXELS:,} pixels ({error})")
+    except Exception as error:  # decoders fail on damaged files in every way there is
+        wrong(path, f"a picture that is whole ({str(error)[:100] or type(error).__name__})")
+
+
+def _check_size(path: Path, width: int, height: int) -> None:
+    if not 0 < width * height <= MOST_PIXELS:
+        wrong(path, f"a picture of 1 to {MOST_PIXELS:,} pixels, and it has {width:,} x {height:,}")
+
+
+def _check_depth(path: Path, image: ImageFile) -> None:
+    # Of 16 bits the upper 8 would be left: of an X-ray that uses 12, only 16 greys. Of the formats read here PNG alone
+    # has 16, and each piece of a picture says last how its pixels are stored: L, RGB, I;16B, RGB;16B.
+    if any(str(piece[3]).endswith(";16B") for piece in image.tile):
+        wrong(
+            path,
+            "a picture of 8 bits a channel, and it has 16: bring it to 8 bits, so that what matters fills 0 to 255, or "
+            "give the pictures as an array of floats, by npz:PATH",
+        )
+
+
+def _webp_size(content: bytes) -> tuple[int, int]:
+    """The size in the header of a WebP file, for which Pillow takes the memory as soon as it opens it; else 1 x 1."""
+    kind, data = content[12:16], content[20:30]
+    if content[:4] != b"RIFF" or content[8:12] != b"WEBP" or len(data) < 10:
+        return 1, 1
+    if kind == b"VP8X":
+        return 1 + int.from_bytes(data[4:7], "little"), 1 + int.from_bytes(data[7:10], "little")
+    if kind == b"VP8L":
+        bits = int.from_bytes(data[1:5], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    return int.from_bytes(data[6:8], "little") & 0x3FFF, int.from_bytes(data[8:10], "little") & 0x3FFF
+
+
+def _orientation(image: Image.Image) -> int:
+    """How the camera was held, 1 to 8; 1 if it does not say so in a way that can be understood."""
+    if "exif" not in image.info:
+        return 1
+    try:
+        value = image.getexif().get(_ORIENTATION, 1)
+    except Exception:  # as above; a picture is not broken because a remark about it is
+        return 1
+    return value if value in _UPRIGHT else 1
+
+
+def _is_grey(image: Image.Image) -> bool:
+    return image.mode in ("1", "L", "LA", "La")
+
+
+def _flat(image: Image.Image) -> Image.Image:
+    """The picture without transparency."""
+    if image.has_transparency_data:
+        clear = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
+    return image
+
+
+def _middle(image: Image.Image, side: int) -> Image.Image:
+    """The square in the middle, brought to this height and width; the rest of a long thin picture is not enlarged."""
+    width, height = image.size
+    edge = min(width, height)
+    left, top = (width - edge) / 2, (height - edge) / 2
+    return image.resize((side, side), Image.Resampling.BILINEAR, box=(left, top, left + edge, top + edge))

@@ -1,0 +1,37 @@
+"""Images brought to squares of another size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+Array: TypeAlias = npt.NDArray[Any]
+Keep: TypeAlias = Callable[[int, Array, Callable[[], Array]], Array]
+"""Given the size, the rows and how to resize them: what was kept from before, or what resizing gives, kept."""
+
+AT_ONCE = 1000
+
+
+def resize_now(side: int, rows: Array, resize: Callable[[], Array]) -> Array:
+    """Keeps nothing."""
+    return resize()
+
+
+def resize(stored: Tensor, rows: Tensor, side: int) -> Tensor:
+    """The images in these rows as squares `[samples, side, side, channels]`; shrinking averages what falls together.
+
+    >>> resize(torch.arange(4.0).reshape(1, 2, 2, 1), torch.tensor([0]), 1).flatten().tolist()
+    [1.5]
+    """
+    small = torch.empty((len(rows), side, side, stored.shape[3]), dtype=stored.dtype, device=stored.device)
+    for begin in range(0, len(rows), AT_ONCE):
+        images = stored[rows[begin : begin + AT_ONCE]].permute(0, 3, 1, 2).to(torch.float32)
+        planes = interpolate(images, size=(side, side), mode="area")
+        whole = planes.round_() if stored.dtype == torch.uint8 else planes
+        small[begin : begin + AT_ONCE] = whole.to(stored.dtype).permute(0, 2, 3, 1)
+    return small

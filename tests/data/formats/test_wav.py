@@ -1,0 +1,128 @@
+"""WAVE files: what Python's own writer writes is read, and whatever is wrong is refused in a sentence."""
+
+from __future__ import annotations
+
+import io
+import struct
+import tracemalloc
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from smofi.data.formats.wav import MOST_BYTES, decode_wav, read_wav
+from smofi.errors import InputError
+
+HERE = Path("clip.wav")
+FORM = struct.pack("<HHIIHH", 1, 1, 16_000, 32_000, 2, 16)
+
+
+def chunk(name: bytes, content: bytes) -> bytes:
+    return name + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2)
+
+
+def riff(*chunks: bytes) -> bytes:
+    body = b"WAVE" + b"".join(chunks)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def written(samples: list[int], channels: int = 1, rate: int = 16_000, width: int = 2) -> bytes:
+    memory = io.BytesIO()
+    with wave.open(memory, "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(width)
+        file.setframerate(rate)
+        file.writeframes(struct.pack(f"<{len(samples)}h", *samples))
+    return memory.getvalue()
+
+
+GOOD = written([0, 1, -1, 32767, -32768])
+
+
+def test_samples_are_fractions_of_32768(tmp_path: Path) -> None:
+    (tmp_path / "clip.wav").write_bytes(GOOD)
+    samples = read_wav(tmp_path / "clip.wav", 16_000)
+    assert samples.dtype == np.float32
+    assert samples.tolist() == [0, 1 / 32768, -1 / 32768, 32767 / 32768, -1]
+
+
+def test_other_chunks_are_skipped_odd_ones_with_their_padding_and_what_follows_is_ignored() -> None:
+    two = struct.pack("<2h", 16384, -16384)
+    content = riff(chunk(b"LIST", b"odd"), chunk(b"fmt ", FORM + b"\0\0"), chunk(b"fact", b"1234"), chunk(b"data", two))
+    assert decode_wav(content, HERE, 16_000).tolist() == [0.5, -0.5]
+    assert decode_wav(content + b"junk", HERE, 16_000).tolist() == [0.5, -0.5]
+    behind = riff(chunk(b"fmt ", FORM), chunk(b"data", two), b"half a chunk")
+    assert decode_wav(behind, HERE, 16_000).tolist() == [0.5, -0.5]
+
+
+def test_half_a_sample_at_the_end_is_dropped_padded_or_not() -> None:
+    padded = riff(chunk(b"fmt ", FORM), chunk(b"data", struct.pack("<h", 16384) + b"x"))
+    bare = riff(chunk(b"fmt ", FORM), chunk(b"data", struct.pack("<h", 16384) + b"x")[:-1])
+    assert decode_wav(padded, HERE, 16_000).tolist() == decode_wav(bare, HERE, 16_000).tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", r"a WAVE file of plain samples, and it is none, or a broken one \(it ends too early\)"),
+        (b"RIFX" + GOOD[4:], r"a WAVE file .* \(file does not start with RIFF id\)"),
+        (GOOD[:8] + b"AVI " + GOOD[12:], r"a WAVE file .* \(not a WAVE file\)"),
+        (written([0, 0], channels=2), r"1 channel, 16,000 Hz, 16 bits, and it has 2 channels"),
+        (written([0, 0], rate=8000), r"and it has 1 channels, 8,000 Hz"),
+        (written([0, 0], width=1), r"and it has 1 channels, 16,000 Hz, 8 bits"),
+        (riff(chunk(b"fmt ", b"\3" + FORM[1:]), chunk(b"data", b"1234")), r"\(unknown format: 3\)"),
+        (riff(chunk(b"fmt ", FORM[:14]), chunk(b"data", b"1234")), r"\(it ends too early\)"),
+        (riff(chunk(b"fmt ", b"\1\0\0\0" + FORM[4:]), chunk(b"data", b"1234")), r"\(bad # of channels\)"),
+        (riff(chunk(b"data", b"1234"), chunk(b"fmt ", FORM)), r"\(data chunk before fmt chunk\)"),
+        (riff(chunk(b"fmt ", FORM)), r"\(fmt chunk and/or data chunk missing\)"),
+        (riff(chunk(b"fmt ", FORM), b"LIST\xff\xff\xff\xff1234"), r"a WAVE file of plain samples"),
+        (riff(chunk(b"fmt ", FORM), chunk(b"data", b"")), r"at least one sample"),
+        (riff(chunk(b"fmt ", FORM), b"data\xff\xff\xff\xff1234"), r"2,147,483,647 samples, as its header says.* has 2"),
+        (GOOD[:-1], r"expected 5 samples, as its header says, and it has 4"),
+    ],
+)
+def test_what_is_refused(content: bytes, sentence: str) -> None:
+    with pytest.raises(InputError, match=rf"^clip\.wav is not accepted: .*{sentence}"):
+        decode_wav(content, HERE, 16_000)
+
+
+def outcome(content: bytes) -> np.ndarray | str:
+    try:
+        return decode_wav(content, HERE, 16_000)
+    except InputError as error:
+        return str(error)
+
+
+@hypothesis_settings(max_examples=200)
+@given(st.data())
+def test_damaged_bytes_give_samples_or_a_sentence(data: st.DataObject) -> None:
+    content = bytearray(riff(chunk(b"LIST", b"odd"), chunk(b"fmt ", FORM), chunk(b"data", bytes(range(20)))))
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=3)):
+        content[place] = data.draw(st.integers(0, 255))
+    damaged = bytes(content[: data.draw(st.integers(0, len(content)))])
+    result = outcome(damaged)
+    if isinstance(result, str):
+        assert result.startswith("clip.wav is not accepted: expected ")
+    else:
+        assert 1 <= len(result) <= len(damaged) // 2
+        assert np.abs(result).max() <= 1
+
+
+def test_an_absurd_header_takes_no_memory_and_a_giant_file_is_not_opened(tmp_path: Path) -> None:
+    absurd = b"RIFF\xff\xff\xff\xffWAVE" + chunk(b"fmt ", FORM) + b"data\xff\xff\xff\xff1234"
+    (tmp_path / "absurd.wav").write_bytes(absurd)
+    with (tmp_path / "giant.wav").open("wb") as file:
+        file.truncate(2**33)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"2,147,483,647 samples, as its header says, and it has 2"):
+            read_wav(tmp_path / "absurd.wav", 16_000)
+        with pytest.raises(InputError, match=rf"at most {MOST_BYTES:,} bytes, and it has 8,589,934,592"):
+            read_wav(tmp_path / "giant.wav", 16_000)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
