@@ -1,4 +1,4 @@
-"""What there is to choose from, as tables: data sets and presets."""
+"""The data sets and the presets, as tables."""
 
 from __future__ import annotations
 

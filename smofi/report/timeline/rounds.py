@@ -30,8 +30,8 @@ KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "rec
 
 @dataclass(frozen=True)
 class Line:
-    """A client's round, in seconds from the beginning of the round. Of the steps `planned` it took so many `steps`;
-    it was done, stopped or gone at the time `until`, and has been `there` for so long. Between its spans it waited.
+    """A client's round, in seconds from the beginning of the round. It took `steps` of the steps `planned`; it was done,
+    stopped or gone at the time `until`, and was `present` for this long. Between its spans it waited.
 
     `fate` is "left" or "too late" for a client that is not part of the new model, "late" for one that is and did not
     take all its steps, and empty for all others.
@@ -43,7 +43,7 @@ class Line:
     client: int
     planned: int
     steps: int
-    there: float
+    present: float
     until: float
     fate: str
     spans: Sequence[Span]
@@ -68,30 +68,30 @@ class Line:
 
     @property
     def waiting(self) -> float:
-        """Seconds of nothing."""
-        return max(0.0, self.there - self.busy)
+        """Seconds without work."""
+        return max(0.0, self.present - self.busy)
 
     @property
     def idle(self) -> float:
         """The share of its time that it waits."""
-        return self.waiting / self.there if self.there else 0.0
+        return self.waiting / self.present if self.present else 0.0
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """One round of one method, counted from 1; it began so many seconds after the run did, and took `seconds`. Who
-    finishes first comes first."""
+    """One round of one method, counted from 1; it started at `start`, in seconds of the run's virtual time, and took
+    `seconds`. The client that finishes first comes first."""
 
     setting: str
     method: str
     round: int
-    began: float
+    start: float
     seconds: float
     lines: Sequence[Line]
 
     @property
     def slowest(self) -> Line:
-        """Who works longest, and makes others wait."""
+        """The client that works longest, and makes others wait."""
         return max(self.lines, key=lambda line: line.busy)
 
     @property
@@ -134,19 +134,19 @@ def _timeline(seen: Seen, number: int, federation: Federation) -> Timeline:
     settled = planner.plan(number - 1, before)
     _check_same(seen, number, settled)
     assert settled.time
-    began, ended = settled.time.began, settled.time.ended
-    _, present = clock.present(planner.eligible, began)
-    plan = planner.intended(number - 1, present)
-    found = clock.replayed(plan, began, watch=True)
-    leaves = [clock.devices[client].presence.leaves(began) for client in plan.clients]
-    there = [min(ended, time) - began for time in leaves]
+    start, end = settled.time.began, settled.time.ended
+    _, available = clock.present(planner.eligible, start)
+    plan = planner.intended(number - 1, available)
+    found = clock.replayed(plan, start, watch=True)
+    leaves = [clock.devices[client].presence.leaves(start) for client in plan.clients]
+    present = [min(end, time) - start for time in leaves]
     return Timeline(
         setting=f"{config.data}, {config.clients} clients, {config.model} cut at {config.cut}, clock {config.clock}",
         method=config.method[0],
         round=number,
-        began=began,
-        seconds=ended - began,
-        lines=_lines(plan, found, there, began, settled.time.left_out),
+        start=start,
+        seconds=end - start,
+        lines=_lines(plan, found, present, start, settled.time.left_out),
     )
 
 
@@ -166,17 +166,17 @@ def _planner(config: Config, federation: Federation) -> Planner:
 
 
 def _lines(
-    plan: RoundPlan, found: Replayed, there: Sequence[float], began: float, left_out: Sequence[int]
+    plan: RoundPlan, found: Replayed, present: Sequence[float], start: float, left_out: Sequence[int]
 ) -> list[Line]:
     spans: dict[int, list[Span]] = {row: [] for row in range(len(plan.clients))}
     for span in found.spans:
-        spans[span.row].append(Span(span.row, span.kind, span.start - began, span.end - began))
+        spans[span.row].append(Span(span.row, span.kind, span.start - start, span.end - start))
     lines = []
     for row, (client, planned, steps) in enumerate(zip(plan.clients, plan.steps, found.steps, strict=True)):
         fate = "late" if steps < planned else ""
         if client in left_out:
             fate = "left" if found.gone[row] else "too late"
-        lines.append(Line(client, planned, steps, there[row], found.until[row] - began, fate, spans[row]))
+        lines.append(Line(client, planned, steps, present[row], found.until[row] - start, fate, spans[row]))
     return sorted(lines, key=lambda line: line.until)
 
 
