@@ -51,6 +51,7 @@ from smofi.report.plan import plan_table
 from smofi.report.saving import check_picture
 from smofi.report.show import show_run
 from smofi.report.timeline import read_timelines, save_timelines, timeline_table
+from smofi.runs import RunFolder
 from smofi.spec import describe
 from smofi.track import TRACKERS, combine
 from smofi.track import tracker as start_tracker
@@ -111,7 +112,7 @@ def run(
         live, command = Live(console, list(config.method), config.rounds, display), shlex.join(["smofi", *ASKED])
         with _reading(config.data) as progress:
             if resume is not None:
-                runs = experiment.resume(folder, given, live, command, progress, team.crew)
+                runs = experiment.resume(folder, config, live, command, progress, team.crew)
             else:
                 runs = experiment.start(config, folder, live, command, progress, team.crew)
         for number, one in enumerate(runs):
@@ -461,10 +462,11 @@ def _report(config: Config, results: dict[str, smofi.Result], folder: Path, seco
     rows = measure(runs, baseline)
     shown = {name: curve for name, curve in curves.items() if curve}
     title = f"{config.data}, {config.clients} clients, {config.partition}, {config.model}"
+    files = RunFolder(folder)
     try:
-        pictures = [save(shown, folder / "curves.png", target=rows[0].target, title=title)]
+        pictures = [save(shown, files.curves_file, target=rows[0].target, title=title)]
         if config.clock != "none":
-            pictures.append(save(shown, folder / "curves-hours.png", target=rows[0].target, title=title, hours=hours))
+            pictures.append(save(shown, files.curves_over_hours_file, target=rows[0].target, title=title, hours=hours))
         picture = f"Picture{'s' * (len(pictures) > 1)}: {' and '.join(map(str, pictures))}"
     except OSError as error:
         picture = f"The picture could not be saved in {folder}: {error.strerror}"

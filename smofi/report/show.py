@@ -1,13 +1,10 @@
 """A run at a glance, from the files in its folder alone: finished, still going, interrupted or diverged.
 
-Only reads, and takes no lock, so that looking never disturbs whoever writes.
+Only reads, and takes no lock, so that looking never disturbs the writer.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,17 +12,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import yaml
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from smofi.errors import InputError
 from smofi.report.canvas import can_braille
 from smofi.report.curves import FAINT, draw, finite
 from smofi.report.plan import duration, megabytes
 from smofi.report.progress import Progress, bar, clock, percent, size, three_digits, time_unit
 from smofi.report.table import Run, measure, table
+from smofi.runs import RunFolder, folders_in, writer_of
 
 COLOURS = {"finished": "green", "still going": "cyan", "interrupted": "yellow", "diverged": "red"}
 
@@ -44,26 +40,15 @@ def show_run(folder: str | Path) -> RenderableType:
 def runs_in(folder: str | Path) -> list[Seen]:
     """The run whose folder this is, or those of a comparison, in the order of its configuration."""
     path = Path(folder)
-    if not path.is_dir():
-        raise InputError(f"folder={str(folder)!r} is not accepted: expected the folder of a run, and there is none")
-    if (path / "metrics.jsonl").exists():
-        return [Seen.read(path)]
-    inside = [one.parent for one in sorted(path.glob("*/config.yaml"))]
-    if inside:
-        return _in_order(path, [Seen.read(one) for one in inside])
-    if (path / "config.yaml").exists():  # no round is done yet
-        return [Seen.read(path)]
-    raise InputError(
-        f"folder={str(folder)!r} is not accepted: expected the folder of a run, and it holds neither a config.yaml nor "
-        f"a metrics.jsonl"
-    )
+    runs = [Seen.read(one) for one in folders_in(path)]
+    return runs if runs[0].path == path else _in_order(path, runs)
 
 
 @dataclass(frozen=True)
 class Seen:
     """What the files of one run folder say at this moment."""
 
-    path: Path
+    folder: RunFolder
     config: Mapping[str, Any]
     about: Mapping[str, Any]
     records: list[dict[str, Any]]
@@ -71,17 +56,21 @@ class Seen:
     writer: str | None
 
     @classmethod
-    def read(cls, path: Path) -> Seen:
+    def read(cls, folder: RunFolder) -> Seen:
         """Read a folder, whole or not. The writer is looked for first: if it ends meanwhile, its result is there."""
-        writer = _writer(path)
+        writer = writer_of(folder.path)
         return cls(
-            path,
-            config=_mapping(path / "config.yaml") or {},
-            about=_mapping(path / "about.json") or {},
-            records=_records(path / "metrics.jsonl"),
-            result=_mapping(path / "result.json"),
+            folder,
+            config=folder.config() or {},
+            about=folder.about() or {},
+            records=folder.records(),
+            result=folder.result(),
             writer=writer,
         )
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
 
     @property
     def method(self) -> str:
@@ -250,7 +239,7 @@ def _progress(seen: Seen, unicode: bool) -> list[tuple[str, str]]:
     if run.pace is not None:
         text = f"{three_digits(run.pace)} s a round, {clock(sum(run.seconds))} in all"
         if seen.state == "still going":
-            text += f", about {clock(run.left)} left; {_ago(seen.path / 'metrics.jsonl')}"
+            text += f", about {clock(run.left)} left; {_ago(seen.folder.last_written)}"
         facts.append(("time", text))
     if seen.hours:
         facts.append(("virtual", _virtual(seen)))
@@ -279,13 +268,11 @@ def _virtual(seen: Seen) -> str:
 
 
 def _files(seen: Seen) -> list[tuple[str, str]]:
-    names = sorted(one.name for one in (seen.path / "checkpoints").glob("*.safetensors"))
-    rounds = [int(found[1]) for name in names if (found := re.fullmatch(r"round-(\d+)\.safetensors", name))]
-    kept = [f"round {number}" for number in rounds] + (["best"] if "best.safetensors" in names else [])
+    folder = seen.folder
+    kept = [f"round {number}" for number in folder.saved_rounds()] + ["best"] * folder.has_best
     facts = [("checkpoints", ", ".join(kept) or "none yet")]
-    model = seen.path / "model.safetensors"
-    if model.exists():
-        facts.append(("model file", f"{model.name}, {size(model.stat().st_size)}"))
+    if folder.model_file.exists():
+        facts.append(("model file", f"{folder.model_file.name}, {size(folder.model_file.stat().st_size)}"))
     return facts
 
 
@@ -309,76 +296,10 @@ def _facts(facts: list[tuple[str, str]]) -> Table:
 
 def _in_order(path: Path, runs: list[Seen]) -> list[Seen]:
     """As the comparison's own configuration names the methods."""
-    methods = (_mapping(path / "config.yaml") or {}).get("method") or []
+    methods = (RunFolder(path).config() or {}).get("method") or []
     order = {str(method): number for number, method in enumerate(methods)}
     return sorted(runs, key=lambda seen: order.get(seen.method, len(order)))
 
 
-def _mapping(path: Path) -> dict[str, Any] | None:
-    """A YAML or JSON file; None if there is none."""
-    try:
-        content = yaml.safe_load(path.read_text()) if path.suffix == ".yaml" else json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{path} cannot be read: expected names with values")
-    return content
-
-
-def _records(path: Path) -> list[dict[str, Any]]:
-    """The rounds on record. A last line without its end is still being written, and does not count."""
-    try:
-        lines = path.read_text().split("\n")[:-1]
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
-    records = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            record = None
-        if not isinstance(record, dict):
-            raise InputError(f"{path} cannot be read: line {number} is not the record of a round")
-        records.append(record)
-    return records
-
-
-def _writer(path: Path) -> str | None:
-    """The process that writes into the folder, if one does; on another machine it cannot be seen from here.
-
-    Whoever writes holds a lock on DIR/.lock and has put its process id into it. Linux lists the locks that are held;
-    elsewhere the process has to be alive.
-    """
-    try:
-        lock = (path / ".lock").stat()
-        process = (path / ".lock").read_text().strip()
-    except OSError:
-        return None
-    try:
-        held = Path("/proc/locks").read_text()
-    except OSError:
-        return process if _alive(process) else None
-    # 1: FLOCK  ADVISORY  WRITE 15335 fe:00:2147040 0 EOF    (some file systems give another device than stat does)
-    device = (os.major(lock.st_dev), os.minor(lock.st_dev))
-    for owner, major, minor, inode in re.findall(r"FLOCK +\w+ +WRITE +(\d+) +(\w+):(\w+):(\d+) ", held):
-        if int(inode) == lock.st_ino and (owner == process or (int(major, 16), int(minor, 16)) == device):
-            return process or owner
-    return None
-
-
-def _alive(process: str) -> bool:
-    try:
-        os.kill(int(process), 0)
-    except PermissionError:  # someone else's, and alive
-        return True
-    except (ValueError, OSError):
-        return False
-    return True
-
-
-def _ago(path: Path) -> str:
-    return f"last round {clock(max(0.0, time.time() - path.stat().st_mtime))} ago"
+def _ago(moment: float) -> str:
+    return f"last round {clock(max(0.0, time.time() - moment))} ago"

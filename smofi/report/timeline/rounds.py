@@ -123,11 +123,11 @@ def read_timelines(folder: str | Path, round: int | None = None, progress: Progr
 def _as_divided(seen: Seen) -> Config:
     """The run's configuration, its data divided by its own file."""
     own = {"partition": f"{SAVED}{seen.path}", "validation": 0.0}
-    return read_config(seen.path / "config.yaml", {}).model_copy(update=own)
+    return read_config(seen.folder.config_file, {}).model_copy(update=own)
 
 
 def _timeline(seen: Seen, number: int, federation: Federation) -> Timeline:
-    config = read_config(seen.path / "config.yaml", {})
+    config = read_config(seen.folder.config_file, {})
     planner = _planner(config, federation)
     clock, before = planner.clock, seen.records[number - 2]["virtual_end"] if number > 1 else 0.0
     assert isinstance(clock, Clock)
