@@ -17,7 +17,10 @@ from rich.text import Text
 from smofi.clock import Device
 from smofi.clock.devices import devices_for
 from smofi.clock.tables import TABLE_MACS
+from smofi.config import Config
+from smofi.data.source import Source
 from smofi.errors import check_count
+from smofi.report.models import outline
 from smofi.report.numbers import SECONDS, TimeUnit, count, figure, time_unit
 from smofi.report.saving import save_picture
 from smofi.report.style import COLOURS, FAINT, GRID
@@ -60,6 +63,13 @@ class Fleet:
         suited = f", for {model} ({count(macs)} MACs)" if model and devices == "phones" else ""
         title = f"{Path(devices).name} of {clients:,} client{'s' * (clients > 1)}, seed {seed}{suited}"
         return cls(title, _source(devices, macs), drawn)
+
+    @classmethod
+    def for_model(cls, devices: str, config: Config, source: Source) -> Fleet:
+        """The devices of a configuration's clients, for its model."""
+        shape = ",".join(map(str, source.input_shape))
+        costs = outline(config.model, shape, source.classes, config.width, config.norm).costs
+        return cls.of(devices, config.clients, config.seed, config.model, costs.macs)
 
     @cached_property
     def seconds(self) -> Floats:

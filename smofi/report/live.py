@@ -12,8 +12,8 @@ from typing import Protocol
 from rich.console import Console
 
 from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
-from smofi.engine.folder import to_json
 from smofi.errors import check_choice
+from smofi.files import to_json
 from smofi.report.history import History
 from smofi.report.numbers import hours_minutes_seconds, percent, three_digits
 from smofi.report.progress import RunProgress, peak_memory

@@ -13,8 +13,8 @@ from smofi.data.assignment import assign
 from smofi.data.kinds import Dirichlet, dirichlet, iid, parse, shards
 from smofi.data.natural import natural
 from smofi.data.partition import fill, partition, parts_of
-from smofi.engine.folder import partition_hash
 from smofi.errors import InputError
+from smofi.runs import partition_hash
 
 GAMMAS = [1e-300, 1e-3, 0.01, 0.2, 1.0, 1e3, 1e300]
 

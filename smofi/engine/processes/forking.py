@@ -20,7 +20,7 @@ from smofi.engine.processes.forked import Forked
 from smofi.engine.processes.watching import Report, Watch
 from smofi.errors import SmofiError
 
-ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDINGS = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
 """Signals that end a run: the first worker decides how, and may want to finish the round."""
 
 PR_SET_PDEATHSIG = 1

@@ -9,7 +9,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from smofi.data.mix import divergence
+from smofi.config import Config
+from smofi.config.federation import Federation
+from smofi.data.mix import class_counts, divergence
 from smofi.errors import check_count, refuse
 
 # Told apart by colour-blind readers too, on light and on dark: Okabe and Ito's palette, and three between its hues.
@@ -41,6 +43,20 @@ class Heterogeneity:
     counts: npt.NDArray[np.int64]
     class_names: Sequence[str]
     batch_size: int
+    remarks: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, config: Config, federation: Federation) -> Heterogeneity:
+        """How a configuration divides its data."""
+        source = federation.source
+        shape = " x ".join(map(str, source.input_shape))
+        return cls(
+            f"{config.data} by {config.partition} among {config.clients} clients, seed {config.seed}",
+            class_counts(source.train.labels, federation.parts, source.classes),
+            source.class_names,
+            config.batch_size,
+            [f"a sample is {shape}, {len(federation.test):,} to test on", *source.remarks],
+        )
 
     def __post_init__(self) -> None:
         check_count("batch_size", self.batch_size)

@@ -21,7 +21,7 @@ from smofi.errors import InputError, check_count, refuse
 from smofi.flat import Layout
 from smofi.methods import parse_method
 from smofi.optim import parse_optimizer
-from smofi.report.show import Seen, runs_in
+from smofi.report.show import Snapshot, snapshots_in
 from smofi.training import make_planner
 
 KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "receiving"}
@@ -30,7 +30,7 @@ KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "rec
 
 @dataclass(frozen=True)
 class Line:
-    """A client's round, in seconds from the beginning of the round. It took `steps` of the steps `planned`; it was done,
+    """A client's round, in seconds from its beginning. The client took `steps` of the steps `planned`; it was done,
     stopped or gone at the time `until`, and was `present` for this long. Between its spans it waited.
 
     `fate` is "left" or "too late" for a client that is not part of the new model, "late" for one that is and did not
@@ -108,31 +108,31 @@ def read_timelines(folder: str | Path, round: int | None = None, progress: Progr
     Traceback (most recent call last):
     smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, and there is none
     """
-    runs = [seen for seen in runs_in(folder) if seen.config.get("clock", "none") != "none"]
+    runs = [run for run in snapshots_in(folder) if run.config.get("clock", "none") != "none"]
     if not runs:
         refuse("folder", str(folder), "a run with a clock, as made by: smofi run --clock full")
-    runs = [seen for seen in runs if seen.records]
+    runs = [run for run in runs if run.records]
     if not runs:
         refuse("folder", str(folder), "a run with at least one round behind it")
-    last = min(len(seen.records) for seen in runs)
+    last = min(len(run.records) for run in runs)
     number = last if round is None else check_count("round", round, high=last)
     federation = gather(_as_divided(runs[0]), progress)
-    return [_timeline(seen, number, federation) for seen in runs]
+    return [_timeline(run, number, federation) for run in runs]
 
 
-def _as_divided(seen: Seen) -> Config:
+def _as_divided(run: Snapshot) -> Config:
     """The run's configuration, its data divided by its own file."""
-    own = {"partition": f"{SAVED}{seen.path}", "validation": 0.0}
-    return read_config(seen.path / "config.yaml", {}).model_copy(update=own)
+    own = {"partition": f"{SAVED}{run.path}", "validation": 0.0}
+    return read_config(run.folder.config_file, {}).model_copy(update=own)
 
 
-def _timeline(seen: Seen, number: int, federation: Federation) -> Timeline:
-    config = read_config(seen.path / "config.yaml", {})
+def _timeline(run: Snapshot, number: int, federation: Federation) -> Timeline:
+    config = read_config(run.folder.config_file, {})
     planner = _planner(config, federation)
-    clock, before = planner.clock, seen.records[number - 2]["virtual_end"] if number > 1 else 0.0
+    clock, before = planner.clock, run.records[number - 2]["virtual_end"] if number > 1 else 0.0
     assert isinstance(clock, Clock)
     settled = planner.plan(number - 1, before)
-    _check_same(seen, number, settled)
+    _check_same(run, number, settled)
     assert settled.time
     start, end = settled.time.began, settled.time.ended
     _, available = clock.present(planner.eligible, start)
@@ -180,13 +180,13 @@ def _lines(
     return sorted(lines, key=lambda line: line.until)
 
 
-def _check_same(seen: Seen, number: int, plan: RoundPlan) -> None:
+def _check_same(run: Snapshot, number: int, plan: RoundPlan) -> None:
     """Refuse to show what did not happen."""
-    record: Mapping[str, Any] = seen.records[number - 1]
+    record: Mapping[str, Any] = run.records[number - 1]
     assert plan.time
     who = record.get("selected") == plan.clients and record.get("steps") == plan.steps
     if not who or not math.isclose(record.get("virtual_end") or 0.0, plan.time.ended):
         raise InputError(
-            f"{seen.path} cannot be replayed: its round {number} would not be the one on record; expected the data, "
+            f"{run.path} cannot be replayed: its round {number} would not be the one on record; expected the data, "
             "the devices and the version of smofi that the run was made with"
         )
