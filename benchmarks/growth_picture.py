@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator, StrMethodFormatter
 
-from smofi.report.picture import COLOURS, FAINT, GRID, STYLE
+from smofi.report.style import COLOURS, FAINT, GRID, MATPLOTLIB_STYLE
 
 LINES: dict[str, dict[str, Any]] = {
     "smofi": {"color": COLOURS[0], "label": "SMoFi"},
@@ -24,7 +24,7 @@ LINES: dict[str, dict[str, Any]] = {
 
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Seconds over clients, size and workers, memory over clients; the same rows give the same bytes."""
-    with matplotlib.rc_context({**STYLE, "font.size": 9}):
+    with matplotlib.rc_context({**MATPLOTLIB_STYLE, "font.size": 9}):
         figure = Figure(figsize=(9, 5.6), facecolor="white", layout="constrained")
         clients, size, workers, memory = figure.subplots(2, 2).flat
         _lines(clients, pick(rows, "seconds", over="clients a round"), "seconds a round", logarithmic=True)

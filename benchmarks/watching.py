@@ -21,10 +21,10 @@ from typing import Any
 
 from rich.console import Console
 from settings import Setting, repetitions_asked_for, seconds, settings
+from smofi.engine.diagnostics import Diagnostics
 
 import smofi
 from smofi.engine.cohort.simulated import SimulatedCohort
-from smofi.engine.diagnostics import Diagnostics
 from smofi.engine.events import RoundDone, RunStarted
 from smofi.report.live import Live
 from smofi.training import Session

@@ -264,6 +264,19 @@ def test_a_run_leaves_a_picture(finished: tuple[Path, str, str, int]) -> None:
     assert str(Path("runs") / results(finished[0]).name / "curves.png") in finished[1]
 
 
+def test_a_picture_that_cannot_be_saved_does_not_hide_the_results(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any, **options: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    assert main(["run", *FLAGS, "--rounds", "1", "--method", "fedavg", "--output", "here"]) == 0
+    out = capsys.readouterr().out
+    assert "mean of rounds" in out
+    assert "The picture could not be saved: here/curves.png cannot be written: No space left on device" in out
+
+
 def test_a_run_leaves_its_history(finished: tuple[Path, str, str, int], expected: dict[str, smofi.Result]) -> None:
     for name, result in expected.items():
         lines = (results(finished[0]) / name / "metrics.jsonl").read_text().splitlines()

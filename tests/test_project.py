@@ -1,5 +1,6 @@
 """What holds for the project as a whole: its layers, its version, its files."""
 
+import ast
 import re
 import subprocess
 from importlib.metadata import version
@@ -11,7 +12,7 @@ from importlinter.cli import lint_imports
 import smofi
 
 ROOT = Path(__file__).resolve().parent.parent
-# An absolute path on somebody's machine: not part of a longer path, an address or a word.
+# An absolute path on a machine: not part of a longer path, an address or a word.
 MACHINE_PATH = re.compile(r"(?<![\w.~$}/-])/(?:work|root|home|tmp|Users)/\w")
 
 
@@ -71,3 +72,46 @@ def test_no_file_names_a_path_on_a_machine() -> None:
 )
 def test_machine_paths_are_recognised(line: str, expected: bool) -> None:
     assert bool(MACHINE_PATH.search(line)) is expected
+
+
+TALKING = {"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "print", "Console"}
+TALKING |= {f"traceback.{name}" for name in ("print_exc", "print_exception", "print_last", "print_stack", "print_tb")}
+
+
+def talking(code: str) -> list[int]:
+    """The lines that print, use the standard streams or make a console; a doctest is not code."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        called = node.func if isinstance(node, ast.Call) else None
+        used = node if isinstance(node, ast.Attribute) else called
+        imported = [f"{node.module}.{one.name}" for one in node.names] if isinstance(node, ast.ImportFrom) else []
+        if (used is not None and ast.unparse(used) in TALKING) or TALKING & set(imported):
+            found.append(node.lineno)
+    return sorted(set(found))
+
+
+def test_only_the_command_line_talks() -> None:
+    package = ROOT / "smofi"
+    modules = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] != "cli"]
+    assert len(modules) > 100
+    found = [f"{path.relative_to(ROOT)}:{line}" for path in modules for line in talking(path.read_text())]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("code", "talks"),
+    [
+        ("print('x')", True),
+        ("import sys\nsys.stderr.write('x')", True),
+        ("import sys\nlog(file=sys.stdout)", True),
+        ("from sys import stderr", True),
+        ("import traceback\ntraceback.print_exc()", True),
+        ("from traceback import print_exc", True),
+        ("from rich.console import Console\nConsole().bell()", True),
+        ("def draw(console: Console) -> None:\n    console.print('x')", False),
+        ("import sys, traceback\nsys.exit(traceback.format_exc())", False),
+        ("def one() -> int:\n    'One: print(1)'", False),
+    ],
+)
+def test_talking_is_recognised(code: str, talks: bool) -> None:
+    assert bool(talking(code)) is talks

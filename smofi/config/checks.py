@@ -14,9 +14,9 @@ from smofi.clock import CLOCKS
 from smofi.cut import read_cut
 from smofi.data import check_data_name
 from smofi.data.augment import parse_augment
-from smofi.engine.cohort.choosing import EXECUTORS
 from smofi.data.partitions.kinds import parse as parse_partition
 from smofi.data.partitions.saved import PREFIX as SAVED
+from smofi.engine.cohort.choosing import EXECUTORS
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
 from smofi.engine.memory.limit import parse_bytes

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from smofi.errors import InputError
+from smofi.runs import RunFolder
 
 LARGEST = 256 * 1024
 
@@ -45,7 +46,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         with open(path, "rb") as file:
             content = file.read(LARGEST + 1)
     except IsADirectoryError:
-        inside = path / "config.yaml"
+        inside = RunFolder(path).config_file
         hint = f"; did you mean {inside}?" if inside.is_file() else ""
         raise InputError(f"{path} is a folder: expected a YAML file{hint}") from None
     except (OSError, ValueError) as error:  # ValueError: a name that cannot be one, with a zero byte in it

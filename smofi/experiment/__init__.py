@@ -1,7 +1,15 @@
-"""Configured runs with folders of their own: started, resumed, and several methods side by side."""
+"""Configured runs with folders of their own: started, resumed, and several methods side by side.
+
+starting.py      runs in new folders                           resuming.py     runs that go on from where they were
+opening.py       a session per method, its folder locked       keeping.py      when to save what, and going on from it
+following.py     what the other workers do meanwhile           provenance.py   versions, platform, git state, command
+"""
 
 from smofi.engine.processes.workers import follows, workers
-from smofi.experiment.runs import FolderRun, follow, follow_on, resume, start, stored_config, worker_count
+from smofi.experiment.following import follow, follow_on, worker_count
+from smofi.experiment.opening import FolderRun
+from smofi.experiment.resuming import resume, stored_config
+from smofi.experiment.starting import start
 
 __all__ = [
     "FolderRun",

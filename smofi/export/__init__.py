@@ -1,4 +1,9 @@
-"""A trained model to use elsewhere: as safetensors with a model card, by `torch.export`, as ONNX; whole or one part."""
+"""A trained model to use elsewhere: as safetensors with a model card, by `torch.export`, as ONNX; whole or one side.
+
+run.py       from a run folder to a folder of files            trained.py   the run, its model and its task, as read
+pieces.py    what the client and what the server computes      formats.py   safetensors, torch.export, ONNX
+card.py      the model card
+"""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import smofi
 from smofi.cut import Cut
 from smofi.data.catalogue import descriptions
-from smofi.export.folder import TrainedRun
-from smofi.export.parts import Piece
+from smofi.export.pieces import Piece
+from smofi.export.trained import TrainedRun
 from smofi.methods import METHODS
 from smofi.spec import read_calls
 

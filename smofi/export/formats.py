@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 
 from smofi.errors import InputError
-from smofi.export.parts import Piece
+from smofi.export.pieces import Piece
 
 ONNX_LIMIT = 1_500_000_000  # bytes; an ONNX file holds less than 2 GiB, larger weights go beside it
 
@@ -38,7 +38,7 @@ def write_onnx(folder: Path, pieces: list[Piece], about: dict[str, Any]) -> list
     """A file per piece, from `input` to `output`; the batch may have any size."""
     for piece in pieces:
         size = sum(t.numel() * t.element_size() for t in piece.module.state_dict().values())
-        with _without_news():
+        with _without_remarks():
             torch.onnx.export(
                 _exported(piece),
                 f=folder / f"{piece.name}.onnx",
@@ -71,7 +71,7 @@ def _exported(piece: Piece) -> torch.export.ExportedProgram:
 
 
 @contextlib.contextmanager
-def _without_news() -> Iterator[None]:
+def _without_remarks() -> Iterator[None]:
     """Keep torch's own deprecations, and its regret that torchvision is absent, from the user."""
     logger = logging.getLogger("torch.onnx._internal.exporter._registration")
     level = logger.level

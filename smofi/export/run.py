@@ -13,9 +13,9 @@ import smofi
 from smofi.cut import Cut, CutSpec
 from smofi.errors import InputError, check_choice, refuse
 from smofi.export.card import model_card
-from smofi.export.folder import TrainedRun, read_run
 from smofi.export.formats import FORMATS, check_onnx
-from smofi.export.parts import chosen_cut, pieces
+from smofi.export.pieces import chosen_cut, pieces
+from smofi.export.trained import TrainedRun, read_run
 
 
 @dataclass(frozen=True)

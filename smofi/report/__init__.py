@@ -1,9 +1,22 @@
-"""What came out of runs: the paper's measures as a table, and learning curves as text or as a picture."""
+"""What is known about runs, for people: tables and curves on the terminal, pictures in files.
+
+numbers.py       numbers as text                           style.py        colours
+history.py       a run's accuracies, round by round        saving.py       the one way to save a picture
+measures.py      the paper's measures of several runs      table.py        the same as a table
+curves/          learning curves                           canvas.py       drawing with characters
+live.py          runs while they train                     screen.py       the same redrawn in place on a terminal
+progress.py      how far a run has come                    show/           runs as their folders tell
+plan.py          a dry run                                 advice/         which cut suits the clients' devices
+heterogeneity/   how the clients' data differ              devices.py      how their devices differ
+timeline/        what clients do in a round                models.py       what models and their cuts cost
+catalogue.py     the data sets and the presets
+"""
 
 from __future__ import annotations
 
-from smofi.report.curves import draw
-from smofi.report.picture import save
-from smofi.report.table import Row, Run, measure, table
+from smofi.report.curves import draw_curves, save_curves
+from smofi.report.history import History
+from smofi.report.measures import Row, compare, measure
+from smofi.report.table import results_table
 
-__all__ = ["Row", "Run", "draw", "measure", "save", "table"]
+__all__ = ["History", "Row", "compare", "draw_curves", "measure", "results_table", "save_curves"]

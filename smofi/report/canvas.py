@@ -1,4 +1,4 @@
-"""A small canvas of characters: braille dots, eight to a character, or one letter a character where only ASCII goes."""
+"""A small canvas of characters: braille dots, eight to a character, or letters where only ASCII can be shown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Canvas:
     def line(
         self, start: tuple[float, float], end: tuple[float, float], *, style: str, letter: str, every: int = 1
     ) -> None:
-        """A straight line; with `every`, only each so many-th dot of it. A line from a point to itself is a dot."""
+        """A straight line; with `every` only every n-th dot of it. A line from a point to itself is a dot."""
         columns, lines = self.width * self.across - 1, self.height * self.down - 1
         x0, y0, x1, y1 = start[0] * columns, start[1] * lines, end[0] * columns, end[1] * lines
         steps = max(1, math.ceil(max(abs(x1 - x0), abs(y1 - y0))))

@@ -1,6 +1,8 @@
-"""What there is to choose from, as tables: data sets and presets."""
+"""What can be chosen, as tables: data sets, presets and methods."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -11,10 +13,12 @@ from smofi.config import presets
 from smofi.data.cache import data_home
 from smofi.data.catalogue import descriptions
 from smofi.data.load import OWN, where
+from smofi.methods import METHODS, load_plugins
+from smofi.spec import describe
 
 
 def data_table() -> RenderableType:
-    """The data sets by name and whether they are here, then the ways to name one's own."""
+    """The data sets by name and where they are found, then the ways to name one's own."""
     known = Table("data set", "here", "what it is", box=None, padding=(0, 2, 0, 0))
     for name, text in descriptions().items():
         known.add_row(name, where(name) or "no", escape(text))
@@ -36,3 +40,25 @@ def preset_table() -> RenderableType:
         never = [remark for remark in preset.remarks if remark.startswith("Never run")]
         listing.add_row(preset.name, preset.scale, escape(" ".join([preset.description, *never])))
     return listing
+
+
+def method_table() -> Table:
+    """The methods as they are written, with what each does; those of plugins included.
+
+    >>> method_table().columns[0].header
+    'method'
+    """
+    load_plugins()
+    return listing("method", ((describe(builder), builder.__doc__ or "") for builder in METHODS.values()))
+
+
+def listing(heading: str, entries: Iterable[tuple[str, str]]) -> Table:
+    """Names with the first paragraph of a text about each.
+
+    >>> listing("method", [("fedavg", "Average.")]).row_count
+    1
+    """
+    table = Table(heading, "what it does", box=None, padding=(0, 2, 0, 0))
+    for name, text in entries:
+        table.add_row(escape(name), escape(" ".join(text.strip().split("\n\n")[0].split())))
+    return table

@@ -1,4 +1,4 @@
-"""How differently clients' devices are endowed: the time for a sample and the throughput, as a table and a picture."""
+"""How the clients' devices differ: the time for a sample and the throughput, as a table and a picture."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from rich.text import Text
 from smofi.clock import Device
 from smofi.clock.devices import devices_for
 from smofi.clock.tables import TABLE_MACS
+from smofi.config import Config
+from smofi.data.source import Source
 from smofi.errors import check_count
-from smofi.report.models import count
-from smofi.report.picture import COLOURS, FAINT, GRID
+from smofi.report.models import outline
+from smofi.report.numbers import SECONDS, TimeUnit, count, figure, time_unit
 from smofi.report.saving import save_picture
+from smofi.report.style import COLOURS, FAINT, GRID
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,11 +31,11 @@ if TYPE_CHECKING:
 
 PERCENTILES = (5, 25, 50, 75, 95)
 MEGABIT = 1e6 / 8
-UNITS = {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6}
-UNEVEN = 30  # times the smallest value is the largest where a logarithmic axis is better
-FEW_DECADES = 300  # the same where 2 and 5 can stand between powers of ten
-APART = 60  # clients whose bars are still told apart by a gap
-MANY = 200  # clients whose dots are large
+UNITS = (SECONDS, TimeUnit("milliseconds", 1e-3), TimeUnit("microseconds", 1e-6))
+UNEVEN = 30  # a logarithmic axis is better where the largest value is more than this many times the smallest
+SHORT_AXIS = 300  # on a logarithmic axis, below this ratio, 2 and 5 are marked between the powers of ten
+APART = 60  # up to this number of clients, a gap tells bars apart
+MANY = 200  # up to this number of clients, dots are large
 NUMBER = "{x:,.10g}"
 
 Floats = npt.NDArray[np.float64]
@@ -40,7 +43,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """The clients' devices, and what is to be said with them.
+    """The clients' devices, with a title and where their numbers come from.
 
     >>> fleet = Fleet("two", "made up", [Device(0.1, 125_000, 250_000), Device(0.3, 250_000, 1_000_000)])
     >>> fleet.seconds.tolist(), fleet.down.tolist(), fleet.up.tolist()
@@ -53,13 +56,20 @@ class Fleet:
 
     @classmethod
     def of(cls, devices: str, clients: int, seed: int, model: str = "", macs: int = TABLE_MACS) -> Fleet:
-        """Phones for a model of so many multiply-accumulates, or for the network they were measured with; or those of
-        a CSV file."""
+        """Phones for a model of this many multiply-accumulates, by default those of the network they were measured
+        with; or the devices of a CSV file."""
         check_count("seed", seed, low=0)
         drawn = devices_for(devices, "always", clients, seed=seed, macs=macs, symmetric=False)
         suited = f", for {model} ({count(macs)} MACs)" if model and devices == "phones" else ""
         title = f"{Path(devices).name} of {clients:,} client{'s' * (clients > 1)}, seed {seed}{suited}"
         return cls(title, _source(devices, macs), drawn)
+
+    @classmethod
+    def for_model(cls, devices: str, config: Config, source: Source) -> Fleet:
+        """The devices of a configuration's clients, for its model."""
+        shape = ",".join(map(str, source.input_shape))
+        costs = outline(config.model, shape, source.classes, config.width, config.norm).costs
+        return cls.of(devices, config.clients, config.seed, config.model, costs.macs)
 
     @cached_property
     def seconds(self) -> Floats:
@@ -67,16 +77,14 @@ class Fleet:
         return np.array([device.seconds for device in self.devices])
 
     @property
-    def unit(self) -> tuple[str, float]:
-        """The unit that suits these times, and its length in seconds."""
-        fitting = [name for name, unit in UNITS.items() if self.seconds.max() >= 0.02 * unit]
-        name = fitting[0] if fitting else "microseconds"
-        return name, UNITS[name]
+    def unit(self) -> TimeUnit:
+        """The unit these times are shown in."""
+        return time_unit(float(self.seconds.max()), UNITS, at_least=0.02)
 
     @property
     def times(self) -> Floats:
-        """The same in this unit."""
-        return self.seconds / self.unit[1]
+        """The seconds in this unit."""
+        return self.seconds / self.unit.seconds
 
     @cached_property
     def down(self) -> Floats:
@@ -101,7 +109,7 @@ def _source(devices: str, macs: int) -> str:
 
 
 def devices_table(fleet: Fleet) -> RenderableType:
-    """Percentiles of what the devices can do, and where the numbers come from.
+    """Percentiles of the devices' speeds, and where the numbers come from.
 
     >>> from rich.console import Console
     >>> console = Console(width=80, color_system=None)
@@ -115,22 +123,12 @@ def devices_table(fleet: Fleet) -> RenderableType:
     for percentile in PERCENTILES:
         drawn.add_column(f"{percentile}", justify="right", no_wrap=True)
     for name, values in (
-        (f"{fleet.unit[0]} a sample", fleet.times),
+        (f"{fleet.unit.name} a sample", fleet.times),
         ("Mbit/s down", fleet.down),
         ("Mbit/s up", fleet.up),
     ):
-        drawn.add_row(name, *map(figure_of, np.percentile(values, PERCENTILES).tolist()))
+        drawn.add_row(name, *map(figure, np.percentile(values, PERCENTILES).tolist()))
     return Group(Text(fleet.title, style="bold"), drawn, Text(fleet.source))
-
-
-def figure_of(value: float) -> str:
-    """A number with three digits that count.
-
-    >>> figure_of(0.0000123456), figure_of(0.17), figure_of(42.1343), figure_of(12345.6)
-    ('0.0000123', '0.170', '42.1', '12,346')
-    """
-    places = 0 if value >= 100 else 2 - int(np.floor(np.log10(value)))
-    return f"{value:,.{places}f}"
 
 
 def save_devices(path: str | Path, fleet: Fleet) -> Path:
@@ -151,7 +149,7 @@ def _compose(figure: Figure, fleet: Fleet) -> None:
     _network(panels["network"], fleet)
     _scatter(panels["scatter"], fleet)
     for name, heading in (
-        ("times", f"{fleet.unit[0]} a sample, forward, whole model"),
+        ("times", f"{fleet.unit.name} a sample, forward, whole model"),
         ("network", "throughput, Mbit/s"),
         ("scatter", "time a sample, by throughput"),
     ):
@@ -186,13 +184,13 @@ def _scatter(axes: Axes, fleet: Fleet) -> None:
     _logarithmic(axes, "x", fleet.down)
     _scale(axes, "y", fleet.times)
     axes.set_xlabel("Mbit/s down")
-    axes.set_ylabel(f"{fleet.unit[0]} a sample")
+    axes.set_ylabel(f"{fleet.unit.name} a sample")
     axes.grid(color=GRID, linewidth=1)
     axes.set_axisbelow(True)
 
 
 def _bars(axes: Axes, values: Floats, colour: str) -> None:
-    """A place for each client; bars that are wide enough stand apart."""
+    """A bar for each client, with gaps between bars that are wide enough."""
     axes.stairs(values, fill=True, color=colour)
     axes.set_xlim(0, len(values))
     axes.set_xticks([])
@@ -202,7 +200,7 @@ def _bars(axes: Axes, values: Floats, colour: str) -> None:
 
 
 def _scale(axes: Axes, side: str, values: Floats) -> None:
-    """From 0, or logarithmic where the small ones would be lost."""
+    """From 0, or logarithmic where small values could not be seen."""
     from matplotlib.ticker import MaxNLocator
 
     if values.max() > UNEVEN * values.min():
@@ -215,7 +213,7 @@ def _scale(axes: Axes, side: str, values: Floats) -> None:
 
 
 def _logarithmic(axes: Axes, side: str, values: Floats) -> None:
-    """At least a decade, with as many numbers as it bears."""
+    """At least a decade, with as many numbers as there is room for."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = float(values.min()) / 1.3, float(values.max()) * 1.3
@@ -223,7 +221,7 @@ def _logarithmic(axes: Axes, side: str, values: Floats) -> None:
     axes.set(**{f"{side}scale": "log", f"{side}lim": (low / wider, high * wider)})
     axis = {"x": axes.xaxis, "y": axes.yaxis}[side]
     axis.set_major_locator(
-        LogLocator(subs=(1, 2, 5) if high < FEW_DECADES * low else (1,), numticks={"x": 5, "y": 8}[side])
+        LogLocator(subs=(1, 2, 5) if high < SHORT_AXIS * low else (1,), numticks={"x": 5, "y": 8}[side])
     )
     axis.set_major_formatter(NUMBER)
     axis.set_minor_formatter(NullFormatter())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from types import TracebackType
 from typing import Protocol
@@ -12,9 +12,11 @@ from typing import Protocol
 from rich.console import Console
 
 from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
-from smofi.engine.folder import to_json
 from smofi.errors import check_choice
-from smofi.report.progress import Progress, clock, peak_memory, percent, three_digits
+from smofi.files import to_json
+from smofi.report.history import History
+from smofi.report.numbers import hours_minutes_seconds, percent, three_digits
+from smofi.report.progress import RunProgress, peak_memory
 from smofi.report.screen import Screen
 
 MODES = ("auto", "live", "plain", "quiet", "jsonl")
@@ -22,16 +24,16 @@ LINE_EVERY = 2.0  # seconds
 
 
 class View(Protocol):
-    """What shows the events to someone."""
+    """One way to show events."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def say(self, text: str, warning: bool = False) -> None: ...
-    def show(self, event: Event, run: Progress) -> None: ...
+    def show(self, event: Event, run: RunProgress) -> None: ...
 
 
 class Live:
-    """The callback of several runs, one after the other: keeps track of each and shows it as `mode` says.
+    """The callback of several runs, one after the other: follows each and shows it as `mode` says.
 
     >>> with Live(Console(), ["smofi"], rounds=1, mode="plain") as live:
     ...     live.say("ready")
@@ -51,7 +53,7 @@ class Live:
         if mode == "auto":
             mode = "live" if console.is_terminal and not console.is_dumb_terminal else "plain"
         self.mode = mode
-        self.runs = [Progress(method, rounds) for method in methods]
+        self.runs = [RunProgress(History(method), rounds) for method in methods]
         self.current = -1
         views: dict[str, Callable[[], View]] = {
             "live": lambda: Screen(console, self.runs, now),
@@ -71,16 +73,18 @@ class Live:
         self.view.stop()
 
     def say(self, text: str) -> None:
-        """A sentence for whoever watches; not for quiet ears and not for programs."""
+        """Print a sentence for people: not with `quiet`, and not for programs."""
         self.view.say(text)
 
-    def recall(self, number: int, accuracies: Sequence[float | None], virtual: float | None = None) -> None:
-        """What a run to be resumed has behind it, the runs counted from 0: then its curve and its best are whole."""
-        self.runs[number].accuracies[:] = accuracies
-        self.runs[number].virtual = virtual
+    def recall(self, number: int, history: History) -> None:
+        """Give the run of this number, from 0, the rounds it did before it was resumed, for its curve and its best.
+
+        What those rounds took says nothing about the rounds of this process.
+        """
+        self.runs[number].history = replace(history, seconds=[])
 
     def __call__(self, event: Event) -> None:
-        """See an event."""
+        """Take note of an event, and show it."""
         if isinstance(event, RunStarted):
             self.current += 1
             if self.current == 0:
@@ -91,46 +95,44 @@ class Live:
         _follow(run, event)
         if isinstance(event, Warned):
             if self.current >= 0:
-                self.view.say(f"{run.name}: {event.message}", warning=True)
+                self.view.say(f"{run.history.name}: {event.message}", warning=True)
             else:  # before the first run has started, it may be any of them
                 self.view.say(event.message, warning=True)
         self.view.show(event, run)
 
 
-def _follow(run: Progress, event: Event) -> None:
+def _follow(run: RunProgress, event: Event) -> None:
+    history = run.history
     if isinstance(event, RunStarted):
-        run.name, run.rounds, run.state = event.method, event.rounds, "running"
-        behind = getattr(event, "done", 0)
-        run.accuracies[behind:] = [None] * (behind - run.done)
+        history.name, run.rounds, run.state = event.method, event.rounds, "running"
+        history.accuracies[event.done :] = [None] * (event.done - history.rounds)
     elif isinstance(event, RoundStarted):
-        run.inside, run.ticks = 0.0, max(event.steps, default=1)
+        run.in_round, run.ticks = 0.0, max(event.steps, default=1)
     elif isinstance(event, TickDone):
-        run.inside = min(1.0, (event.tick + 1) / run.ticks)
+        run.in_round = min(1.0, (event.tick + 1) / run.ticks)
     elif isinstance(event, RoundDone):
-        run.inside = 0.0
-        run.accuracies.append(event.record.accuracy)
-        run.seconds.append(event.record.seconds)
-        run.virtual = event.record.virtual_end
+        run.in_round = 0.0
+        history.add(event.record)
     elif isinstance(event, RunEnded):
-        run.inside, run.state = 0.0, "stopped" if event.stopped else "done"
+        run.in_round, run.state = 0.0, "stopped" if event.stopped else "done"
 
 
 def _about(event: RunStarted) -> str:
     small = event.clients - event.eligible
     return f"{event.clients} clients, {event.per_round} a round, {event.parameters:,} parameters" + (
-        f"; {small} clients hold less than a batch and never take part" if small else ""
+        f"; {small} clients have less than a batch and never take part" if small else ""
     )
 
 
 class Quiet:
-    """Warnings, and nothing else."""
+    """Warnings only."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
-    def show(self, event: Event, run: Progress) -> None: ...
+    def show(self, event: Event, run: RunProgress) -> None: ...
 
     def say(self, text: str, warning: bool = False) -> None:
         if warning:
@@ -140,7 +142,7 @@ class Quiet:
 class Lines:
     """A line for the first and the last round of a run, and for one in between whenever two seconds have passed."""
 
-    def __init__(self, console: Console, runs: Sequence[Progress], now: Callable[[], float]) -> None:
+    def __init__(self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float]) -> None:
         self.console, self.runs, self.now = console, runs, now
         self.printed_at, self.unprinted = -LINE_EVERY, ""
 
@@ -150,10 +152,14 @@ class Lines:
     def say(self, text: str, warning: bool = False) -> None:
         _print(self.console, f"warning: {text}" if warning else text)
 
-    def show(self, event: Event, run: Progress) -> None:
+    def show(self, event: Event, run: RunProgress) -> None:
         if isinstance(event, RoundDone):
             self.unprinted = self._line(run, event.record)
-            if len(run.seconds) == 1 or run.done == run.rounds or self.now() - self.printed_at >= LINE_EVERY:
+            if (
+                len(run.history.seconds) == 1
+                or run.history.rounds == run.rounds
+                or self.now() - self.printed_at >= LINE_EVERY
+            ):
                 self._flush()
         elif isinstance(event, RunEnded):  # it may have ended early
             self._flush()
@@ -163,17 +169,18 @@ class Lines:
             _print(self.console, self.unprinted)
             self.printed_at, self.unprinted = self.now(), ""
 
-    def _line(self, run: Progress, record: Record) -> str:
-        name = f"{run.name:<{max(len(one.name) for one in self.runs)}}"
-        round = f"{run.done:>{len(str(run.rounds))}}/{run.rounds}"
+    def _line(self, run: RunProgress, record: Record) -> str:
+        history = run.history
+        name = f"{history.name:<{max(len(one.history.name) for one in self.runs)}}"
+        round = f"{history.rounds:>{len(str(run.rounds))}}/{run.rounds}"
+        pace, left = three_digits(run.seconds_per_round), hours_minutes_seconds(run.seconds_left)
         virtual = ""
         if record.virtual_end is not None:
             last = f"(+{three_digits(record.virtual_seconds)} s)"
-            virtual = f"virtual {clock(record.virtual_end):>7} {last:<11}  "
+            virtual = f"virtual {hours_minutes_seconds(record.virtual_end):>7} {last:<11}  "
         line = (
-            f"{name}  round {round}  accuracy {percent(run.last):>6}  best {percent(run.best):>6}  "
-            f"train loss {record.train_loss:<8.4g}  {three_digits(run.pace):>6} s/round  {clock(run.left):>7} left  "
-            f"{virtual}{peak_memory()}"
+            f"{name}  round {round}  accuracy {percent(history.last):>6}  best {percent(history.best):>6}  "
+            f"train loss {record.train_loss:<8.4g}  {pace:>6} s/round  {left:>7} left  {virtual}{peak_memory()}"
         )
         return line.rstrip()
 
@@ -188,12 +195,14 @@ class JsonLines:
     def stop(self) -> None: ...
     def say(self, text: str, warning: bool = False) -> None: ...  # a warning is an event of its own
 
-    def show(self, event: Event, run: Progress) -> None:
+    def show(self, event: Event, run: RunProgress) -> None:
         if isinstance(event, TickDone):
             return
         fields = asdict(event.record if isinstance(event, RoundDone) else event)
         time = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        self.file.write(to_json({"event": type(event).__name__, "time": time, "method": run.name, **fields}) + "\n")
+        self.file.write(
+            to_json({"event": type(event).__name__, "time": time, "method": run.history.name, **fields}) + "\n"
+        )
         self.file.flush()
 
 

@@ -14,10 +14,10 @@ from rich.table import Table
 from smofi.errors import refuse
 from smofi.models import MODELS, Entry, build, check_model_name
 from smofi.models.costs import Costs, costs, takes_tokens
-from smofi.report.plan import megabytes
+from smofi.report.numbers import count, fine_percent, megabytes
 
 CUT = 2
-"""The paper's."""
+"""The cut of the paper's experiments."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def models_table(outlines: Iterable[Outline]) -> Table:
             f"{one.costs.parameters:,}",
             count(one.costs.macs),
             _shape(one.input_shape),
-            percent(cut.parameters),
-            percent(cut.macs),
+            fine_percent(cut.parameters),
+            fine_percent(cut.macs),
             megabytes(cut.bytes),
         )
     return drawn
@@ -109,31 +109,11 @@ def cuts_table(one: Outline) -> Table:
             str(cut.cut),
             escape(block.name),
             _shape(block.shape),
-            percent(cut.parameters),
-            percent(cut.macs),
+            fine_percent(cut.parameters),
+            fine_percent(cut.macs),
             megabytes(cut.bytes),
         )
     return drawn
-
-
-def count(number: float) -> str:
-    """A number of operations in the unit that suits it.
-
-    >>> count(763_520), count(555_422_720), count(1_159_402_496)
-    ('763.5k', '555.4M', '1.16G')
-    """
-    if number >= 1e9:
-        return f"{number / 1e9:.2f}G"
-    return f"{number / 1e6:.1f}M" if number >= 1e6 else f"{number / 1e3:.1f}k"
-
-
-def percent(share: float) -> str:
-    """A share with as many places as a small one needs.
-
-    >>> percent(0.2750), percent(0.0031)
-    ('27.5%', '0.31%')
-    """
-    return f"{100 * share:.1f}%" if share >= 0.01 else f"{100 * share:.2f}%"
 
 
 def _shape(shape: tuple[int, ...]) -> str:

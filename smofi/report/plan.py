@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from smofi.planning import PlanSummary
+from smofi.report.numbers import duration, megabytes, percent
 
 
 def plan_table(summaries: Sequence[PlanSummary]) -> Table:
@@ -40,7 +41,7 @@ def _kinds(summaries: Sequence[PlanSummary]) -> list[str]:
 
 def _sides(summary: PlanSummary) -> str:
     return "\n".join(
-        f"{side.client:,} + {side.server:,} ({100 * side.client / summary.parameters:.1f}% on the client)"
+        f"{side.client:,} + {side.server:,} ({percent(side.client / summary.parameters)} on the client)"
         + (f", cut {side.cut}" if len(summary.sides) > 1 else "")
         for side in summary.sides
     )
@@ -63,34 +64,3 @@ ROWS: dict[str, Callable[[PlanSummary], str]] = {
 def _item(summary: PlanSummary, what: str) -> str:
     found = [item for item in summary.memory if item.what == what]
     return f"{megabytes(found[0].bytes)}: {found[0].arithmetic}" if found else "-"
-
-
-def megabytes(size: int) -> str:
-    """A size in the unit that suits it.
-
-    >>> megabytes(512), megabytes(2_540_000), megabytes(3_000_000_000)
-    ('0.5 kB', '2.5 MB', '3.0 GB')
-    """
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size / 1e3:.1f} kB"
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it.
-
-    >>> duration(0.0123), duration(75.2), duration(3725), duration(200_000)
-    ('12 ms', '75 s', '1 h 02 min', '2 d 08 h')
-    """
-    if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    if minutes < 24 * 60:
-        return f"{minutes // 60} h {minutes % 60:02d} min"
-    hours = round(seconds / 3600)
-    return f"{hours // 24} d {hours % 24:02d} h"

@@ -1,4 +1,4 @@
-"""A picture in a file: what may be its name, and the frame that all pictures of several panels share."""
+"""A picture in a file: which names are accepted, and the one way every picture is saved."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smofi.errors import InputError, refuse
-from smofi.report.picture import STYLE
+from smofi.report.style import MATPLOTLIB_STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What would make two files of the same picture differ.
+# Left out, because it would make two files of the same picture differ.
 METADATA: dict[str, dict[str, Any]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},
@@ -43,8 +43,9 @@ def save_picture(
     compose: Callable[[Figure], None],
     size: tuple[float, float] = WIDE,
     padding: dict[str, Any] | None = None,
+    dpi: int = 160,
 ) -> Path:
-    """The figure that `compose` fills, in a file; matplotlib is loaded here and not before."""
+    """Save the figure that `compose` fills; matplotlib is loaded here and not before."""
     path = check_picture(path)
     try:
         import matplotlib
@@ -53,10 +54,10 @@ def save_picture(
     except ImportError as missing:
         raise InputError("saving a picture needs matplotlib: pip install matplotlib") from missing
 
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+    with matplotlib.rc_context(MATPLOTLIB_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name may be in any script
         layout = ConstrainedLayoutEngine(**PADDING if padding is None else padding)
-        figure = Figure(figsize=size, dpi=160, facecolor="white", layout=layout)
+        figure = Figure(figsize=size, dpi=dpi, facecolor="white", layout=layout)
         compose(figure)
         try:
             figure.savefig(path, metadata=METADATA[path.suffix.lower()])

@@ -1,4 +1,9 @@
-"""Runs followed in TensorBoard, Weights & Biases or MLflow: each tracker is a callback for `smofi.train`."""
+"""Runs followed in TensorBoard, Weights & Biases or MLflow: each tracker is a callback for `smofi.train`.
+
+tracker.py       what all trackers do: events become numbers and texts; a failure never stops the run
+tensorboard.py, wandb.py, mlflow.py   one tracker each
+build.py         trackers by name, for a run folder            combine.py   several callbacks as one
+"""
 
 from __future__ import annotations
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from smofi.errors import InputError, check_choice
+from smofi.errors import check_choice
+from smofi.runs import RunFolder
 from smofi.track.mlflow import MLflow
 from smofi.track.tensorboard import TensorBoard
 from smofi.track.tracker import Tracker
 from smofi.track.wandb import WandB
-
-IDS = "tracking.json"
 
 
 def tracker(name: str, folder: str | os.PathLike[str], config: Mapping[str, Any], run_name: str) -> Tracker:
@@ -28,50 +26,33 @@ def tracker(name: str, folder: str | os.PathLike[str], config: Mapping[str, Any]
     smofi.errors.InputError: track='tensorbord' is not accepted: expected one of tensorboard, wandb, mlflow (did you \
 mean 'tensorboard'?)
     """
-    return TRACKERS[check_choice("track", name, TRACKERS)](Path(folder), config, run_name)
+    return TRACKERS[check_choice("track", name, TRACKERS)](RunFolder(Path(folder)), config, run_name)
 
 
-def _tensorboard(folder: Path, config: Mapping[str, Any], run_name: str) -> Tracker:
-    return TensorBoard(folder / "tensorboard", config)
+def _tensorboard(folder: RunFolder, config: Mapping[str, Any], run_name: str) -> Tracker:
+    return TensorBoard(folder.tensorboard, config)
 
 
-def _wandb(folder: Path, config: Mapping[str, Any], run_name: str) -> Tracker:
-    folder.mkdir(parents=True, exist_ok=True)
-    known = _known_id(folder, "wandb")
+def _wandb(folder: RunFolder, config: Mapping[str, Any], run_name: str) -> Tracker:
+    folder.path.mkdir(parents=True, exist_ok=True)
+    known = folder.tracker_ids().get("wandb")
     resumed: dict[str, Any] = {"id": known, "resume": "allow"} if known else {}
-    run = WandB(config=config, name=run_name, dir=str(folder), **resumed)
-    _remember_id(folder, "wandb", run.id)
+    run = WandB(config=config, name=run_name, dir=str(folder.path), **resumed)
+    folder.write_tracker_id("wandb", run.id)
     return run
 
 
-def _mlflow(folder: Path, config: Mapping[str, Any], run_name: str) -> Tracker:
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = f"sqlite:///{folder.resolve().parent / 'mlflow.db'}"
+def _mlflow(folder: RunFolder, config: Mapping[str, Any], run_name: str) -> Tracker:
+    folder.path.mkdir(parents=True, exist_ok=True)
+    beside = f"sqlite:///{folder.path.resolve().parent / 'mlflow.db'}"
     uri = os.environ.get("MLFLOW_TRACKING_URI") or beside
-    run = MLflow(tracking_uri=uri, config=config, run_name=run_name, id=_known_id(folder, "mlflow"))
-    _remember_id(folder, "mlflow", run.id)
+    run = MLflow(tracking_uri=uri, config=config, run_name=run_name, id=folder.tracker_ids().get("mlflow"))
+    folder.write_tracker_id("mlflow", run.id)
     return run
 
 
-TRACKERS: dict[str, Callable[[Path, Mapping[str, Any], str], Tracker]] = {
+TRACKERS: dict[str, Callable[[RunFolder, Mapping[str, Any], str], Tracker]] = {
     "tensorboard": _tensorboard,
     "wandb": _wandb,
     "mlflow": _mlflow,
 }
-
-
-def _ids(folder: Path) -> dict[str, str]:
-    path = folder / IDS
-    try:
-        ids: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-    except (OSError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}; without it, a new record is begun") from error
-    return ids
-
-
-def _known_id(folder: Path, name: str) -> str | None:
-    return _ids(folder).get(name)
-
-
-def _remember_id(folder: Path, name: str, id: str) -> None:
-    (folder / IDS).write_text(json.dumps({**_ids(folder), name: id}))

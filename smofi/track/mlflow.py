@@ -36,7 +36,7 @@ class MLflow(Tracker):
         self._entities = need("mlflow.entities", "mlflow")
         self._new = id is None
         self._texts: dict[str, list[str]] = {}
-        with _without_news():
+        with _without_remarks():
             self.client = started(self.name, lambda: mlflow.MlflowClient(tracking_uri=tracking_uri))
             self.id: str = id or started(self.name, lambda: self._create_run(experiment, run_name))
         if id is not None:
@@ -68,7 +68,7 @@ class MLflow(Tracker):
 
 
 @contextlib.contextmanager
-def _without_news() -> Iterator[None]:
+def _without_remarks() -> Iterator[None]:
     """Keep MLflow from telling of every table it creates in a new database."""
     logger = logging.getLogger("mlflow")
     level = logger.level

@@ -19,12 +19,13 @@ from reference import federation, perceptron
 from smofi import Device, InputError, Timing
 from smofi.clock import Clock
 from smofi.clock.presence import Presence
-from smofi.engine.checkpoint import read_checkpoint, write_checkpoint
 from smofi.engine.events import Event, Record, Warned
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.crew import Crew
 from smofi.engine.processes.forked import Forked
 from smofi.experiment import resume
+from smofi.experiment.keeping import from_stored, to_stored
+from smofi.runs import read_checkpoint, write_checkpoint
 from smofi.seeds import generator
 from smofi.training import Session
 from support.crash import TINY, same_end, train
@@ -424,8 +425,9 @@ def test_a_run_that_goes_on_from_a_checkpoint_keeps_the_same_time(method: str, t
     )
     straight.train()
     stopped.train()
-    write_checkpoint(tmp_path / "half.safetensors", stopped.run.checkpoint())
-    resumed.run.restore(read_checkpoint(tmp_path / "half.safetensors"))
+    half = tmp_path / "half.safetensors"
+    write_checkpoint(half, to_stored(stopped.run.checkpoint()))
+    resumed.run.restore(from_stored(read_checkpoint(half), half))
     resumed.train()
     assert some_leave(straight.run.history)
     assert numbers(resumed.run.history) == numbers(straight.run.history)

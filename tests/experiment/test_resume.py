@@ -4,15 +4,16 @@ import json
 import random
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from smofi.engine.checkpoint import Checkpoint, DamagedCheckpoint, read_checkpoint, write_checkpoint
-from smofi.engine.folder import RunFolder
+from smofi.data import Source
 from smofi.errors import InputError, TrainingWarning
-from smofi.experiment import resume, start
+from smofi.experiment import resume, start, stored_config
+from smofi.runs import RunFolder
 from support.crash import TINY, child, metrics, same_end, train
 
 
@@ -58,7 +59,7 @@ def test_the_last_two_checkpoints_and_the_best_are_kept(unbroken: Path) -> None:
     assert names == ["best.safetensors", "round-000007.safetensors", "round-000008.safetensors"]
     history = metrics(unbroken)
     accuracies = [line["validation"] for line in history]
-    best = read_checkpoint(unbroken / "checkpoints" / "best.safetensors")
+    best = RunFolder(unbroken).best()
     assert len(best.history) == accuracies.index(max(accuracies)) + 1  # type: ignore[type-var]
 
 
@@ -128,7 +129,7 @@ def test_damaged_checkpoints_do_not_push_out_good_ones(unbroken: Path, tmp_path:
     run.train()
     (again,) = resume(folder, {})
     assert len(again.session.run.history) == 1
-    again.folder.close()
+    again.close()
 
 
 def test_the_old_model_is_gone_while_a_resumed_run_has_work_left(unbroken: Path, tmp_path: Path) -> None:
@@ -167,14 +168,6 @@ def test_other_settings_are_refused_field_by_field(unbroken: Path) -> None:
     assert "rounds" not in str(refused.value)
 
 
-def test_two_processes_cannot_write_one_folder(tmp_path: Path) -> None:
-    first = RunFolder(tmp_path, 1)
-    with pytest.raises(InputError, match=r"is being written by another process \(pid \d+\)"):
-        RunFolder(tmp_path, 1)
-    first.close()
-    RunFolder(tmp_path, 1).close()
-
-
 def test_a_folder_with_a_run_is_not_overwritten(unbroken: Path) -> None:
     before = (unbroken / "model.safetensors").read_bytes()
     with pytest.raises(InputError, match=r"holds a run already.*smofi run --resume"):
@@ -196,13 +189,43 @@ def test_changed_data_is_noticed(unbroken: Path, tmp_path: Path) -> None:
         resume(folder, {})
 
 
-def test_a_checkpoint_round_trips_exactly(unbroken: Path, tmp_path: Path) -> None:
-    saved = read_checkpoint(unbroken / "checkpoints" / "round-000008.safetensors")
-    write_checkpoint(tmp_path / "copy.safetensors", saved)
-    again = read_checkpoint(tmp_path / "copy.safetensors")
-    assert again.history == saved.history
-    assert again.notes == saved.notes
-    assert all(again.tensors[name].equal(tensor) for name, tensor in saved.tensors.items())
-    assert isinstance(again, Checkpoint)
-    with pytest.raises(DamagedCheckpoint, match="cannot be read as a checkpoint"):
-        read_checkpoint(tmp_path / "absent.safetensors")
+def test_a_folder_without_its_fingerprints_is_refused(unbroken: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken, folder)
+    (folder / "about.json").write_text("{}")
+    with pytest.raises(InputError, match=r"about\.json cannot be used: expected the partition_sha256"):
+        resume(folder, {})
+
+
+def test_a_history_of_another_version_is_a_damaged_checkpoint(unbroken: Path, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    shutil.copytree(unbroken, folder.path)
+    newest = folder.checkpoint(8)
+    newest.history[-1]["unheard_of"] = 1
+    folder.save_checkpoint(newest, keep=2)
+    with pytest.warns(TrainingWarning, match=r"round-000008.safetensors .*unheard_of.*; falling back to the one"):
+        train(folder.path)
+    same_end(folder.path, unbroken)
+
+
+def test_the_configuration_is_read_once_and_the_data_hashed_once(
+    unbroken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(unbroken, tmp_path / "run")
+    opened, hashed = [], []
+    real_hash = Source.fingerprint
+    monkeypatch.setattr(Source, "fingerprint", lambda source: hashed.append(source) or real_hash(source))
+    sys.addaudithook(lambda event, found: opened.append(str(found[0])) if event == "open" else None)
+    (run,) = resume(tmp_path / "run", {"rounds": 9})
+    run.close()
+    assert sorted(name for name in opened if name.endswith(("config.yaml", "about.json"))) == [
+        str(tmp_path / "run" / "about.json"),
+        str(tmp_path / "run" / "config.yaml"),
+    ]
+    assert len(hashed) == 1
+    config = stored_config(tmp_path / "run", {"rounds": 10})
+    opened.clear()
+    (run,) = resume(tmp_path / "run", config)
+    run.close()
+    assert run.session.run.rounds == 10
+    assert not [name for name in opened if name.endswith("/config.yaml")]

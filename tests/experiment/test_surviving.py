@@ -13,11 +13,11 @@ import torch
 from safetensors.torch import load_file
 
 from smofi.cli import main
-from smofi.engine.checkpoint import read_checkpoint
 from smofi.engine.events import Record
 from smofi.engine.stopping import Stopping, best_round
 from smofi.errors import SmofiError, TrainingWarning
 from smofi.experiment import resume, start
+from smofi.runs import read_checkpoint
 from support.crash import TINY
 
 FLAGS = ["--clients", "6", "--participation", "0.5", "--model", "cnn", "--width", "4", "--method", "smofi",
@@ -126,7 +126,7 @@ def test_a_comparison_is_resumed_as_a_whole(tmp_path: Path) -> None:
         one.train()
     first, second = start(config, tmp_path / "both")
     first.train()
-    second.folder.close()
+    second.close()
     for one in resume(tmp_path / "both", {}):
         one.train()
     for method in ("fedavg", "smofi"):
@@ -181,7 +181,7 @@ def test_another_process_cannot_write_the_folder_meanwhile(tmp_path: Path) -> No
         f"smofi: {tmp_path / 'run'} is being written by another process (pid {os.getpid()}); wait for it or stop it"
     )
     assert done.stderr.strip() == message
-    run.folder.close()
+    run.close()
 
 
 def test_the_best_round_can_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

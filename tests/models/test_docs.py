@@ -10,7 +10,8 @@ import pytest
 
 from smofi.cli import main
 from smofi.models import MODELS
-from smofi.report.models import count, outline
+from smofi.report.models import outline
+from smofi.report.numbers import count
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -29,7 +30,7 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     Path("mine.py").write_text(own)
     assert len(COMMANDS) == 5
     monkeypatch.setattr(
-        "smofi.cli.MODELS", {"cnn": MODELS["cnn"]}
+        "smofi.cli.lists.MODELS", {"cnn": MODELS["cnn"]}
     )  # all take seconds, and are tested with the commands
     for line in COMMANDS:
         assert main(shlex.split(line)[1:]) == 0, line

@@ -17,7 +17,8 @@ from smofi.config import Config
 from smofi.errors import InputError
 from smofi.planning.advice import Advice, Outlook, Side
 from smofi.report.advice import advice_table, save_advice
-from smofi.report.advice.words import basis, figure, sentences, unit
+from smofi.report.advice.words import basis, sentences, unit
+from smofi.report.numbers import figure
 
 SIDES = (Side("0", 0.004, 100), Side("1", 0.25, 12_345), Side("2", 1.0, 1_000_000))
 SLOW = (
@@ -107,10 +108,10 @@ def test_a_good_choice_is_confirmed_and_cuts_of_many_kinds_are_said_to_be_left_o
 
 
 def test_times_in_the_unit_that_suits_them() -> None:
-    assert [unit([longest])[1] for longest in (0.0, 0.5, 2, 119, 120, 7199, 7200)] == [
+    assert [unit([longest]).name for longest in (0.0, 0.5, 2, 119, 120, 7199, 7200)] == [
         "ms", "ms", "seconds", "seconds", "minutes", "minutes", "hours",
     ]  # fmt: skip
-    assert [figure(value) for value in (0, 0.0004, 0.5, 1, 9.876, 12.34, 100, 98765)] == [
+    assert [figure(value, decimals=3) for value in (0, 0.0004, 0.5, 1, 9.876, 12.34, 100, 98765)] == [
         "0", "0.000", "0.500", "1.00", "9.88", "12.3", "100", "98,765",
     ]  # fmt: skip
 

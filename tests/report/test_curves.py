@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smofi.errors import InputError
-from smofi.report import draw
+from smofi.report import draw_curves
 from smofi.report.canvas import Canvas, can_braille
-from smofi.report.curves import ticks
+from smofi.report.curves.text import ticks
+from support.histories import histories
 
 
 def test_a_line_in_braille_by_hand() -> None:
@@ -23,7 +24,9 @@ def test_a_line_in_braille_by_hand() -> None:
 
 
 def test_curves_as_ascii_by_hand() -> None:
-    drawn = draw({"up": [0.0, 1.0], "down": [1.0, 0.0]}, width=20, height=4, encoding="ascii", title="two")
+    drawn = draw_curves(
+        histories({"up": [0.0, 1.0], "down": [1.0, 0.0]}), width=20, height=4, encoding="ascii", title="two"
+    )
     assert drawn.plain.split("\n") == [
         "two  accuracy",
         "100% |oooo      ****",
@@ -40,12 +43,12 @@ def test_braille_where_it_can_be_shown_and_ascii_elsewhere() -> None:
     assert can_braille("utf-16")
     assert not any(can_braille(name) for name in ("ascii", "latin-1", "cp437", "no-such-encoding"))
     curves = {"fedavg": [0.1, 0.5, 0.6], "smofi": [0.3, 0.7, 0.8]}
-    assert draw(curves, target=0.6, encoding="cp1252").plain.isascii()
-    assert any("⠀" <= character <= "⣿" for character in draw(curves, encoding="utf-8").plain)
+    assert draw_curves(histories(curves), target=0.6, encoding="cp1252").plain.isascii()
+    assert any("⠀" <= character <= "⣿" for character in draw_curves(histories(curves), encoding="utf-8").plain)
 
 
 def test_each_curve_has_its_colour_in_plot_and_legend() -> None:
-    drawn = draw({"fedavg": [0.1, 0.2], "smofi": [0.8, 0.9]}, target=0.5, encoding="utf-8")
+    drawn = draw_curves(histories({"fedavg": [0.1, 0.2], "smofi": [0.8, 0.9]}), target=0.5, encoding="utf-8")
     styles = [str(span.style) for span in drawn.spans]
     assert styles.count("cyan") > 1
     assert styles.count("magenta") > 1
@@ -55,7 +58,7 @@ def test_each_curve_has_its_colour_in_plot_and_legend() -> None:
 
 def test_the_line_goes_on_over_rounds_without_an_evaluation() -> None:
     # From column 13/4 to 39/4 of 14, in seven steps of 13/14 across and 2/7 up: two dots, four, and two.
-    drawn = draw({"a": [None, 0.0, None, 1.0, None]}, width=20, height=4, encoding="ascii")
+    drawn = draw_curves(histories({"a": [None, 0.0, None, 1.0, None]}), width=20, height=4, encoding="ascii")
     assert drawn.plain.split("\n")[1:4] == [
         "100% |         **",
         " 50% |     ****",
@@ -64,7 +67,7 @@ def test_the_line_goes_on_over_rounds_without_an_evaluation() -> None:
 
 
 def test_gaps_stay_gaps() -> None:
-    drawn = draw({"a": [1.0, None, math.nan, math.inf, 1.0]}, width=46, height=4, encoding="ascii")
+    drawn = draw_curves(histories({"a": [1.0, None, math.nan, math.inf, 1.0]}), width=46, height=4, encoding="ascii")
     assert next(line for line in drawn.plain.split("\n") if "*" in line) == "100% |*" + " " * 38 + "*"
 
 
@@ -83,7 +86,7 @@ def test_gaps_stay_gaps() -> None:
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_difficult_curves_are_drawn(curves: dict[str, list[float | None]], encoding: str) -> None:
-    drawn = draw(curves, width=50, height=8, encoding=encoding).plain
+    drawn = draw_curves(histories(curves), width=50, height=8, encoding=encoding).plain
     assert all(name in drawn for name in curves)
     assert all(len(line) <= 50 for line in drawn.split("\n"))
 
@@ -98,7 +101,7 @@ number = st.none() | st.floats(allow_nan=True, allow_infinity=True, width=32)
     target=st.none() | st.floats(-1, 1),
 )
 def test_any_numbers_fit_the_frame(curve: list[float | None], width: int, height: int, target: float | None) -> None:
-    lines = draw({"a": [*curve, 0.5]}, width=width, height=height, target=target, percent=False).plain.split("\n")
+    lines = draw_curves(histories({"a": [*curve, 0.5]}), width=width, height=height, target=target).plain.split("\n")
     assert all(len(line) <= width for line in lines)
     assert len(lines) - 1 - height in (1, 2)  # the heading, and one or two lines of legend
 
@@ -115,10 +118,10 @@ def test_ticks_are_round_and_enclose() -> None:
     [
         ({"width": 5}, "width=5"),
         ({"height": 0}, "height=0"),
-        ({"curves": {}}, "at least one curve"),
-        ({"curves": {"a": [None]}}, "at least one curve"),
+        ({"histories": []}, "at least one history"),
+        ({"histories": histories({"a": [None]})}, "at least one history"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(changed: dict[str, object], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        draw(**{"curves": {"a": [0.5]}, **changed})  # type: ignore[arg-type]
+        draw_curves(**{"histories": histories({"a": [0.5]}), **changed})  # type: ignore[arg-type]

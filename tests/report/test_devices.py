@@ -18,7 +18,8 @@ from smofi.config import Config
 from smofi.data import load
 from smofi.errors import InputError
 from smofi.models.costs import costs
-from smofi.report.devices import Fleet, devices_table, figure_of, save_devices
+from smofi.report.devices import Fleet, devices_table, save_devices
+from smofi.report.numbers import figure
 
 MEGABIT = 1e6 / 8
 # 0.1 to 0.5 s a sample, 10 to 50 Mbit/s down and half of it up
@@ -60,7 +61,7 @@ def test_times_are_in_the_unit_that_suits_them(seconds: float, unit: str, figure
 
 
 def test_three_digits_count() -> None:
-    assert [figure_of(value) for value in (0.000999, 1, 99.94, 100, 1234.5)] == [
+    assert [figure(value) for value in (0.000999, 1, 99.94, 100, 1234.5)] == [
         "0.000999", "1.00", "99.9", "100", "1,234",
     ]  # fmt: skip
 

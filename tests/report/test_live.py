@@ -21,8 +21,9 @@ from rich.console import Console
 
 from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.errors import InputError
+from smofi.report import History
 from smofi.report.live import Live
-from smofi.report.progress import Progress
+from smofi.report.progress import RunProgress
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
@@ -95,7 +96,7 @@ def test_plain_lines_are_aligned_and_free_of_control_codes() -> None:
     out = watched("plain", runs, terminal=True, width=40, step=10)
     assert not CONTROL.search(out)
     head, *lines = out.splitlines()
-    assert head == "50 clients, 10 a round, 1,234 parameters; 2 clients hold less than a batch and never take part"
+    assert head == "50 clients, 10 a round, 1,234 parameters; 2 clients have less than a batch and never take part"
     assert len(lines) == 6
     assert [re.search(r"round (\d/\d)  accuracy +([\d.]+%)  best +([\d.]+%)", line).groups() for line in lines] == [  # type: ignore[union-attr]
         ("1/3", "50.0%", "50.0%"),
@@ -282,16 +283,16 @@ def test_a_resumed_run_goes_on_where_it_was() -> None:
     assert re.findall(r"round (\d/\d) .*? best +([\d.]+%)", out) == [("3/4", "50.0%"), ("4/4", "60.0%")]
     file = io.StringIO()
     live = Live(Console(file=file), ["smofi"], 4, "plain", now=Clock(10))
-    live.recall(0, [0.3, 0.9])
+    live.recall(0, History("smofi", [0.3, 0.9], seconds=[100.0, 100.0]))
     for event in events("smofi", [0.5, 0.6], rounds=4, first=3):
         live(event)
     assert re.findall(r"round (\d/\d) .*? best +([\d.]+%)", file.getvalue()) == [("3/4", "90.0%"), ("4/4", "90.0%")]
 
 
 def test_time_left_counts_the_part_of_a_round() -> None:
-    run = Progress("smofi", 10, accuracies=[0.1] * 4, seconds=[100, 2, 2, 2, 4, 2], inside=0.5)
-    assert run.left == pytest.approx(2 * 5.5)  # the median of the last five is 2
-    assert Progress("smofi", 10).left is None
+    run = RunProgress(History("smofi", [0.1] * 4, seconds=[100, 2, 2, 2, 4, 2]), 10, in_round=0.5)
+    assert run.seconds_left == pytest.approx(2 * 5.5)  # the median of the last five is 2
+    assert RunProgress(History("smofi"), 10).seconds_left is None
 
 
 def test_between_evaluations_the_latest_accuracy_is_shown() -> None:
@@ -308,10 +309,10 @@ def test_between_evaluations_the_latest_accuracy_is_shown() -> None:
 def test_time_left_knows_that_some_rounds_are_evaluated() -> None:
     """Rounds of one second, every third with nine more for the evaluation: four seconds a round."""
     accuracies, seconds = [None, None, 0.5] * 4, [1.0, 1.0, 10.0] * 4
-    assert Progress("smofi", 30, accuracies=accuracies, seconds=seconds).pace == pytest.approx(4.0)
-    assert Progress("smofi", 30, accuracies=[None, None], seconds=[1.0, 1.0]).pace == 1.0
-    resumed = Progress("smofi", 30, accuracies=accuracies, seconds=[1.0, 1.0, 10.0])
-    assert resumed.pace == pytest.approx(4.0)
+    assert RunProgress(History("smofi", accuracies, seconds), 30).seconds_per_round == pytest.approx(4.0)
+    assert RunProgress(History("smofi", [None, None], [1.0, 1.0]), 30).seconds_per_round == 1.0
+    resumed = RunProgress(History("smofi", accuracies, [1.0, 1.0, 10.0]), 30)
+    assert resumed.seconds_per_round == pytest.approx(4.0)
 
 
 def test_auto_is_live_on_a_terminal_and_plain_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from smofi.cli import main
 from smofi.errors import InputError
 from smofi.models import MODELS
 from smofi.models.costs import Block, Costs
-from smofi.report.models import Outline, count, cuts_table, models_table, outline, percent
+from smofi.report.models import Outline, cuts_table, models_table, outline
+from smofi.report.numbers import count, fine_percent
 
 # 1,000 parameters and 2 million MACs in five blocks.
 COSTS = Costs(
@@ -53,7 +54,7 @@ def test_the_caption_says_what_was_counted_and_where_more_is() -> None:
 
 def test_numbers_in_the_unit_that_suits_them() -> None:
     assert [count(number) for number in (0, 999, 10**6, 10**9)] == ["0.0k", "1.0k", "1.0M", "1.00G"]
-    assert [percent(share) for share in (0, 0.00314, 0.01, 1)] == ["0.00%", "0.31%", "1.0%", "100.0%"]
+    assert [fine_percent(share) for share in (0, 0.00314, 0.01, 1)] == ["0.00%", "0.31%", "1.0%", "100.0%"]
 
 
 def test_input_classes_width_and_norm_are_the_models() -> None:
@@ -72,7 +73,7 @@ def test_the_command_lists_them_within_eighty_columns(
 ) -> None:
     # Listing all, which takes seconds, is tested with the other commands.
     names = ["mobilenetv2", "resnet18", "transformer"]
-    monkeypatch.setattr("smofi.cli.MODELS", {name: MODELS[name] for name in names})
+    monkeypatch.setattr("smofi.cli.lists.MODELS", {name: MODELS[name] for name in names})
     assert main(["models"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
@@ -92,7 +93,7 @@ def test_the_command_shows_every_cut_of_one(capsys: pytest.CaptureFixture[str]) 
 def test_the_command_shows_every_cut_of_all(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("smofi.cli.MODELS", {"mlp": MODELS["mlp"], "cnn": MODELS["cnn"]})
+    monkeypatch.setattr("smofi.cli.lists.MODELS", {"mlp": MODELS["mlp"], "cnn": MODELS["cnn"]})
     assert main(["models", "--cuts"]) == 0
     out = capsys.readouterr().out
     assert [line.split(":")[0] for line in out.splitlines() if ": " in line] == ["mlp", "cnn"]

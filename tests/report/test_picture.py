@@ -5,6 +5,7 @@ import re
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,29 +15,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smofi.errors import InputError
-from smofi.report import save
-from smofi.report.picture import spread
-from smofi.report.progress import time_unit
+from smofi.report import History, save_curves
+from smofi.report.curves.picture import spread
+from smofi.report.numbers import time_unit
+from support.histories import histories
 
-CURVES = {"fedavg": [0.2, 0.5, 0.7], "smofi": [0.4, 0.8, 0.9]}
+CURVES = histories({"fedavg": [0.2, 0.5, 0.7], "smofi": [0.4, 0.8, 0.9]})
 
 
 def test_a_png_of_readme_width(tmp_path: Path) -> None:
-    path = save(CURVES, tmp_path / "curves.png", target=0.63, title="digits")
+    path = save_curves(tmp_path / "curves.png", CURVES, target=0.63, title="digits")
     content = path.read_bytes()
     assert content.startswith(b"\x89PNG\r\n\x1a\n")
     assert struct.unpack(">II", content[16:24]) == (1680, 880)
 
 
 def test_an_svg_is_the_same_bytes_every_time(tmp_path: Path) -> None:
-    first, second = (save(CURVES, tmp_path / f"{name}.svg", target=0.63, title="digits") for name in "ab")
+    first, second = (save_curves(tmp_path / f"{name}.svg", CURVES, target=0.63, title="digits") for name in "ab")
     assert first.read_bytes() == second.read_bytes()
     assert ElementTree.parse(first).getroot().tag.endswith("svg")
     assert b"<dc:date>" not in first.read_bytes()
 
 
 def test_colours_stand_for_curves(tmp_path: Path) -> None:
-    text = save(CURVES, str(tmp_path / "curves.SVG")).read_text().lower()
+    text = save_curves(str(tmp_path / "curves.SVG"), CURVES).read_text().lower()
     assert "#0072b2" in text
     assert "#d55e00" in text
     assert "#009e73" not in text
@@ -53,13 +55,13 @@ def test_colours_stand_for_curves(tmp_path: Path) -> None:
     ],
 )
 def test_difficult_curves_are_drawn(curves: dict[str, list[float | None]], tmp_path: Path) -> None:
-    assert save(curves, tmp_path / "curves.svg", percent=False, label="loss").stat().st_size > 1000
+    assert save_curves(tmp_path / "curves.svg", histories(curves)).stat().st_size > 1000
 
 
 def test_the_line_goes_on_over_rounds_without_an_evaluation(tmp_path: Path) -> None:
     def line(name: str, curve: list[float | None]) -> str:
         """Where the first curve's path goes, from "M x y L x y ..."."""
-        text = save({"a": curve}, tmp_path / f"{name}.svg").read_text()
+        text = save_curves(tmp_path / f"{name}.svg", [History("a", curve)]).read_text()
         return next(path for path in text.split('<path d="') if "stroke: #0072b2" in path).split('"')[0]
 
     def points(name: str, curve: list[float | None]) -> list[list[str]]:
@@ -74,21 +76,26 @@ def test_over_hours_a_slower_method_goes_further(tmp_path: Path) -> None:
     """The second takes twice as long a round, so that it ends at the right edge and the first half way; the values, and
     so the heights, are those of the picture over rounds."""
 
-    def lines(name: str, hours: dict[str, list[float]] | None) -> list[list[tuple[float, float]]]:
-        text = save(CURVES, tmp_path / f"{name}.svg", hours=hours).read_text()
+    hours = {"fedavg": [1.0, 2.0, 3.0], "smofi": [2.0, 4.0, 6.0]}
+    timed = [replace(history, hours=hours[history.name]) for history in CURVES]
+
+    def lines(name: str, *, over_hours: bool) -> list[list[tuple[float, float]]]:
+        text = save_curves(tmp_path / f"{name}.svg", timed, over_hours=over_hours).read_text()
         paths = [path for path in text.split('<path d="') if "stroke: #0072b2" in path or "stroke: #d55e00" in path]
         points = [re.findall(r"[ML] ([\d.]+) ([\d.]+)", path.split('"')[0]) for path in paths]
         return [[(float(x), float(y)) for x, y in own] for own in points]
 
-    fast, slow = lines("hours", {"fedavg": [1.0, 2.0, 3.0], "smofi": [2.0, 4.0, 6.0]})
+    fast, slow = lines("hours", over_hours=True)
     hour = fast[1][0] - fast[0][0]
     assert [x - fast[0][0] for x, _ in fast] == pytest.approx([0, hour, 2 * hour])
     assert [x - fast[0][0] for x, _ in slow] == pytest.approx([hour, 3 * hour, 5 * hour])
-    assert [[y for _, y in own] for own in (fast, slow)] == [[y for _, y in own] for own in lines("rounds", None)]
+    assert [[y for _, y in own] for own in (fast, slow)] == [
+        [y for _, y in own] for own in lines("rounds", over_hours=False)
+    ]
 
 
 def test_hours_are_drawn_in_the_unit_that_suits_them() -> None:
-    assert [time_unit(hours)[0] for hours in (30.0, 2.0, 1.9, 0.034, 0.033)] == [
+    assert [time_unit(3600 * hours).name for hours in (30.0, 2.0, 1.9, 0.034, 0.033)] == [
         "hours",
         "hours",
         "minutes",
@@ -117,7 +124,7 @@ def test_matplotlib_is_loaded_only_to_draw() -> None:
 
 
 def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"ends in \.png or \.svg"):
-        save(CURVES, tmp_path / "curves.gif")
-    with pytest.raises(InputError, match="at least one curve"):
-        save({"a": [None]}, tmp_path / "curves.png")
+    with pytest.raises(InputError, match=r"ends in \.png, \.svg or \.pdf"):
+        save_curves(tmp_path / "curves.gif", CURVES)
+    with pytest.raises(InputError, match="at least one history"):
+        save_curves(tmp_path / "curves.png", [History("a", [None])])

@@ -5,7 +5,8 @@ import io
 from rich.console import Console
 
 from smofi.planning import Memory, PlanSummary, Seconds, Sides
-from smofi.report.plan import duration, megabytes, plan_table
+from smofi.report.numbers import duration, megabytes
+from smofi.report.plan import plan_table
 
 
 def summary(method: str, *memory: Memory, sides: tuple[Sides, ...] = (Sides("1", 250, 750),)) -> PlanSummary:

@@ -7,16 +7,16 @@ import pytest
 from rich.console import Console
 
 from smofi.errors import InputError
-from smofi.report import Row, Run, measure, table
+from smofi.report import History, Row, compare, measure, results_table
 
-FEDAVG = Run("fedavg", [0.30, 0.50, 0.60, 0.70, 0.80, 0.78], seconds=6.0)
-SMOFI = Run("smofi", [0.60, 0.75, 0.85, 0.90, 0.88, 0.90], seconds=9.0)
-SLOW = Run("slow", [0.10, 0.20, 0.30, 0.40, 0.50, 0.60], seconds=3.0)
+FEDAVG = History("fedavg", [0.30, 0.50, 0.60, 0.70, 0.80, 0.78], seconds=[1.0] * 6)
+SMOFI = History("smofi", [0.60, 0.75, 0.85, 0.90, 0.88, 0.90], seconds=[1.5] * 6)
+SLOW = History("slow", [0.10, 0.20, 0.30, 0.40, 0.50, 0.60], seconds=[0.5] * 6)
 
 
 def shown(rows: list[Row]) -> str:
     console = Console(file=io.StringIO(), width=120)
-    console.print(table(rows, title="digits"))
+    console.print(results_table(rows, title="digits"))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -36,8 +36,8 @@ def test_the_measures_by_hand() -> None:
 
 def test_rounds_without_an_evaluation_count_as_rounds() -> None:
     """The target is 0.72: with an evaluation every third round it is seen to be reached in round 6, and in round 3."""
-    fedavg = Run("fedavg", [None, None, 0.60, None, None, 0.80, 0.78])
-    smofi = Run("smofi", [None, None, 0.85, None, None, 0.90, 0.89])
+    fedavg = History("fedavg", [None, None, 0.60, None, None, 0.80, 0.78])
+    smofi = History("smofi", [None, None, 0.85, None, None, 0.90, 0.89])
     one, other = measure([fedavg, smofi])
     assert [one.rounds, other.rounds, other.speed_up] == [6, 3, 2.0]
     assert [one.best, one.mean, one.budget] == pytest.approx([0.80, 2.18 / 3, 7])
@@ -45,7 +45,7 @@ def test_rounds_without_an_evaluation_count_as_rounds() -> None:
 
 def test_a_target_met_exactly_counts() -> None:
     # 0.9 * 0.8 is 0.7200000000000001 in binary.
-    assert measure([Run("fedavg", [0.71, 0.72, 0.8])])[0].rounds == 2
+    assert measure([History("fedavg", [0.71, 0.72, 0.8])])[0].rounds == 2
 
 
 def test_the_share_the_fixed_target_and_the_base_can_be_chosen() -> None:
@@ -57,7 +57,7 @@ def test_the_share_the_fixed_target_and_the_base_can_be_chosen() -> None:
 
 
 def test_rounds_without_a_result_are_passed_over_but_still_count_as_rounds() -> None:
-    row = measure([Run("fedavg", [None, 0.2, math.nan, 1.0])])[0]
+    row = measure([History("fedavg", [None, 0.2, math.nan, 1.0])])[0]
     assert row.mean == pytest.approx(0.6)
     assert (row.best, row.rounds, row.budget) == (1.0, 4, 4)
 
@@ -65,10 +65,10 @@ def test_rounds_without_a_result_are_passed_over_but_still_count_as_rounds() -> 
 def test_seeds_are_averaged_each_against_its_own_baseline() -> None:
     rows = measure(
         [
-            Run("fedavg", [0.5, 0.8], seconds=1, seed=0),
-            Run("fedavg", [0.35, 0.4], seconds=3, seed=1),
-            Run("smofi", [0.72, 0.9], seconds=2, seed=0),
-            Run("smofi", [0.36, 0.7], seconds=2, seed=1),
+            History("fedavg", [0.5, 0.8], seconds=[0.5, 0.5], seed=0),
+            History("fedavg", [0.35, 0.4], seconds=[1.0, 2.0], seed=1),
+            History("smofi", [0.72, 0.9], seconds=[1.0, 1.0], seed=0),
+            History("smofi", [0.36, 0.7], seconds=[1.0, 1.0], seed=1),
         ]
     )
     # Targets 0.72 and 0.36: fedavg in rounds 2 and 2, smofi in rounds 1 and 1.
@@ -83,15 +83,15 @@ def test_seeds_are_averaged_each_against_its_own_baseline() -> None:
 
 
 def test_one_seed_that_misses_is_enough() -> None:
-    runs = [Run("fedavg", [0.5, 1.0], seed=s) for s in (0, 1)]
-    runs += [Run("smofi", [0.95, 1.0], seed=0), Run("smofi", [0.5, 0.6], seed=1)]
+    runs = [History("fedavg", [0.5, 1.0], seed=s) for s in (0, 1)]
+    runs += [History("smofi", [0.95, 1.0], seed=0), History("smofi", [0.5, 0.6], seed=1)]
     row = measure(runs)[1]
     assert (row.rounds, row.speed_up) == (None, None)
     assert ">2" in shown(measure(runs))
 
 
 def test_the_table_shows_the_numbers() -> None:
-    text = shown(measure([FEDAVG, SMOFI, SLOW, Run("a[b]", [0.5])]))
+    text = shown(measure([FEDAVG, SMOFI, SLOW, History("a[b]", [0.5])]))
     for piece in ("digits", "90.0%", "81.3%", "rounds to 72.0%", "2.50x", ">6", "9.0", "a[b]", ">1"):
         assert piece in text
     assert "seeds" not in text
@@ -99,9 +99,9 @@ def test_the_table_shows_the_numbers() -> None:
 
 def test_hours_where_there_is_a_clock() -> None:
     """The target is 0.72. FedAvg reaches it in round 2, after 3 hours; SMoFi in round 1, which takes it 4."""
-    fedavg = Run("fedavg", [0.5, 0.8, 0.8], hours=[1.5, 3.0, 4.5])
-    smofi = Run("smofi", [0.75, 0.9, 0.9], hours=[4.0, 8.0, 12.0])
-    slow = Run("slow", [0.1, 0.2, 0.3], hours=[1.0, 2.0, 3.25])
+    fedavg = History("fedavg", [0.5, 0.8, 0.8], hours=[1.5, 3.0, 4.5])
+    smofi = History("smofi", [0.75, 0.9, 0.9], hours=[4.0, 8.0, 12.0])
+    slow = History("slow", [0.1, 0.2, 0.3], hours=[1.0, 2.0, 3.25])
     rows = measure([fedavg, smofi, slow])
     assert [row.hours_to for row in rows] == [3.0, 4.0, None]
     assert [row.hours for row in rows] == [4.5, 12.0, 3.25]
@@ -113,17 +113,20 @@ def test_hours_where_there_is_a_clock() -> None:
 
 
 def test_hours_of_seeds_are_averaged_and_one_that_misses_is_enough() -> None:
-    runs = [Run("fedavg", [0.5, 1.0], seed=seed, hours=[2.0, 4.0 + seed]) for seed in (0, 1)]
-    runs += [Run("smofi", [0.95, 1.0], seed=0, hours=[1.0, 2.0]), Run("smofi", [0.5, 0.6], seed=1, hours=[1.0, 3.0])]
+    runs = [History("fedavg", [0.5, 1.0], seed=seed, hours=[2.0, 4.0 + seed]) for seed in (0, 1)]
+    runs += [
+        History("smofi", [0.95, 1.0], seed=0, hours=[1.0, 2.0]),
+        History("smofi", [0.5, 0.6], seed=1, hours=[1.0, 3.0]),
+    ]
     rows = measure(runs)
     assert [(row.hours_to, row.hours) for row in rows] == [(4.5, 4.5), (None, 2.5)]
 
 
 def test_short_runs_are_told_in_minutes_or_seconds() -> None:
-    text = shown(measure([Run("fedavg", [0.5, 0.8], hours=[0.25, 0.5])]))
+    text = shown(measure([History("fedavg", [0.5, 0.8], hours=[0.25, 0.5])]))
     assert "virtual minutes to 72.0%" in text
     assert text.splitlines()[-2].split("│")[6].strip() == "30"
-    assert "virtual seconds to 72.0%" in shown(measure([Run("fedavg", [0.5, 0.8], hours=[0.001, 0.002])]))
+    assert "virtual seconds to 72.0%" in shown(measure([History("fedavg", [0.5, 0.8], hours=[0.001, 0.002])]))
 
 
 def test_no_hours_without_a_clock() -> None:
@@ -132,15 +135,25 @@ def test_no_hours_without_a_clock() -> None:
     assert "virtual" not in shown(rows)
 
 
+def test_the_baseline_is_fedavg_or_the_first_run_that_has_a_result() -> None:
+    """Targets of 0.9 * 0.8 and, without FedAvg, of 0.9 * 0.9: SMoFi reaches them in rounds 2 and 3."""
+    assert [row.speed_up for row in compare([SMOFI, FEDAVG])] == [2.5, 1.0]
+    assert [(row.name, row.rounds, row.speed_up) for row in compare([History("fedavg", [None]), SMOFI, SLOW])] == [
+        ("smofi", 3, 1.0),
+        ("slow", None, None),
+    ]
+    assert compare([]) == compare([History("fedavg", [None, math.nan])]) == []
+
+
 @pytest.mark.parametrize(
     ("runs", "sentence"),
     [
         ([SMOFI], "baseline='fedavg' is not accepted: expected one of the runs: smofi"),
         ([FEDAVG, FEDAVG], "two runs are called fedavg with seed 0"),
-        ([FEDAVG, Run("smofi", [0.5], seed=1)], "smofi ran with seed 1, fedavg did not"),
-        ([Run("fedavg", [None, math.nan])], "at least one round with an accuracy"),
+        ([FEDAVG, History("smofi", [0.5], seed=1)], "smofi ran with seed 1, fedavg did not"),
+        ([History("fedavg", [None, math.nan])], "at least one round with an accuracy"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(runs: list[Run], sentence: str) -> None:
+def test_what_cannot_be_compared_is_refused(runs: list[History], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         measure(runs)

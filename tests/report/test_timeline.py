@@ -98,7 +98,7 @@ def test_a_round_is_what_the_record_says(runs: Path) -> None:
     for name in ("both/fedavg", "both/smofi", "late", "gone"):
         for number, record in enumerate(records(runs / name), start=1):
             (timeline,) = read_timelines(runs / name, number)
-            assert timeline.began + timeline.seconds == pytest.approx(record["virtual_end"])
+            assert timeline.start + timeline.seconds == pytest.approx(record["virtual_end"])
             lines = {line.client: line for line in timeline.lines}
             assert [lines[client].steps for client in record["selected"]] == record["steps"]
             assert [lines[client].idle for client in record["selected"]] == pytest.approx(record["idle"])
@@ -135,7 +135,7 @@ def test_the_late_and_the_gone_are_told(runs: Path) -> None:
     (gone,) = read_timelines(runs / "gone", 1)
     (left,) = [line for line in gone.lines if line.fate]
     assert (left.client, left.fate, left.steps) == (1, "left", 0)
-    assert left.there == left.until == 2.0
+    assert left.present == left.until == 2.0
     row = next(line for line in shown(gone) if line.split()[:2] == ["1", "0/2"])
     assert row.endswith("left")
 

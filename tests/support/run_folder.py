@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import smofi
 from smofi import data, models
-from smofi.engine.checkpoint import Checkpoint, write_checkpoint
 from smofi.flat import Layout
+from smofi.runs import RunFolder, StoredCheckpoint, write_checkpoint
 
 SETTINGS: dict[str, Any] = {
     "data": "digits",
@@ -82,8 +82,8 @@ def unfinished(folder: Path, rounds: Sequence[int] = (1,)) -> nn.Sequential:
     for round in rounds:
         scale = float(round == max(rounds))
         tensors = {"weights": weights * scale, "statistics": statistics}
-        saved = Checkpoint(tensors, train(SETTINGS).history, {})
-        write_checkpoint(folder / "checkpoints" / f"round-{round:06d}.safetensors", saved)
+        saved = StoredCheckpoint(tensors, [asdict(record) for record in train(SETTINGS).history], {})
+        write_checkpoint(RunFolder(folder).checkpoint_file(round), saved)
     return model
 
 

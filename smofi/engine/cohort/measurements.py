@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from smofi.data.cache import data_home
-from smofi.engine.checkpoint import write_atomically
+from smofi.files import write_atomically
 
 
 @dataclass(frozen=True)

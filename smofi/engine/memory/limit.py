@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +98,8 @@ def _total(items: list[Memory]) -> int:
 
 def _taken(device: torch.device) -> int:
     """What this process takes already."""
+    import resource  # not everywhere
+
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device)
     status = Path("/proc/self/statm")

@@ -1,10 +1,7 @@
-"""The processes that share the work of a run: its workers.
+"""Who shares the work: the processes of one run, its workers.
 
-crew        what the engine asks of its fellow workers: a sum, a copy; by torch.distributed
-forked      the same for processes forked on one machine, which add in shared memory
-workers     how many there are, how they are started, and none left behind
-forking     further workers by fork
-spawning    further workers by the same command once more
-watching    a worker that dies ends the run
-network     the network by which a machine reaches another one
+workers.py     how many workers a run has, and how they are started
+forking.py     started by a fork, where that works              spawning.py    started by the same command again
+watching.py    a worker that dies ends the run                  network.py     the network that reaches other machines
+crew.py        how workers add what each has computed           forked.py      the same in shared memory, after a fork
 """

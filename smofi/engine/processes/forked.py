@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import resource
 import signal
 import socket
 import time
@@ -180,6 +179,8 @@ def _fork() -> int:
 
 def _allow_files(count: int) -> None:
     """Raise the limit on open files, as far as that is allowed, if so many more would come near it."""
+    import resource  # wherever there is fork
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 512
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,7 +1,7 @@
-"""Workers forked from the first one, when all is prepared: they have its data and its runs, and nothing to load.
+"""Workers forked from the first one when all is prepared: they share its data and its runs, and load nothing.
 
-They are as silent as if they were not there: no output, no files, and no signal but the last reaches them. They end
-with the first one, however it ends.
+They print nothing and write no files, and no signal except SIGKILL reaches them. They end with the first worker,
+however it ends.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import sys
 import traceback
 import warnings
 from collections.abc import Callable
@@ -18,70 +17,71 @@ from typing import NoReturn
 
 from smofi.engine.processes.crew import WorkerGone
 from smofi.engine.processes.forked import Forked
-from smofi.engine.processes.watching import Watch
+from smofi.engine.processes.watching import Report, Watch
 from smofi.errors import SmofiError
 
-ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDINGS = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
 """Signals that end a run: the first worker decides how, and may want to finish the round."""
 
 PR_SET_PDEATHSIG = 1
 
 
-class Forking:
-    """Further workers by `fork`."""
+class ForkLauncher:
+    """Starts further workers by `fork`; what goes wrong in them is reported."""
 
-    def __init__(self, count: int) -> None:
-        self.crew = Forked(count)
+    def __init__(self, count: int, report: Report) -> None:
+        self.workers = Forked(count)
+        self.report = report
         self.watch: Watch | None = None
 
     def launch(self, follow: Callable[[], None]) -> None:
         first = os.getpid()
-        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)  # and so they stay in the others
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)  # the further workers inherit this
         try:
-            self.crew.fork()
-            if self.crew.rank > 0:
-                _follow_and_exit(follow, first)
+            self.workers.fork()
+            if self.workers.rank > 0:
+                _follow_and_exit(follow, first, self.report)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-        self.watch = Watch([partial(_fate, child) for child in self.crew.children])
+        self.watch = Watch([partial(_exit_code, child) for child in self.workers.children], self.report)
 
     def end(self) -> None:
         if self.watch:
             self.watch.stop()
-        self.crew.end()
+        self.workers.end()
 
 
-def _follow_and_exit(follow: Callable[[], None], first: int) -> NoReturn:
-    """What a forked worker does; it never gets back into what the first one was doing."""
+def _follow_and_exit(follow: Callable[[], None], first: int, report: Report) -> NoReturn:
+    """What a forked worker does; it never returns to what the first worker was doing when it forked."""
     code = 1
     try:
-        _step_back(first)
+        _detach(first)
         follow()
         code = 0
     except WorkerGone:
-        pass  # the first one says so, if it is there
+        pass  # the first worker says so, if it is alive
     except SmofiError as error:
-        sys.stderr.write(f"smofi: {error}\n")
+        report(str(error))
     except BaseException:
-        traceback.print_exc()
-    finally:  # even if nobody hears what was said
+        report(f"a worker failed\n{traceback.format_exc().rstrip()}")
+    finally:  # even if standard error is closed
         os._exit(code)
 
 
-def _step_back(first: int) -> None:
+def _detach(first: int) -> None:
     """Leave the terminal to the first worker, and die with it."""
     os.setsid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != first:  # it was quicker
+    if os.getppid() != first:  # the first worker ended before prctl
         os._exit(1)
     warnings.simplefilter("ignore")
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):
-        os.dup2(nowhere, stream)
+        os.dup2(null, stream)
 
 
-def _fate(child: int) -> int | None:
-    """How a child has ended, without taking notice for good."""
+def _exit_code(child: int) -> int | None:
+    """How a child has ended, if it has; `WNOWAIT` leaves it to be waited for."""
     found = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if found is None:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import socket
 import struct
 import sys
@@ -30,6 +29,8 @@ def interface_towards(address: str) -> str | None:
 
 
 def _address_of(interface: str, probe: socket.socket) -> str | None:
+    import fcntl  # not everywhere, and asked for on Linux only
+
     try:
         answer = fcntl.ioctl(probe, SIOCGIFADDR, struct.pack("256s", interface.encode()))
     except OSError:  # it has none

@@ -1,4 +1,4 @@
-"""Workers started by the same command once more, which meet by `torch.distributed`: where a fork is not safe."""
+"""Workers started by running the same command again, joined by `torch.distributed`: where a fork is not safe."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from smofi.engine.processes.watching import Watch
+from smofi.engine.processes.watching import Report, Watch
 
 
-class Spawning:
-    """Further workers by `command`; each finds out from its environment what it is."""
+class SpawnLauncher:
+    """Starts further workers by `command`; each reads its rank from its environment."""
 
-    crew = None
+    workers = None
 
-    def __init__(self, count: int, command: Sequence[str]) -> None:
-        self.count, self.command = count, command
-        self.place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(count)}
-        os.environ.update(self.place, RANK="0", LOCAL_RANK="0")
+    def __init__(self, count: int, command: Sequence[str], report: Report) -> None:
+        self.count, self.command, self.report = count, command, report
+        self.address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(count)}
+        os.environ.update(self.address, RANK="0", LOCAL_RANK="0")
         self.children: list[subprocess.Popen[bytes]] = []
         self.watch: Watch | None = None
 
     def launch(self, follow: Callable[[], None]) -> None:
-        self.children.extend(_start(self.command, self.place, rank) for rank in range(1, self.count))
-        self.watch = Watch([child.poll for child in self.children])
+        self.children.extend(_start(self.command, self.address, rank) for rank in range(1, self.count))
+        self.watch = Watch([child.poll for child in self.children], self.report)
 
     def end(self) -> None:
         if self.watch:
             self.watch.stop()
         for child in self.children:
-            child.kill()  # it has nothing to save
+            child.kill()  # it saves nothing
             child.communicate()
-        for name in (*self.place, "RANK", "LOCAL_RANK"):
+        for name in (*self.address, "RANK", "LOCAL_RANK"):
             os.environ.pop(name, None)
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
 
 def end_with_the_first() -> None:
-    """Leave signals to the first worker, and stop when it is gone: then nobody holds the other end of our input."""
+    """Leave signals to the first worker, and stop when it ends: that closes the pipe which is our standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "SMOFI_STARTED" in os.environ:
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -58,11 +58,11 @@ def end_with_the_first() -> None:
         threading.Thread(target=wait, daemon=True).start()
 
 
-def _start(command: Sequence[str], place: dict[str, str], rank: int) -> subprocess.Popen[bytes]:
-    """A worker with a session of its own, so that Ctrl-C reaches the first one only; it hears when that one ends."""
+def _start(command: Sequence[str], address: dict[str, str], rank: int) -> subprocess.Popen[bytes]:
+    """A worker in a session of its own, so that Ctrl-C reaches only the first; its input closes when the first ends."""
     return subprocess.Popen(
         [sys.executable, "-m", "smofi", *command],
-        env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank), "SMOFI_STARTED": "1"},
+        env={**os.environ, **address, "RANK": str(rank), "LOCAL_RANK": str(rank), "SMOFI_STARTED": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
@@ -70,6 +70,6 @@ def _start(command: Sequence[str], place: dict[str, str], rank: int) -> subproce
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,9 +1,9 @@
-"""The workers of a run: how many, how they are started, and none left behind.
+"""The workers of a run: how many there are, how they are started, and that none is left behind.
 
     smofi run ... --workers 2        this process is the first worker, and starts the second
-    torchrun ... -m smofi run ...    torchrun has started them all; each finds out from its environment
+    torchrun ... -m smofi run ...    torchrun has started all of them; each reads its rank from its environment
 
-The first worker talks, writes the run's folder, and decides how long it goes on. The others follow it, and end with it.
+The first worker talks, writes the run folder, and decides when to stop. The others follow it, and end with it.
 """
 
 from __future__ import annotations
@@ -17,39 +17,40 @@ from typing import Protocol
 import torch
 
 from smofi.engine.processes.crew import Crew
-from smofi.engine.processes.forking import Forking
-from smofi.engine.processes.spawning import Spawning, end_with_the_first
+from smofi.engine.processes.forking import ForkLauncher
+from smofi.engine.processes.spawning import SpawnLauncher, end_with_the_first
+from smofi.engine.processes.watching import Report
 from smofi.errors import check_choice, check_count, refuse
 
 
-class Team(Protocol):
-    """The workers of a run."""
+class Launcher(Protocol):
+    """Starts the further workers of a run, and ends them."""
 
     @property
-    def crew(self) -> Crew | None:
-        """How they meet; None if that is to be found out from the environment."""
+    def workers(self) -> Crew | None:
+        """All workers of the run, as the engine uses them; None if the environment tells."""
 
     def launch(self, follow: Callable[[], None]) -> None:
-        """Start the further ones, which then `follow`, if they have inherited what there is to follow.
+        """Start the further workers. Those that are forked have inherited the runs, and call `follow`.
 
         To be called when nothing can be refused any more, so that a refusal is quick and said once.
         """
 
     def end(self) -> None:
-        """End them."""
+        """End the further workers."""
 
 
-class Complete:
-    """The workers are all there: this one alone, or those that torchrun has started."""
+class NoLauncher:
+    """All workers have been started: this process is the only one, or torchrun has started the others."""
 
-    crew = None
+    workers = None
 
     def launch(self, follow: Callable[[], None]) -> None: ...
     def end(self) -> None: ...
 
 
 def worker_count(asked: int | None, device: str, useful: int) -> int:
-    """How many workers a run gets: as many as asked for, or as SMOFI_WORKERS says, or as torchrun has started.
+    """How many workers a run has: as many as asked for, or as SMOFI_WORKERS says, or as torchrun has started.
 
     Otherwise one per core that this process may use, or per GPU, but no more than the `useful` ones.
 
@@ -82,33 +83,37 @@ def own_device(device: str) -> str:
 
 
 @contextmanager
-def workers(count: int, device: str, command: Sequence[str]) -> Iterator[Team]:
-    """As many workers, the further ones still to be launched; when this block ends, so have they."""
+def workers(count: int, device: str, command: Sequence[str], report: Report) -> Iterator[Launcher]:
+    """What starts `count` workers, this process included. All of them have ended when this block ends.
+
+    `report` tells the user when a worker fails.
+    """
     if follows():
         end_with_the_first()
-    team = _team(count, device, command)
+    launcher = _launcher(count, device, command, report)
     try:
-        yield team
+        yield launcher
     finally:
-        team.end()
+        launcher.end()
 
 
-def _team(count: int, device: str, command: Sequence[str]) -> Team:
+def _launcher(count: int, device: str, command: Sequence[str], report: Report) -> Launcher:
     if count == 1 or "WORLD_SIZE" in os.environ:
-        return Complete()
-    return Forking(count) if start_by(device) == "fork" else Spawning(count, command)
+        return NoLauncher()
+    return ForkLauncher(count, report) if start_by(device) == "fork" else SpawnLauncher(count, command, report)
 
 
 def start_by(device: str) -> str:
-    """How further workers are started: by a fork, or where that cannot be by the same command; SMOFI_START has its say.
+    """How further workers are started: "fork" where that works, otherwise "spawn", the same command again.
 
-    A fork has neither the GPUs of the process before nor torch's further threads, and is not safe on macOS.
+    A forked process cannot use the parent's GPUs or torch's further threads, and forking is not safe on macOS.
+    SMOFI_START overrides the choice.
 
     >>> start_by("cuda")
     'spawn'
     """
     possible = sys.platform == "linux" and torch.device(device).type == "cpu" and torch.get_num_threads() == 1
-    way = os.environ.get("SMOFI_START", "fork" if possible else "spawn")
-    if check_choice("SMOFI_START", way, ("fork", "spawn")) == "fork" and not possible:
-        refuse("SMOFI_START", way, "spawn, other than on Linux with --device cpu and --threads 1")
-    return way
+    method = os.environ.get("SMOFI_START", "fork" if possible else "spawn")
+    if check_choice("SMOFI_START", method, ("fork", "spawn")) == "fork" and not possible:
+        refuse("SMOFI_START", method, "spawn, other than on Linux with --device cpu and --threads 1")
+    return method

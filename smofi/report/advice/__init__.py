@@ -1,4 +1,8 @@
-"""Which cut? The time of a round and the clients' load at every cut: a table, a recommendation, and a picture."""
+"""Which cut suits the clients' devices: the time of a round and a client's load at every cut.
+
+words.py    headings, units, and the sentences that recommend a cut
+text.py     for the terminal      picture.py    as a file
+"""
 
 from __future__ import annotations
 

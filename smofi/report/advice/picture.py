@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from smofi.planning.advice import Advice, Outlook, recommended
 from smofi.report.advice.words import basis, heading, unit
-from smofi.report.picture import COLOURS, FAINT, GRID
 from smofi.report.saving import save_picture
+from smofi.report.style import COLOURS, FAINT, GRID
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ RING: dict[str, Any] = {
 TITLE: dict[str, Any] = {"loc": "left", "fontsize": 10.5, "color": FAINT}
 MOST_TICKS = 14
 MOST_SHARES = 10  # cuts whose shares of the MACs fit above the bars
-UNEVEN = 30  # times the shortest round is the longest where a logarithmic axis is better
+UNEVEN = 30  # a logarithmic axis is better where the longest round takes more than this many times the shortest
 
 Outlooks = Sequence[Outlook | None]
 Values = npt.NDArray[np.float64]
@@ -84,7 +84,7 @@ def _time(axes: Axes, advice: Advice) -> None:
 
     groups = [_values(outlooks, lambda one: one.mean) for outlooks in advice.alike]
     shortest, longest = float(np.nanmin(groups)), float(np.nanmax(groups))
-    size, name = unit([longest])
+    name, size = unit([longest])
     if longest > UNEVEN * shortest:
         axes.set_yscale("log", nonpositive="clip")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
@@ -106,7 +106,7 @@ def _time(axes: Axes, advice: Advice) -> None:
 
 def _compute(axes: Axes, advice: Advice) -> None:
     series = _by_method(advice, lambda one: one.compute)
-    size, name = unit(float(np.nanmax(values)) for values, _ in series)
+    name, size = unit(float(np.nanmax(values)) for values, _ in series)
     _bars(axes, [(values / size, colour) for values, colour in series])
     axes.set_title(f"{name} a client computes", **TITLE)
     if len(advice.sides) <= MOST_SHARES:
@@ -131,7 +131,7 @@ def _bytes(axes: Axes, advice: Advice) -> None:
 
 
 def _by_method(advice: Advice, measure: Callable[[Outlook], float]) -> list[tuple[Values, str]]:
-    """What is measured at every cut, and a colour: once if it is the same for all methods."""
+    """The measure at every cut, and a colour: one series if it is the same for all methods."""
     series = [_values(outlooks, measure) for outlooks in advice.alike]
     if all(np.array_equal(one, series[0], equal_nan=True) for one in series):
         return [(series[0], LOAD)]
@@ -139,7 +139,7 @@ def _by_method(advice: Advice, measure: Callable[[Outlook], float]) -> list[tupl
 
 
 def _bars(axes: Axes, series: Sequence[tuple[Values, str]], alpha: float = 1.0) -> None:
-    """Side by side, a series each, all of them in the place of their cut."""
+    """The bars of all series, side by side at each cut."""
     width = 0.8 / len(series)
     for number, (values, colour) in enumerate(series):
         places = np.arange(len(values)) + (number + 0.5) * width - 0.4
@@ -152,7 +152,7 @@ def _values(outlooks: Outlooks, measure: Callable[[Outlook], float]) -> Values:
 
 
 def _across(axes: Axes, cuts: Sequence[str]) -> None:
-    """A place for each cut, and a number for as many as can be read."""
+    """A place for each cut, and the names of as many as can be read."""
     every = math.ceil(len(cuts) / MOST_TICKS)
     axes.set_xlim(-0.6, len(cuts) - 0.4)
     axes.set_xticks(range(0, len(cuts), every), cuts[::every])

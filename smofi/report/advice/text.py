@@ -9,14 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.planning.advice import Advice, Outlook, recommended
-from smofi.report.advice.words import basis, figure, heading, sentences, units
+from smofi.report.advice.words import basis, heading, sentences, units
 from smofi.report.canvas import can_braille
-from smofi.report.curves import FAINT
 from smofi.report.heterogeneity.text import showable
-from smofi.report.models import percent
+from smofi.report.numbers import TimeUnit, figure, fine_percent
+from smofi.report.style import DIM
 
 FIGURES, WIDEST_BAR = 82, 30
-"""Columns of the terminal that the figures take, and that a bar takes at most."""
+"""Characters of a line that the figures take, and that a bar takes at most."""
 
 LEGEND = (
     "MACs and parameters are those on the client. A round: mean, and standard deviation as spread. Computing, waiting, "
@@ -35,10 +35,10 @@ def advice_table(advice: Advice) -> RenderableType:
     >>> print(captured.get().splitlines()[0])
     resnet8 on digits, 4 clients, 4 a round, by iid
     """
-    return _Table(advice)
+    return _AdviceTable(advice)
 
 
-class _Table:
+class _AdviceTable:
     def __init__(self, advice: Advice) -> None:
         self.advice = advice
 
@@ -52,7 +52,7 @@ class _Table:
             yield Text("")
             yield Text(", ".join(names), style="bold")
             yield _cuts(advice, outlooks, block, room)
-        yield Text(LEGEND, style=FAINT)
+        yield Text(LEGEND, style=DIM)
         for sentence in sentences(advice):
             yield Text("")
             yield Text(showable(sentence, encoding))
@@ -60,20 +60,20 @@ class _Table:
 
 def _cuts(advice: Advice, outlooks: Sequence[Outlook | None], block: str, room: int) -> Table:
     longest = max(outlook.mean for outlook in outlooks if outlook)
-    (whole, times), (part, parts) = units(outlooks)
+    of_round, of_computing = units(outlooks)
     drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    drawn.add_column(Text("\ncut", style=FAINT), justify="right", no_wrap=True)
+    drawn.add_column(Text("\ncut", style=DIM), justify="right", no_wrap=True)
     for above, below in (
         ("", "MACs"),
         ("", "parameters"),
-        ("a round,", times),
+        ("a round,", of_round.name),
         ("", "spread"),
-        ("computes,", parts),
+        ("computes,", of_computing.name),
         ("", "waits"),
         ("sends,", "MB"),
         ("receives,", "MB"),
     ):
-        drawn.add_column(Text(f"{above}\n{below}", style=FAINT), justify="right", no_wrap=True)
+        drawn.add_column(Text(f"{above}\n{below}", style=DIM), justify="right", no_wrap=True)
     drawn.add_column("", no_wrap=True, width=room)
     best = recommended(outlooks)
     for place, (side, outlook) in enumerate(zip(advice.sides, outlooks, strict=True)):
@@ -81,21 +81,24 @@ def _cuts(advice: Advice, outlooks: Sequence[Outlook | None], block: str, room: 
         bar = round(room * outlook.mean / longest) if outlook and longest else 0
         drawn.add_row(
             f"{'* ' * chosen}{side.cut}",
-            percent(side.macs),
+            fine_percent(side.macs),
             f"{side.parameters:,}",
-            *(_figures(outlook, whole, part) if outlook else ["-"] * 6),
+            *(_figures(outlook, of_round, of_computing) if outlook else ["-"] * 6),
             Text(block * bar, style="green" if chosen else "cyan"),
             style="bold" if chosen else "",
         )
     return drawn
 
 
-def _figures(outlook: Outlook, whole: float, part: float) -> list[str]:
+def _figures(outlook: Outlook, of_round: TimeUnit, of_computing: TimeUnit) -> list[str]:
+    def shown(value: float) -> str:
+        return figure(value, decimals=3)
+
     return [
-        figure(outlook.mean / whole),
-        figure(outlook.spread / whole),
-        figure(outlook.compute / part),
+        shown(outlook.mean / of_round.seconds),
+        shown(outlook.spread / of_round.seconds),
+        shown(outlook.compute / of_computing.seconds),
         f"{outlook.idle:.0%}",
-        figure(outlook.up / 1e6),
-        figure(outlook.down / 1e6),
+        shown(outlook.up / 1e6),
+        shown(outlook.down / 1e6),
     ]

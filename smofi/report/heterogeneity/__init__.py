@@ -1,4 +1,8 @@
-"""How differently clients are endowed: sizes, class mixes and their divergence, as text or as a picture."""
+"""How the clients' data differ: sizes, class mixes and their divergence from balance.
+
+measures.py    the numbers, and a colour for every class
+text.py        for the terminal      picture.py    as a file
+"""
 
 from __future__ import annotations
 

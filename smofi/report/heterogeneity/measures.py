@@ -9,7 +9,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from smofi.data.partitions.mix import divergence
+from smofi.config import Config
+from smofi.config.federation import Federation
+from smofi.data.partitions.mix import class_counts, divergence
 from smofi.errors import check_count, refuse
 
 # Told apart by colour-blind readers too, on light and on dark: Okabe and Ito's palette, and three between its hues.
@@ -21,7 +23,7 @@ PALETTE = (
 
 @dataclass(frozen=True)
 class Group:
-    """Neighbouring classes that share a colour; where there are few classes, a class each."""
+    """Neighbouring classes that share a colour; a single class if there are colours for all."""
 
     name: str
     classes: slice
@@ -30,10 +32,10 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Heterogeneity:
-    """How many samples of each class each client has, `[clients, classes]`, and what is to be said with it.
+    """How many samples of each class each client has, `[clients, classes]`, with a title and the names of the classes.
 
     >>> about = Heterogeneity("two clients", np.array([[5, 5], [30, 0]]), ["cat", "dog"], batch_size=16)
-    >>> about.sizes.tolist(), about.below_batch, about.classes_held.tolist()
+    >>> about.sizes.tolist(), about.below_batch, about.classes_per_client.tolist()
     ([10, 30], 1, [2, 1])
     """
 
@@ -41,6 +43,20 @@ class Heterogeneity:
     counts: npt.NDArray[np.int64]
     class_names: Sequence[str]
     batch_size: int
+    remarks: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, config: Config, federation: Federation) -> Heterogeneity:
+        """How a configuration divides its data."""
+        source = federation.source
+        shape = " x ".join(map(str, source.input_shape))
+        return cls(
+            f"{config.data} by {config.partition} among {config.clients} clients, seed {config.seed}",
+            class_counts(source.train.labels, federation.parts, source.classes),
+            source.class_names,
+            config.batch_size,
+            [f"a sample is {shape}, {len(federation.test):,} to test on", *source.remarks],
+        )
 
     def __post_init__(self) -> None:
         check_count("batch_size", self.batch_size)
@@ -62,10 +78,10 @@ class Heterogeneity:
         return divergence(self.counts)
 
     @property
-    def classes_held(self) -> npt.NDArray[np.int64]:
-        """The classes of which each client has any sample."""
-        held: npt.NDArray[np.int64] = np.count_nonzero(self.counts, axis=1)
-        return held
+    def classes_per_client(self) -> npt.NDArray[np.int64]:
+        """How many classes each client has samples of."""
+        classes: npt.NDArray[np.int64] = np.count_nonzero(self.counts, axis=1)
+        return classes
 
     @property
     def below_batch(self) -> int:
@@ -97,19 +113,19 @@ class Heterogeneity:
         return np.stack([self.counts[:, group.classes].sum(axis=1) for group in self.groups()], axis=1)
 
     def summary(self) -> list[str]:
-        """The partition in a few sentences.
+        """The partition in three sentences.
 
         >>> Heterogeneity("one", np.array([[5, 5]]), ["a", "b"], batch_size=4).summary()[0]
         '1 client, 10 samples: 10 to 10 each, half have 10 or more; none has less than one batch of 4'
         """
-        sizes, held, known = self.sizes, self.classes_held, self.divergences[self.sizes > 0]
+        sizes, classes, known = self.sizes, self.classes_per_client, self.divergences[self.sizes > 0]
         clients = f"{len(sizes):,} client" + ("s" if len(sizes) > 1 else "")
         below = f"{self.below_batch:,} have" if self.below_batch > 1 else "1 has" if self.below_batch else "none has"
         return [
             f"{clients}, {sizes.sum():,} samples: {sizes.min():,} to {sizes.max():,} each, half have "
             f"{np.median(sizes):,.10g} or more; {below} less than one batch of {self.batch_size:,}",
-            f"classes per client: {held.min():,} to {held.max():,} of {len(self.class_names):,}, "
-            f"{held.mean():.1f} on average",
+            f"classes per client: {classes.min():,} to {classes.max():,} of {len(self.class_names):,}, "
+            f"{classes.mean():.1f} on average",
             f"divergence from balance (Jensen-Shannon, 0 to 1): {known.mean():.2f} on average, {known.min():.2f} to "
             f"{known.max():.2f}",
         ]

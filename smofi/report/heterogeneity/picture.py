@@ -9,8 +9,8 @@ import numpy as np
 
 from smofi.data.partitions.mix import divergence
 from smofi.report.heterogeneity.measures import PALETTE, Heterogeneity
-from smofi.report.picture import COLOURS, FAINT, GRID
 from smofi.report.saving import save_picture
+from smofi.report.style import COLOURS, FAINT, GRID
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 SHADES = ("#ffffff", "#56B4E9", "#0072B2", "#002a42")
 LONGEST_NAME = 16
-NAMED = 20  # classes whose names fit beside a heat map
-STACKED = 200  # clients whose colours can still be made out
-APART = 60  # clients whose bars are still told apart by a gap
-UNEVEN = 30  # times the smallest client is the largest where a logarithmic axis is better
+NAMED = 20  # up to this number of classes, their names fit beside a heat map
+STACKED = 200  # up to this number of clients, stacked colours can be told apart
+APART = 60  # up to this number of clients, a gap tells bars apart
+UNEVEN = 30  # a logarithmic axis is better where the largest client has more than this many times the smallest
 
 
 def save_heterogeneity(path: str | Path, about: Heterogeneity) -> Path:
@@ -39,8 +39,8 @@ def _compose(figure: Figure, about: Heterogeneity) -> None:
     panels = figure.subplot_mosaic([["sizes", "scatter"], ["mix", "scatter"]], width_ratios=[1.75, 1])
     figure.suptitle(about.title, x=0.01, ha="left", fontweight="bold", fontsize=13, parse_math=False)
     _sizes(panels["sizes"], about)
-    few = len(about.class_names) <= len(PALETTE) and len(about.sizes) <= STACKED
-    (_stacked if few else _heat)(panels["mix"], about)
+    readable = len(about.class_names) <= len(PALETTE) and len(about.sizes) <= STACKED
+    (_stacked if readable else _heat)(panels["mix"], about)
     _scatter(panels["scatter"], about)
     for name, heading in (
         ("sizes", "samples per client"),
@@ -130,8 +130,8 @@ def _heat(axes: Axes, about: Heterogeneity) -> None:
 def _scatter(axes: Axes, about: Heterogeneity) -> None:
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
-    there = about.sizes > 0
-    sizes, divergences = about.sizes[there], about.divergences[there]
+    not_empty = about.sizes > 0
+    sizes, divergences = about.sizes[not_empty], about.divergences[not_empty]
     axes.scatter(
         sizes, divergences, s=36 if len(sizes) <= 200 else 12, color=COLOURS[0], alpha=0.55, linewidths=0, clip_on=False
     )
@@ -155,7 +155,7 @@ def _scatter(axes: Axes, about: Heterogeneity) -> None:
 
 
 def _across(axes: Axes, clients: int) -> None:
-    """A place for each client; bars that are wide enough stand apart."""
+    """A place for each client, with gaps between bars that are wide enough."""
     axes.set_xlim(0, clients)
     axes.set_xticks([])
     if clients <= APART:
@@ -164,7 +164,7 @@ def _across(axes: Axes, clients: int) -> None:
 
 
 def _beside(axes: Axes, text: str, height: float, colour: str) -> None:
-    """Say at its right end what a line across is."""
+    """Name a horizontal line at its right end."""
     coordinates = axes.get_yaxis_transform()
     axes.annotate(text, (1.0, height), (5, 0), coordinates, "offset points", color=colour, va="center", fontsize=10)
 

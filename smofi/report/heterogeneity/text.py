@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.report.canvas import can_braille
-from smofi.report.curves import FAINT
 from smofi.report.heterogeneity.measures import PALETTE, Heterogeneity
+from smofi.report.style import DIM
 
 MOST_ROWS, MOST_BINS, WIDEST, LONGEST_NAME = 40, 10, 100, 24
 SYMBOLS = "0123456789"
@@ -30,10 +30,10 @@ def heterogeneity_table(about: Heterogeneity) -> RenderableType:
     >>> print(captured.get().splitlines()[0])
     two
     """
-    return _Picture(about)
+    return _PartitionTable(about)
 
 
-class _Picture:
+class _PartitionTable:
     def __init__(self, about: Heterogeneity) -> None:
         self.about = about
 
@@ -50,7 +50,7 @@ class _Picture:
         yield Text("")
         yield _clients(about, block, coloured, width)
         if len(about.sizes) > MOST_ROWS:
-            yield Text(f"{MOST_ROWS} of {len(about.sizes):,} clients, evenly chosen by size", style=FAINT)
+            yield Text(f"{MOST_ROWS} of {len(about.sizes):,} clients, evenly chosen by size", style=DIM)
         if coloured or [group.name for group in about.groups()] != list(SYMBOLS[: len(about.class_names)]):
             yield _legend(about, block, coloured, encoding)
 
@@ -59,8 +59,8 @@ def _histogram(sizes: npt.NDArray[np.int64], block: str, width: int) -> Table:
     bins = size_bins(sizes)
     most = max(count for *_, count in bins)
     drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    drawn.add_column(Text("samples", style=FAINT), justify="right", no_wrap=True)
-    drawn.add_column(Text("clients", style=FAINT), no_wrap=True)
+    drawn.add_column(Text("samples", style=DIM), justify="right", no_wrap=True)
+    drawn.add_column(Text("clients", style=DIM), no_wrap=True)
     room = max(4, width - 30)
     for low, high, count in bins:
         label = f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -74,19 +74,19 @@ def _clients(about: Heterogeneity, block: str, coloured: bool, width: int) -> Ta
     strip_width = max(10, min(40, room * 2 // 3))
     bar_width = max(0, min(20, room - strip_width))
     for heading in ("client", "samples"):
-        drawn.add_column(Text(heading, style=FAINT), justify="right", no_wrap=True)
+        drawn.add_column(Text(heading, style=DIM), justify="right", no_wrap=True)
     drawn.add_column("", no_wrap=True, width=bar_width)
     for heading in ("classes", "divergence"):
-        drawn.add_column(Text(heading, style=FAINT), justify="right", no_wrap=True)
-    drawn.add_column(Text("class mix", style=FAINT), no_wrap=True)
-    grouped, held, largest = about.grouped(), about.classes_held, int(about.sizes.max())
+        drawn.add_column(Text(heading, style=DIM), justify="right", no_wrap=True)
+    drawn.add_column(Text("class mix", style=DIM), no_wrap=True)
+    grouped, classes, largest = about.grouped(), about.classes_per_client, int(about.sizes.max())
     for client in chosen(about.by_size, MOST_ROWS).tolist():
         size, divergence = int(about.sizes[client]), float(about.divergences[client])
         drawn.add_row(
             f"{client:,}",
             f"{size:,}",
             Text(block * length(size, largest, bar_width), style=BAR if size >= about.batch_size else SHORT),
-            f"{held[client]:,}",
+            f"{classes[client]:,}",
             "-" if math.isnan(divergence) else f"{divergence:.2f}",
             _strip(grouped[client].tolist(), strip_width, block, coloured),
         )
@@ -111,7 +111,7 @@ def _legend(about: Heterogeneity, block: str, coloured: bool, encoding: str) -> 
 
 
 def size_bins(sizes: npt.NDArray[np.int64]) -> list[tuple[int, int, int]]:
-    """How many clients have from so many to so many samples: at most ten bins, 1, 2 or 5 times a power of ten wide.
+    """Bins of client sizes as (lowest, highest, clients): at most ten, 1, 2 or 5 times a power of ten wide.
 
     >>> size_bins(np.array([3, 8, 41]))
     [(0, 4, 1), (5, 9, 1), (10, 14, 0), (15, 19, 0), (20, 24, 0), (25, 29, 0), (30, 34, 0), (35, 39, 0), (40, 44, 1)]
@@ -125,7 +125,7 @@ def size_bins(sizes: npt.NDArray[np.int64]) -> list[tuple[int, int, int]]:
 
 
 def portions(counts: Sequence[int], width: int) -> list[int]:
-    """So many cells for each count, in proportion, `width` in all: the largest remainders are rounded up.
+    """Cells for each count, in proportion, `width` in all: the largest remainders are rounded up.
 
     >>> portions([3, 2, 0, 1], 10)
     [5, 3, 0, 2]
@@ -141,7 +141,7 @@ def portions(counts: Sequence[int], width: int) -> list[int]:
 
 
 def chosen(clients: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
-    """All of them, or so many at even distances, the first and the last among them.
+    """All clients, or `most` of them at even distances, the first and the last included.
 
     >>> chosen(np.arange(100, 111), 3).tolist()
     [100, 105, 110]
@@ -152,12 +152,12 @@ def chosen(clients: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
 
 
 def length(value: int, largest: int, width: int) -> int:
-    """Of a bar: in proportion, and not nothing for what is something."""
+    """The length of a bar: in proportion, and at least 1 for a value above 0."""
     return max(min(1, value), round(value / largest * width)) if width else 0
 
 
 def showable(name: str, encoding: str) -> str:
-    """A name without what the terminal cannot show, or should not be told.
+    """A name with a question mark for what the terminal cannot show, and for control characters.
 
     >>> showable("caf\\u00e9", "ascii")
     'caf?'

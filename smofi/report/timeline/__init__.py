@@ -1,4 +1,8 @@
-"""What every client does in one round of a run with a clock, as text or as a picture."""
+"""What every client does in one round of a run with a clock.
+
+rounds.py    a round replayed from the run folder      pieces.py     its lines in pieces that can be drawn
+text.py      for the terminal                          picture.py    as a file
+"""
 
 from __future__ import annotations
 

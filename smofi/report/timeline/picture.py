@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smofi.errors import refuse
-from smofi.report.picture import COLOURS, FAINT, GRID, INK
-from smofi.report.plan import duration
+from smofi.report.numbers import duration
 from smofi.report.saving import save_picture
+from smofi.report.style import COLOURS, FAINT, GRID, INK
 from smofi.report.timeline.pieces import pieces
 from smofi.report.timeline.rounds import KINDS, Line, Timeline
 
@@ -75,13 +75,13 @@ def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[fl
 
 
 def _bars(axes: Axes, timeline: Timeline, pixel: float) -> None:
-    """A bar of waiting for the time that a client is there, and on it what else it does."""
+    """For each client a bar as long as it is present, in the colour of waiting, and what it does on top."""
     from matplotlib.collections import PolyCollection
 
     low, high = BAR
     shapes: dict[str, list[list[tuple[float, float]]]] = {colour: [] for colour in (WAITING, *FILLS.values())}
     for place, line in enumerate(timeline.lines):
-        shapes[WAITING].append(_box(0.0, line.there, place + low, high))
+        shapes[WAITING].append(_box(0.0, line.present, place + low, high))
         for piece in pieces(line, pixel):
             bottom = place + low + high
             for kind, colour in FILLS.items():
@@ -121,7 +121,7 @@ def _frame(axes: Axes, timeline: Timeline, longest: float, named: bool) -> None:
 
 
 def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
-    """A cross where a client was lost, and beside each line, or the slowest one's alone, what became of its client."""
+    """A cross where a client was lost, and what became of it beside each line, or beside the slowest client's alone."""
     slowest = timeline.slowest
     for place, line in enumerate(timeline.lines):
         if line.lost:
@@ -141,7 +141,7 @@ def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
 
 
 def _note(line: Line, slowest: bool) -> str:
-    """A few words about a client.
+    """What became of a client.
 
     >>> _note(Line(7, 8, 2, 4.0, 4.0, "left", []), slowest=False)
     'waits 100%, left (2 of 8 steps)'

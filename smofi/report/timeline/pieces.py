@@ -13,19 +13,19 @@ ALONE, TOGETHER = 1.5, 24.0
 
 @dataclass
 class Piece:
-    """From `start` to `end` a client spent so many `seconds` on each kind of work, and waited for the rest."""
+    """From `start` to `end` a client spent these `seconds` on each kind of work, and waited for the rest."""
 
     start: float
     end: float
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 0.0))
 
     def share(self, kind: str) -> float:
-        """Of its time."""
+        """The share of its time."""
         return self.seconds[kind] / (self.end - self.start)
 
 
 def pieces(line: Line, pixel: float) -> Iterator[Piece]:
-    """The line from left to right, where a pixel is so many seconds. A gap of more than a pixel stays a gap.
+    """The line from left to right, where a pixel is `pixel` seconds wide. A gap of more than a pixel stays a gap.
 
     >>> from smofi.clock.jobs import Span
     >>> spans = [Span(0, "compute", 0.0, 3.0), Span(0, "up", 3.0, 4.0), Span(0, "down", 4.0, 5.0)]

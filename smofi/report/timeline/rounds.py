@@ -21,7 +21,7 @@ from smofi.errors import InputError, check_count, refuse
 from smofi.flat import Layout
 from smofi.methods import parse_method
 from smofi.optim import parse_optimizer
-from smofi.report.show import Seen, runs_in
+from smofi.report.show import Snapshot, snapshots_in
 from smofi.training import make_planner
 
 KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "receiving"}
@@ -30,8 +30,8 @@ KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "rec
 
 @dataclass(frozen=True)
 class Line:
-    """A client's round, in seconds from the beginning of the round. Of the steps `planned` it took so many `steps`;
-    it was done, stopped or gone at the time `until`, and has been `there` for so long. Between its spans it waited.
+    """A client's round, in seconds from its beginning. The client took `steps` of the steps `planned`; it was done,
+    stopped or gone at the time `until`, and was `present` for this long. Between its spans it waited.
 
     `fate` is "left" or "too late" for a client that is not part of the new model, "late" for one that is and did not
     take all its steps, and empty for all others.
@@ -43,7 +43,7 @@ class Line:
     client: int
     planned: int
     steps: int
-    there: float
+    present: float
     until: float
     fate: str
     spans: Sequence[Span]
@@ -68,30 +68,30 @@ class Line:
 
     @property
     def waiting(self) -> float:
-        """Seconds of nothing."""
-        return max(0.0, self.there - self.busy)
+        """Seconds without work."""
+        return max(0.0, self.present - self.busy)
 
     @property
     def idle(self) -> float:
         """The share of its time that it waits."""
-        return self.waiting / self.there if self.there else 0.0
+        return self.waiting / self.present if self.present else 0.0
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """One round of one method, counted from 1; it began so many seconds after the run did, and took `seconds`. Who
-    finishes first comes first."""
+    """One round of one method, counted from 1; it started at `start`, in seconds of the run's virtual time, and took
+    `seconds`. The client that finishes first comes first."""
 
     setting: str
     method: str
     round: int
-    began: float
+    start: float
     seconds: float
     lines: Sequence[Line]
 
     @property
     def slowest(self) -> Line:
-        """Who works longest, and makes others wait."""
+        """The client that works longest, and makes others wait."""
         return max(self.lines, key=lambda line: line.busy)
 
     @property
@@ -108,45 +108,45 @@ def read_timelines(folder: str | Path, round: int | None = None, progress: ReadP
     Traceback (most recent call last):
     smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, and there is none
     """
-    runs = [seen for seen in runs_in(folder) if seen.config.get("clock", "none") != "none"]
+    runs = [run for run in snapshots_in(folder) if run.config.get("clock", "none") != "none"]
     if not runs:
         refuse("folder", str(folder), "a run with a clock, as made by: smofi run --clock full")
-    runs = [seen for seen in runs if seen.records]
+    runs = [run for run in runs if run.records]
     if not runs:
         refuse("folder", str(folder), "a run with at least one round behind it")
-    last = min(len(seen.records) for seen in runs)
+    last = min(len(run.records) for run in runs)
     number = last if round is None else check_count("round", round, high=last)
     federation = gather(_as_divided(runs[0]), progress)
-    return [_timeline(seen, number, federation) for seen in runs]
+    return [_timeline(run, number, federation) for run in runs]
 
 
-def _as_divided(seen: Seen) -> Config:
+def _as_divided(run: Snapshot) -> Config:
     """The run's configuration, its data divided by its own file."""
-    own = {"partition": f"{SAVED}{seen.path}", "validation": 0.0}
-    return read_config(seen.path / "config.yaml", {}).model_copy(update=own)
+    own = {"partition": f"{SAVED}{run.path}", "validation": 0.0}
+    return read_config(run.folder.config_file, {}).model_copy(update=own)
 
 
-def _timeline(seen: Seen, number: int, federation: Federation) -> Timeline:
-    config = read_config(seen.path / "config.yaml", {})
+def _timeline(run: Snapshot, number: int, federation: Federation) -> Timeline:
+    config = read_config(run.folder.config_file, {})
     planner = _planner(config, federation)
-    clock, before = planner.clock, seen.records[number - 2]["virtual_end"] if number > 1 else 0.0
+    clock, before = planner.clock, run.records[number - 2]["virtual_end"] if number > 1 else 0.0
     assert isinstance(clock, Clock)
     settled = planner.plan(number - 1, before)
-    _check_same(seen, number, settled)
+    _check_same(run, number, settled)
     assert settled.time
-    began, ended = settled.time.began, settled.time.ended
-    _, present = clock.present(planner.eligible, began)
-    plan = planner.intended(number - 1, present)
-    found = clock.replayed(plan, began, watch=True)
-    leaves = [clock.devices[client].presence.leaves(began) for client in plan.clients]
-    there = [min(ended, time) - began for time in leaves]
+    start, end = settled.time.began, settled.time.ended
+    _, available = clock.present(planner.eligible, start)
+    plan = planner.intended(number - 1, available)
+    found = clock.replayed(plan, start, watch=True)
+    leaves = [clock.devices[client].presence.leaves(start) for client in plan.clients]
+    present = [min(end, time) - start for time in leaves]
     return Timeline(
         setting=f"{config.data}, {config.clients} clients, {config.model} cut at {config.cut}, clock {config.clock}",
         method=config.method[0],
         round=number,
-        began=began,
-        seconds=ended - began,
-        lines=_lines(plan, found, there, began, settled.time.left_out),
+        start=start,
+        seconds=end - start,
+        lines=_lines(plan, found, present, start, settled.time.left_out),
     )
 
 
@@ -166,27 +166,27 @@ def _planner(config: Config, federation: Federation) -> Planner:
 
 
 def _lines(
-    plan: RoundPlan, found: Replayed, there: Sequence[float], began: float, left_out: Sequence[int]
+    plan: RoundPlan, found: Replayed, present: Sequence[float], start: float, left_out: Sequence[int]
 ) -> list[Line]:
     spans: dict[int, list[Span]] = {row: [] for row in range(len(plan.clients))}
     for span in found.spans:
-        spans[span.row].append(Span(span.row, span.kind, span.start - began, span.end - began))
+        spans[span.row].append(Span(span.row, span.kind, span.start - start, span.end - start))
     lines = []
     for row, (client, planned, steps) in enumerate(zip(plan.clients, plan.steps, found.steps, strict=True)):
         fate = "late" if steps < planned else ""
         if client in left_out:
             fate = "left" if found.gone[row] else "too late"
-        lines.append(Line(client, planned, steps, there[row], found.until[row] - began, fate, spans[row]))
+        lines.append(Line(client, planned, steps, present[row], found.until[row] - start, fate, spans[row]))
     return sorted(lines, key=lambda line: line.until)
 
 
-def _check_same(seen: Seen, number: int, plan: RoundPlan) -> None:
+def _check_same(run: Snapshot, number: int, plan: RoundPlan) -> None:
     """Refuse to show what did not happen."""
-    record: Mapping[str, Any] = seen.records[number - 1]
+    record: Mapping[str, Any] = run.records[number - 1]
     assert plan.time
     who = record.get("selected") == plan.clients and record.get("steps") == plan.steps
     if not who or not math.isclose(record.get("virtual_end") or 0.0, plan.time.ended):
         raise InputError(
-            f"{seen.path} cannot be replayed: its round {number} would not be the one on record; expected the data, "
+            f"{run.path} cannot be replayed: its round {number} would not be the one on record; expected the data, "
             "the devices and the version of smofi that the run was made with"
         )

@@ -10,10 +10,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from smofi.report.curves import FAINT
 from smofi.report.heterogeneity.text import chosen
-from smofi.report.plan import duration
-from smofi.report.progress import clock, percent
+from smofi.report.numbers import duration, hours_minutes_seconds, percent
+from smofi.report.style import DIM
 from smofi.report.timeline.rounds import KINDS, Line, Timeline
 
 MOST_ROWS = 40
@@ -30,7 +29,7 @@ def timeline_table(timeline: Timeline) -> Group:
     """
     drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("client", "steps", *KINDS, "waiting", "until", "idle"):
-        drawn.add_column(Text(heading, style=FAINT), justify="right", no_wrap=True)
+        drawn.add_column(Text(heading, style=DIM), justify="right", no_wrap=True)
     drawn.add_column("", no_wrap=True)
     decimals = max(0, 2 - math.floor(math.log10(timeline.seconds or 1.0)))
     lines = timeline.lines
@@ -39,13 +38,13 @@ def timeline_table(timeline: Timeline) -> Group:
         drawn.add_row(*_cells(lines[number], decimals), note, style=style)
     means = [fmean(line.seconds[kind] for line in lines) for kind in KINDS]
     means += [fmean(line.waiting for line in lines), fmean(line.until for line in lines)]
-    drawn.add_row("mean", "", *(f"{value:,.{decimals}f}" for value in means), percent(timeline.idle), style=FAINT)
+    drawn.add_row("mean", "", *(f"{value:,.{decimals}f}" for value in means), percent(timeline.idle), style=DIM)
     some = f"{MOST_ROWS} of {len(lines):,} clients, evenly chosen, " if len(lines) > MOST_ROWS else ""
-    return Group(_heading(timeline), Text(f"{some}in seconds, the first to finish above", style=FAINT), drawn)
+    return Group(_heading(timeline), Text(f"{some}in seconds, the first to finish above", style=DIM), drawn)
 
 
 def _heading(timeline: Timeline) -> Text:
-    text = f"{duration(timeline.seconds)}, from {clock(timeline.began)} of the run; "
+    text = f"{duration(timeline.seconds)}, from {hours_minutes_seconds(timeline.start)} of the run; "
     text += f"clients wait {percent(timeline.idle)} of their time"
     return Text(f"{timeline.method}, round {timeline.round}  ", style="bold") + Text(text, style="not bold")
 

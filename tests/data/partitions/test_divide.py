@@ -13,8 +13,8 @@ from smofi.data.partitions.assignment import assign
 from smofi.data.partitions.divide import fill, partition, samples_by_client
 from smofi.data.partitions.kinds import Dirichlet, dirichlet, iid, parse, shards
 from smofi.data.partitions.natural import natural
-from smofi.engine.folder import partition_hash
 from smofi.errors import InputError
+from smofi.runs import partition_hash
 
 GAMMAS = [1e-300, 1e-3, 0.01, 0.2, 1.0, 1e3, 1e300]
 

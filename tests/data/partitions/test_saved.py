@@ -14,17 +14,16 @@ from safetensors.numpy import save_file
 
 from smofi.data.partitions.kinds import parse
 from smofi.data.partitions.saved import Saved, read_partition, saved, write_partition
-from smofi.engine.folder import RunFolder
 from smofi.errors import InputError
+from smofi.runs import RunFolder
 
 OWNER = np.array([1, -1, 0, 2, -2, 0], dtype=np.int32)
 
 
 def test_a_run_folder_and_its_file_are_read(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "run", checkpoint_every=1)
     labels = np.arange(6)
-    folder.describe("rounds: 1\n", {}, OWNER, labels)
-    folder.close()
+    (tmp_path / "run").mkdir()
+    RunFolder(tmp_path / "run").describe("rounds: 1\n", {}, OWNER, labels)
     for path in (tmp_path / "run", tmp_path / "run" / "partition.safetensors"):
         assert read_partition(path).tolist() == OWNER.tolist()
         assert read_partition(str(path)).dtype == np.int32

@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from smofi.cli import main
+from smofi.cli import complain, main
 from smofi.config import Config
 from smofi.engine.processes.crew import Workers, deal
 from smofi.engine.processes.forking import _follow_and_exit
@@ -235,7 +235,7 @@ def test_a_forked_worker_that_nobody_hears_never_gets_back_to_what_the_first_one
             reader, writer = os.pipe()
             os.close(reader)
             sys.stderr = open(writer, "w", buffering=1)  # noqa: SIM115  # as a terminal that is gone
-            _follow_and_exit(fail, first)
+            _follow_and_exit(fail, first, complain)
         finally:
             os._exit(returned)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1

@@ -1,4 +1,4 @@
-"""The model in parts: what the client computes and what the server computes."""
+"""The model in pieces: what the client computes and what the server computes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from smofi.cut import Cut, CutSpec, parse_cut
 from smofi.errors import check_choice, refuse
-from smofi.export.folder import TrainedRun
+from smofi.export.trained import TrainedRun
 
 PARTS = ("client", "server")
 

@@ -1,0 +1,18 @@
+"""The command line, and the only place that prints.
+
+program.py      the `smofi` command: what it prints to, and a sentence for every mistake
+arguments.py    what several commands accept              reading.py     the bar that shows data being read
+run.py          run                                       training.py    training with display, trackers and signals
+plan.py         plan, advise, config                      results.py     what is printed after training
+folders.py      show, timeline, export                    data.py        data
+lists.py        methods, models, presets
+
+A command parses its arguments, calls one function and prints what it returns.
+"""
+
+from __future__ import annotations
+
+from smofi.cli import data, folders, lists, plan, run  # noqa: F401  # each adds its commands to the app
+from smofi.cli.program import app, complain, main
+
+__all__ = ["app", "complain", "main"]

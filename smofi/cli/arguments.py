@@ -1,0 +1,47 @@
+"""What several commands accept, and the configuration that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import pydantic
+import torch
+from cyclopts import Parameter
+
+from smofi.config import Config, Settings, read_config
+from smofi.errors import SmofiError, check_count, refuse
+
+Source: TypeAlias = Annotated[str | None, Parameter(help="a YAML file or the name of a preset; flags win over it")]
+Flags: TypeAlias = Annotated[Settings, Parameter(name="*", negative=(), group="Settings")]
+Threads: TypeAlias = Annotated[int, Parameter(help="threads inside each operation")]
+Scale: TypeAlias = Annotated[str | None, Parameter(help="of a preset: full, or small for a version that suits a CPU")]
+Picture: TypeAlias = Annotated[Path | None, Parameter(help="also draw it into this file: .png, .svg or .pdf")]
+
+
+def set_threads(threads: int) -> None:
+    """How many threads torch uses inside an operation."""
+    torch.set_num_threads(check_count("threads", threads, high=1024))
+
+
+def settings_given(flags: Settings) -> dict[str, Any]:
+    """The settings that the command line names."""
+    return {name: getattr(flags, name) for name in flags.model_fields_set}
+
+
+def resolve(source: str | None, given: Mapping[str, Any], scale: str | None = None) -> Config:
+    """The configuration from a file, a preset or the defaults, with the settings given."""
+    if source is None and scale is not None:
+        refuse("scale", scale, "the name of a preset before it, as: smofi run cifar10 --scale small")
+    return Config(**given) if source is None else read_config(source, given, scale=scale)
+
+
+def resolve_with_clock(source: str | None, given: Mapping[str, Any], scale: str | None) -> Config:
+    """The configuration with a full clock, unless it has another; devices may be given without a clock."""
+    full = resolve(source, {**given, "clock": "full"}, scale)
+    with suppress(SmofiError, pydantic.ValidationError):
+        if (config := resolve(source, given, scale)).clock != "none":
+            return config
+    return full

@@ -1,0 +1,97 @@
+"""The command that shows data sets and how they are divided: data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from smofi.cli.arguments import Picture, Scale
+from smofi.cli.program import app, console
+from smofi.cli.reading import reading
+from smofi.config import Config, presets, read_config
+from smofi.config.federation import gather
+from smofi.data import fetch as fetch_data
+from smofi.report.catalogue import data_table
+from smofi.report.devices import Fleet, devices_table, save_devices
+from smofi.report.heterogeneity import Heterogeneity, heterogeneity_table, save_heterogeneity
+from smofi.report.saving import check_picture
+
+CLIENTS = 100
+"""How many devices are shown where no number is given."""
+
+
+@app.command
+def data(
+    name: Annotated[str | None, Parameter(help="a data set, or your own as folder:PATH; without one, a list")] = None,
+    /,
+    *,
+    clients: Annotated[int | None, Parameter(help="number of clients the data is divided among")] = None,
+    partition: Annotated[str | None, Parameter(help="dirichlet(gamma), iid, shards(k), natural or file:RUN")] = None,
+    batch_size: Annotated[int | None, Parameter(help="samples that every client gets at least")] = None,
+    seed: Annotated[int | None, Parameter(help="seed of the partition")] = None,
+    data_folder: Annotated[str | None, Parameter(help="folder with the official files")] = None,
+    image_size: Annotated[int | None, Parameter(help="bring images to this height and width")] = None,
+    max_train: Annotated[int | None, Parameter(help="use only this many samples, the first ones")] = None,
+    scale: Scale = None,
+    output: Picture = None,
+    fetch: Annotated[bool, Parameter(help="bring it from the Hugging Face hub first", negative=())] = False,
+    devices: Annotated[
+        str | bool | None, Parameter(help="the clients' devices as well: phones, or a CSV file of yours", negative=())
+    ] = None,
+) -> int:
+    """Show how a data set would be divided among clients: sizes, class mix, divergence from balance.
+
+    What is not given is as in the preset of that name, if there is one: `smofi data cifar10` is the paper's partition.
+    `smofi data --devices` shows what devices clients have; with a data set, how fast they are for the preset's model.
+    """
+    if output is not None:
+        check_picture(output)
+    kind = "phones" if devices is True else devices or None
+    if name is None:
+        if kind is None:
+            console.print(data_table())
+        else:
+            _print_devices(Fleet.of(kind, CLIENTS if clients is None else clients, seed or 0), output)
+        return 0
+    if fetch:
+        with reading(name) as progress:
+            fetch_data(name, progress)
+    options = {
+        "clients": clients,
+        "partition": partition,
+        "batch_size": batch_size,
+        "seed": seed,
+        "data_folder": data_folder,
+        "image_size": image_size,
+        "max_train": max_train,
+    }
+    given = {key: value for key, value in options.items() if value is not None}
+    preset = name in {preset.name for preset in presets()}
+    config = read_config(name, given, scale=scale) if preset else Config(data=name, **given)
+    _print_division(config, kind, preset, output)
+    return 0
+
+
+def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:
+    """How the data is divided, and the clients' devices if they are asked for, suited to the model of a preset."""
+    fleet = Fleet.of(devices, config.clients, config.seed) if devices else None  # refused before anything is read
+    with reading(config.data) as progress:
+        federation = gather(config, progress)
+    division = Heterogeneity.of(config, federation)
+    console.print(heterogeneity_table(division))
+    for line in division.remarks:
+        console.print(line, markup=False, highlight=False)
+    if output is not None:
+        print(f"Picture: {save_heterogeneity(output, division)}")
+    if devices and fleet:
+        console.print()
+        shown = Fleet.for_model(devices, config, federation.source) if preset else fleet
+        _print_devices(shown, output and output.with_stem(f"{output.stem}-devices"))
+
+
+def _print_devices(fleet: Fleet, output: Path | None) -> None:
+    console.print(devices_table(fleet), highlight=False)
+    if output is not None:
+        print(f"Picture: {save_devices(output, fleet)}")

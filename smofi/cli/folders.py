@@ -1,0 +1,70 @@
+"""Commands about a run's folder: show, timeline, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from smofi.cli.arguments import Picture
+from smofi.cli.program import app, complain, console
+from smofi.cli.reading import reading
+from smofi.export import export_run
+from smofi.report.saving import check_picture
+from smofi.report.show import show_run
+from smofi.report.timeline import read_timelines, save_timelines, timeline_table
+
+
+@app.command
+def show(folder: Path, /) -> int:
+    """Show a run at a glance, finished or still going."""
+    console.print(show_run(folder))
+    return 0
+
+
+@app.command
+def timeline(
+    folder: Path,
+    /,
+    *,
+    round: Annotated[int | None, Parameter(help="which one, from 1; the last")] = None,
+    output: Picture = None,
+) -> int:
+    """Show what each client does in one round of a run with a clock: computing, sending, and waiting for others.
+
+    Given the folder of a comparison, the methods are drawn below each other, over the same seconds.
+    """
+    if output is not None:
+        check_picture(output)
+    with reading(str(folder)) as progress:
+        timelines = read_timelines(folder, round, progress)
+    for one in timelines:
+        console.print(timeline_table(one), "", sep="\n")
+    if output is not None:
+        print(f"Picture: {save_timelines(output, timelines)}")
+    return 0
+
+
+@app.command
+def export(
+    folder: Path,
+    destination: Path | None = None,
+    /,
+    *,
+    format: Annotated[
+        list[str] | None, Parameter(help="of safetensors, torch and onnx; all of them", negative=())
+    ] = None,
+    part: Annotated[str | None, Parameter(help="client or server, for split inference; the whole model")] = None,
+    cut: Annotated[str | None, Parameter(help="where to split the model, if not where the run did")] = None,
+    best: Annotated[
+        bool, Parameter(help="the round with the best validation accuracy, not the last", negative=())
+    ] = False,
+) -> int:
+    """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""
+    target = destination or folder / ("export" if part is None else f"export-{part}")
+    exported = export_run(folder, target, format, part, cut, best)
+    for note in exported.notes:
+        complain(note)
+    print("\n".join(str(exported.folder / name) for name in exported.files))
+    return 0

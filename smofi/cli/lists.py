@@ -1,0 +1,55 @@
+"""Commands that list what can be chosen: methods, models, presets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from smofi.cli.program import app, console
+from smofi.errors import refuse
+from smofi.models import MODELS
+from smofi.report.catalogue import listing, method_table, preset_table
+from smofi.report.models import cuts_table, models_table, outline
+
+
+@app.command
+def methods() -> int:
+    """List the methods, how they are written and what they do. Join several with +."""
+    console.print(method_table())
+    return 0
+
+
+@app.command
+def models(
+    name: Annotated[str | None, Parameter(help="one of them, or python:module:function, to see its every cut")] = None,
+    /,
+    *,
+    input_shape: Annotated[str | None, Parameter(help="of a sample, as 3,64,64")] = None,
+    classes: Annotated[int | None, Parameter(help="number of classes, or of characters")] = None,
+    width: Annotated[int | None, Parameter(help="width of the model's first block")] = None,
+    norm: Annotated[str | None, Parameter(help="batch or group")] = None,
+    cuts: Annotated[bool, Parameter(help="every cut of every model", negative=())] = False,
+) -> int:
+    """List the models, what they cost, and what a cut leaves with the client: `smofi models resnet18`."""
+    options: dict[str, Any] = {"input_shape": input_shape, "classes": classes, "width": width, "norm": norm}
+    given = {key: value for key, value in options.items() if value is not None}
+    if name is None and given:
+        refuse(*next(iter(given.items())), "the name of a model along with it, as smofi models resnet18")
+    outlines = [outline(one, **given) for one in ([name] if name else MODELS)]
+    if name or cuts:
+        for one in outlines:
+            console.print(cuts_table(one))
+    else:
+        console.print(listing("model", ((one.name, one.description) for one in outlines)))
+        console.print()
+        console.print(models_table(outlines))
+    return 0
+
+
+@app.command
+def presets() -> int:
+    """List the presets: the paper's settings for each of its tasks, and versions of them for a CPU."""
+    console.print(preset_table())
+    console.print("Start one with: smofi run NAME --scale small. See all its settings with: smofi config NAME")
+    return 0

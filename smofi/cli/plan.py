@@ -1,0 +1,74 @@
+"""Commands that train nothing: plan, advise, config."""
+
+from __future__ import annotations
+
+from smofi.cli.arguments import (
+    Flags,
+    Picture,
+    Scale,
+    Source,
+    Threads,
+    resolve,
+    resolve_with_clock,
+    set_threads,
+    settings_given,
+)
+from smofi.cli.program import app, console
+from smofi.cli.reading import reading
+from smofi.config import Settings, config_yaml
+from smofi.config.federation import gather
+from smofi.planning import plan_run
+from smofi.planning.advice import advise as compare_cuts
+from smofi.report.advice import advice_table, save_advice
+from smofi.report.plan import plan_table
+from smofi.report.saving import check_picture
+
+
+@app.command
+def plan(
+    source: Source = None,
+    /,
+    *,
+    flags: Flags = Settings(),  # noqa: B008  # frozen
+    scale: Scale = None,
+    threads: Threads = 1,
+) -> int:
+    """Check a configuration and say what it will take: clients, steps, memory, time. Nothing is trained or written."""
+    set_threads(threads)
+    config = resolve(source, settings_given(flags), scale)
+    with reading(config.data) as progress:
+        federation = gather(config, progress)
+    console.print(plan_table([plan_run(config, method, federation) for method in config.method]))
+    return 0
+
+
+@app.command
+def advise(
+    source: Source = None,
+    /,
+    *,
+    flags: Flags = Settings(),  # noqa: B008  # frozen
+    scale: Scale = None,
+    output: Picture = None,
+) -> int:
+    """Say which cut suits the clients' devices: the time of a round and a client's load at every cut of the model.
+
+    Rounds are planned, by a full clock unless the configuration has another; nothing is trained.
+    """
+    if output is not None:
+        check_picture(output)
+    config = resolve_with_clock(source, settings_given(flags), scale)
+    with reading(config.data) as progress:
+        federation = gather(config, progress)
+    advice = compare_cuts(config, federation)
+    console.print(advice_table(advice))
+    if output is not None:
+        print(f"Picture: {save_advice(output, advice)}")
+    return 0
+
+
+@app.command
+def config(source: Source = None, /, *, flags: Flags = Settings(), scale: Scale = None) -> int:  # noqa: B008  # frozen
+    """Print a configuration in full, as YAML with a comment on every field."""
+    print(config_yaml(resolve(source, settings_given(flags), scale)), end="")
+    return 0

@@ -1,0 +1,48 @@
+"""What is printed after training: the table, the curves, and where the pictures are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from smofi.cli.program import console
+from smofi.config import Config
+from smofi.errors import SmofiError
+from smofi.report import History, compare, draw_curves, results_table, save_curves
+from smofi.runs import RunFolder
+from smofi.training import Result
+
+WIDEST = 100  # of the curves, in characters
+
+
+def print_results(config: Config, folder: Path, results: Mapping[str, Result], seconds: float, mode: str) -> None:
+    """Compare the methods, and save their curves in the folder; `quiet` saves only."""
+    for name, result in results.items():
+        if result.stopped and mode != "quiet" and not result.diverged:
+            console.print(f"{name}: {result.stopped}", markup=False, highlight=False)
+    histories = [History.of(name, result.history) for name, result in results.items() if result.history]
+    rows = compare(histories)
+    if not rows:
+        return
+    target = rows[0].target
+    saved = _save_pictures(config, folder, histories, target)
+    if mode != "quiet":
+        console.print(results_table(rows))
+        if mode != "live":  # whose last picture stays
+            width = min(console.width, WIDEST)
+            console.print(draw_curves(histories, target=target, width=width, encoding=console.encoding))
+        console.print(f"{seconds:.0f} s. {saved}", highlight=False, soft_wrap=True)
+
+
+def _save_pictures(config: Config, folder: Path, histories: Sequence[History], target: float) -> str:
+    """Save the curves over rounds, with a clock those over hours too, and say where."""
+    title = f"{config.data}, {config.clients} clients, {config.partition}, {config.model}"
+    files = RunFolder(folder)
+    try:
+        pictures = [save_curves(files.curves_file, histories, target=target, title=title)]
+        if config.clock != "none":
+            over_hours = files.curves_over_hours_file
+            pictures.append(save_curves(over_hours, histories, target=target, title=title, over_hours=True))
+    except SmofiError as error:  # the training is done, and its results are worth more than a picture
+        return f"The picture could not be saved: {error}"
+    return f"Picture{'s' * (len(pictures) > 1)}: {' and '.join(map(str, pictures))}"

@@ -1,0 +1,61 @@
+"""The command that trains: run."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from smofi import experiment
+from smofi.cli.arguments import Flags, Scale, Source, Threads, resolve, set_threads, settings_given
+from smofi.cli.program import app
+from smofi.cli.training import Display, TrainingJob, train_together
+from smofi.config import Settings
+from smofi.errors import check_choice, refuse
+from smofi.track import TRACKERS
+
+
+@app.command
+def run(
+    source: Source = None,
+    /,
+    *,
+    flags: Flags = Settings(),  # noqa: B008  # frozen
+    scale: Scale = None,
+    output: Annotated[Path | None, Parameter(help="the run's folder; if not given, a new one below runs/")] = None,
+    resume: Annotated[Path | None, Parameter(help="continue the run in this folder")] = None,
+    display: Annotated[Display, Parameter(help="live on a terminal, plain elsewhere, quiet, or jsonl")] = "auto",
+    track: Annotated[list[str] | None, Parameter(help="also in tensorboard, wandb or mlflow", negative=())] = None,
+    workers: Annotated[int | None, Parameter(help="processes that share the clients; one per core, or per GPU")] = None,
+    threads: Threads = 1,
+) -> int:
+    """Train, compare methods, and draw their learning curves here and into a picture.
+
+    Without arguments: FedAvg, FedAvgM and SMoFi side by side, on handwritten digits divided unevenly among 50 clients.
+    Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
+    """
+    set_threads(threads)
+    for name in track or ():
+        check_choice("track", name, TRACKERS)
+    if resume is None:
+        config = resolve(source, settings_given(flags), scale)
+        folder = output or _new_folder(config.data)
+    else:
+        if source is not None or output is not None or scale is not None:
+            refuse("resume", str(resume), "no file, --scale or --output beside it: the run's folder has its settings")
+        config, folder = experiment.stored_config(resume, settings_given(flags)), resume
+    job = TrainingJob(config, folder, resume is not None, display, tuple(track or ()))
+    return train_together(job, experiment.worker_count(workers, config))
+
+
+def _new_folder(data: str) -> Path:
+    """Named after the time and the data set.
+
+    >>> _new_folder("folder:/data/x rays").name.split("-", 2)[2]
+    'folder-data-x-rays'
+    """
+    plain = re.sub(r"[^\w.]+", "-", data).strip("-.")
+    return Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain}"

@@ -1,0 +1,40 @@
+"""The workers that share a run: how many there are, and what all but the first one do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smofi.config import Config
+from smofi.config.federation import gather
+from smofi.engine.processes import workers as processes
+from smofi.experiment.opening import FolderRun, shared_arguments
+from smofi.experiment.resuming import with_own_partition
+from smofi.methods import parse_method
+from smofi.training import prepare
+
+
+def worker_count(asked: int | None, config: Config) -> int:
+    """How many workers share a configured run; one, unless asked for more, where further ones would have nothing to do.
+
+    >>> worker_count(3, Config()), worker_count(None, Config(method="sflv2"))
+    (3, 1)
+    """
+    one_server = all(parse_method(method).where.one_server for method in config.method)
+    useful = 1 if one_server or config.diagnose else round(config.participation * config.clients)
+    return processes.worker_count(asked, config.device, useful)
+
+
+def follow(config: Config, resumed: Path | None = None) -> None:
+    """Take part in the runs of the first worker, method after method, for as long as it goes on."""
+    federation = gather(with_own_partition(config, resumed) if resumed else config)
+    arguments, crew = shared_arguments(config, federation, None)
+    for method in config.method:
+        prepare(**arguments, method=method, crew=crew).train()
+
+
+def follow_on(runs: list[FolderRun]) -> None:
+    """The same in a worker forked from the first one, which has the runs as they were then."""
+    for one in runs:
+        one.close()  # still locked for the first one
+    while runs:
+        runs.pop(0).session.run.train()

@@ -1,0 +1,94 @@
+"""Resuming runs: the same settings, the same data, the same devices, and on from the last round that was saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from smofi.config import Config, changed_fields, config_yaml, read_config, sentence_of
+from smofi.config.federation import Federation, gather
+from smofi.data.decoded import ReadProgress, silent
+from smofi.data.partitions.saved import PREFIX as SAVED
+from smofi.engine.events import Callback
+from smofi.engine.processes.crew import Crew
+from smofi.errors import InputError
+from smofi.experiment.opening import FolderRun, describe, opened, own_config
+from smofi.runs import RunFolder, partition_hash, partition_in
+
+
+def resume(
+    path: Path,
+    settings: Config | Mapping[str, Any],
+    callback: Callback | None = None,
+    command: str = "",
+    progress: ReadProgress = silent,
+    crew: Crew | None = None,
+) -> list[FolderRun]:
+    """Runs ready to go on from where they were.
+
+    `settings` are those that are to change, or the whole configuration if `stored_config` has read it already.
+    """
+    config = settings if isinstance(settings, Config) else stored_config(path, settings)
+    federation = gather(with_own_partition(config, path), progress)
+    data_hash = federation.source.fingerprint()
+    with opened(config, federation, path, callback, crew) as runs:
+        started = [one for one in runs if one.folder.holds_run]
+        for one in started:
+            _check_same(one, federation, data_hash)
+            one.keeper.restore(one.session.run)
+            one.folder.write_config(own_config(config, one))
+        describe([one for one in runs if one not in started], config, federation, data_hash, command)
+        if len(runs) > 1:
+            RunFolder(path).write_config(config_yaml(config))
+        return runs
+
+
+def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Config:
+    """The configuration of the run in this folder, with what is to change; refuses, field by field, what may not."""
+    folder = RunFolder(path)
+    if not folder.holds_run:
+        raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, and it has no config.yaml")
+    before = read_config(folder.config_file)
+    try:
+        config = Config(**{**before.model_dump(), **(overrides or {})})
+    except pydantic.ValidationError as error:
+        raise InputError(sentence_of(error)) from None
+    if changed := changed_fields(before, config):
+        raise InputError(f"{path} cannot be resumed with other settings: " + "; ".join(changed))
+    return config
+
+
+def with_own_partition(config: Config, path: Path) -> Config:
+    """A run divided by another run's file has a copy of it, and no longer needs the other run."""
+    copy = partition_in(path)
+    if not config.partition.startswith(SAVED) or copy is None:
+        return config
+    return config.model_copy(update={"partition": f"{SAVED}{copy}"})
+
+
+def _check_same(one: FolderRun, federation: Federation, data_hash: str) -> None:
+    """Refuse to go on with other data than the run was started with, divided in another way, or on other devices."""
+    folder = one.folder
+    about = folder.about()
+    if about is None or "partition_sha256" not in about:
+        raise InputError(f"{folder.about_file} cannot be used: expected the partition_sha256 of the run")
+    if about.get("data_sha256", data_hash) != data_hash:
+        raise InputError(
+            f"{folder.path} was made with other data (its hash is {str(about['data_sha256'])[:12]}, now it is "
+            f"{data_hash[:12]}): expected the same samples in the same order"
+        )
+    recorded, now = about["partition_sha256"], partition_hash(federation.owners)
+    if recorded != now:
+        raise InputError(
+            f"{folder.path} was made with another partition of the data (its hash is {str(recorded)[:12]}, now it is "
+            f"{now[:12]}): expected the same data files and the same version of smofi"
+        )
+    devices = about.get("devices_sha256", one.devices_hash)
+    if devices != one.devices_hash:
+        raise InputError(
+            f"{folder.path} was made with other devices (their hash is {str(devices)[:12]}, now it is "
+            f"{str(one.devices_hash)[:12]}): expected the same devices and availability"
+        )

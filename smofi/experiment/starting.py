@@ -1,0 +1,47 @@
+"""Starting runs, in folders that hold none yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smofi.config import Config, config_yaml
+from smofi.config.federation import gather
+from smofi.data.decoded import ReadProgress, silent
+from smofi.engine.events import Callback
+from smofi.engine.processes.crew import Crew
+from smofi.errors import InputError
+from smofi.experiment.opening import FolderRun, describe, opened
+from smofi.runs import RunFolder
+
+
+def start(
+    config: Config,
+    path: Path,
+    callback: Callback | None = None,
+    command: str = "",
+    progress: ReadProgress = silent,
+    crew: Crew | None = None,
+) -> list[FolderRun]:
+    """Runs ready to train, one per method, in folders that hold no run yet; `progress` watches the data being read.
+
+    They are shared by `crew`, or by the workers that this process is one of.
+    """
+    whole = RunFolder(path)
+    _refuse_taken(whole)
+    config = config.with_absolute_paths()
+    federation = gather(config, progress)
+    with opened(config, federation, path, callback, crew) as runs:
+        for folder in (whole, *(one.folder for one in runs)):
+            _refuse_taken(folder)
+        if len(runs) > 1:
+            whole.write_config(config_yaml(config))
+        describe(runs, config, federation, federation.source.fingerprint(), command)
+        return runs
+
+
+def _refuse_taken(folder: RunFolder) -> None:
+    if folder.holds_run:
+        raise InputError(
+            f"output={str(folder.path)!r} is not accepted: it holds a run already; expected a new folder, or: "
+            f"smofi run --resume {folder.path}"
+        )

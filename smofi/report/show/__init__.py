@@ -1,0 +1,30 @@
+"""A run at a glance, from the files in its folder alone: finished, still going, interrupted or diverged.
+
+snapshot.py    what the files say at this moment
+facts.py       a run's settings, progress, files and diagnostics, as rows of text
+views.py       one run with its curve, or several methods side by side
+
+It only reads, and takes no lock, so that looking never disturbs the process that writes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import RenderableType
+
+from smofi.report.show.snapshot import Snapshot, snapshots_in
+from smofi.report.show.views import ComparisonView, RunView
+
+__all__ = ["Snapshot", "show_run", "snapshots_in"]
+
+
+def show_run(folder: str | Path) -> RenderableType:
+    """What `smofi show` prints about a run folder, or about a comparison's folder of run folders.
+
+    >>> show_run("no-such-folder")
+    Traceback (most recent call last):
+    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, and there is none
+    """
+    path, runs = Path(folder), snapshots_in(folder)
+    return RunView(runs[0]) if runs[0].path == path else ComparisonView(path, runs)

@@ -1,0 +1,102 @@
+"""What is said of a run, as pairs of a name and a text."""
+
+from __future__ import annotations
+
+import time
+from statistics import fmean
+from typing import Any, TypeAlias
+
+from smofi.report.history import finite
+from smofi.report.numbers import duration, hours_minutes_seconds, mebibytes, megabytes, percent, three_digits, time_unit
+from smofi.report.progress import bar
+from smofi.report.show.snapshot import Snapshot
+
+Facts: TypeAlias = list[tuple[str, str]]
+
+
+def settings(run: Snapshot) -> Facts:
+    """What is trained, how, and since when."""
+
+    def setting(name: str) -> Any:
+        return run.config.get(name, "?")
+
+    facts = []
+    if run.config:
+        width = f" width {setting('width')}" if run.config.get("width") is not None else ""
+        clients = f"{setting('clients')} clients, {setting('participation')} of them a round"
+        local = f"batch size {setting('batch_size')}, {setting('local_epochs')} local epochs"
+        facts += [
+            ("data", f"{setting('data')} by {setting('partition')}, {clients}"),
+            ("model", f"{setting('model')}{width} cut at {setting('cut')}"),
+            ("training", f"{setting('optimizer')}, {local}"),
+            ("seed", f"{setting('seed')}, on {setting('device')}"),
+        ]
+    if run.config.get("clock", "none") != "none":
+        deadline = f", {setting('step_deadline')} s for a step" if run.config.get("step_deadline") else ""
+        devices = f"devices {setting('devices')}, available {setting('availability')}"
+        facts.append(("clock", f"{setting('clock')}, {devices}{deadline}"))
+    if run.about.get("started"):
+        versions = ", ".join(f"{name} {run.about[name]}" for name in ("smofi", "torch") if name in run.about)
+        facts.append(("started", f"{run.about['started']}" + (f" with {versions}" if versions else "")))
+    return facts
+
+
+def progress(run: Snapshot, unicode: bool) -> Facts:
+    """How far the run has come, what it has reached, and what it took."""
+    done = run.progress.done
+    facts = [("progress", "".join(bar(done, 40, unicode=unicode)) + f" {done:.0%}")]
+    facts += _accuracy(run)
+    pace = run.progress.seconds_per_round
+    if pace is not None:
+        text = f"{three_digits(pace)} s a round, {hours_minutes_seconds(run.history.total_seconds)} in all"
+        if run.state == "still going":
+            left = hours_minutes_seconds(run.progress.seconds_left)
+            ago = hours_minutes_seconds(max(0.0, time.time() - run.folder.last_written))
+            text += f", about {left} left; last round {ago} ago"
+        facts.append(("time", text))
+    if run.history.hours:
+        facts.append(("virtual", _virtual(run)))
+    if run.state != "still going" and run.stopped:
+        facts.append(("stopped", run.stopped))
+    if run.state == "interrupted":
+        facts.append(("to continue", f"smofi run --resume {run.path}"))
+    return facts
+
+
+def _accuracy(run: Snapshot) -> Facts:
+    history, evaluated = run.history, run.evaluated
+    facts = []
+    if run.records and not evaluated:
+        facts.append(("accuracy", "not evaluated yet"))
+    when = f"after round {evaluated[-1]}" if evaluated and evaluated[-1] < history.rounds else "now"
+    if history.best is not None:
+        reached = 1 + history.accuracies.index(history.best)
+        text = f"{percent(history.last)} {when}, {percent(history.best)} at best (round {reached})"
+        facts.append(("accuracy", text if when == "now" else f"{text}; round {history.rounds} is not evaluated"))
+    if known := finite(record.get("validation") for record in run.records):
+        facts.append(("validation", f"{percent(known[-1])} {when}, {percent(max(known))} at best"))
+    return facts
+
+
+def _virtual(run: Snapshot) -> str:
+    """What all rounds took on the clients' devices."""
+    seconds = 3600 * run.history.hours[-1]
+    unit = time_unit(seconds)
+    text = f"{three_digits(seconds / unit.seconds)} {unit.name}, {duration(seconds / len(run.history.hours))} a round"
+    sent, received = sum(run.values("bytes_up")), sum(run.values("bytes_down"))
+    text += f"; {megabytes(sent)} up, {megabytes(received)} down"
+    if idle := finite(run.values("idle")):
+        text += f"; clients wait {percent(fmean(idle))} of their time"
+    if left_out := run.values("left_out"):
+        text += f"; late or gone {len(left_out)} of {len(run.values('selected'))} times"
+    return text
+
+
+def files(run: Snapshot) -> Facts:
+    """The checkpoints and the model."""
+    folder = run.folder
+    kept = [f"round {number}" for number in folder.saved_rounds()] + ["best"] * folder.has_best
+    facts = [("checkpoints", ", ".join(kept) or "none yet")]
+    if folder.model_file.exists():
+        facts.append(("model file", f"{folder.model_file.name}, {mebibytes(folder.model_file.stat().st_size)}"))
+    return facts

@@ -1,0 +1,105 @@
+"""What the files of a run folder say at this moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from smofi.report.history import History, finite
+from smofi.report.progress import RunProgress
+from smofi.runs import RunFolder, folders_in, writer_of
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One run folder, as it was when it was read."""
+
+    folder: RunFolder
+    config: Mapping[str, Any]
+    about: Mapping[str, Any]
+    records: list[dict[str, Any]]
+    result: Mapping[str, Any] | None
+    writer: str | None
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Snapshot:
+        """Read a folder, complete or not. The writer is looked for first: if it ends meanwhile, its result is read."""
+        writer = writer_of(folder.path)
+        return cls(
+            folder,
+            config=folder.config() or {},
+            about=folder.about() or {},
+            records=folder.records(),
+            result=folder.result(),
+            writer=writer,
+        )
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def method(self) -> str:
+        method = self.config.get("method", self.path.name)
+        return " ".join(map(str, method)) if isinstance(method, (list, tuple)) else str(method)
+
+    @cached_property
+    def history(self) -> History:
+        return History.of(self.method, self.records)
+
+    @property
+    def progress(self) -> RunProgress:
+        return RunProgress(self.history, int(self.config.get("rounds") or len(self.records)))
+
+    @property
+    def evaluated(self) -> list[int]:
+        """The rounds after which anything was measured."""
+        return [
+            number
+            for number, record in enumerate(self.records, start=1)
+            if record.get("metrics") or any(record.get(name) is not None for name in ("accuracy", "loss", "validation"))
+        ]
+
+    @property
+    def state(self) -> str:
+        """Finished, still going, interrupted or diverged. A result from before a resume does not count."""
+        if self.writer:
+            return "still going"
+        if self.result and self.result.get("rounds") == len(self.records):
+            if self.result.get("diverged"):
+                return "diverged"
+            if self.result.get("stopped") or len(self.records) >= self.progress.rounds:
+                return "finished"
+        return "interrupted"
+
+    @property
+    def stopped(self) -> str:
+        """Why the run ended early; empty if it did not."""
+        return str((self.result or {}).get("stopped") or "")
+
+    def values(self, name: str) -> list[Any]:
+        """Those of a field that is a list in each record, of all rounds."""
+        return [value for record in self.records for value in record.get(name) or ()]
+
+    @cached_property
+    def diagnostics(self) -> dict[str, list[float]]:
+        """The values of each measure in the rounds that have it."""
+        found: dict[str, list[float]] = {}
+        for record in self.records:
+            for name, value in (record.get("diagnostics") or {}).items():
+                found.setdefault(name, []).extend(finite([value]))
+        return {name: values for name, values in found.items() if values}
+
+
+def snapshots_in(folder: str | Path) -> list[Snapshot]:
+    """The run whose folder this is, or those of a comparison, in the order of its configuration."""
+    path = Path(folder)
+    runs = [Snapshot.read(one) for one in folders_in(path)]
+    if runs[0].path == path:
+        return runs
+    methods = (RunFolder(path).config() or {}).get("method") or []
+    order = {str(method): number for number, method in enumerate(methods)}
+    return sorted(runs, key=lambda run: order.get(run.method, len(order)))

@@ -1,0 +1,114 @@
+"""What `smofi show` prints: one run with its curve and diagnostics, or several methods side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from smofi.report.canvas import can_braille
+from smofi.report.curves import draw_curves
+from smofi.report.measures import compare
+from smofi.report.numbers import hours_minutes_seconds, percent
+from smofi.report.show.facts import Facts, files, progress, settings
+from smofi.report.show.snapshot import Snapshot
+from smofi.report.style import DIM
+from smofi.report.table import results_table
+
+COLOURS = {"finished": "green", "still going": "cyan", "interrupted": "yellow", "diverged": "red"}
+NARROWEST, WIDEST = 20, 100  # of the curves, in characters
+
+
+class RunView:
+    """A run: what it is, how far it has come, its curve and its diagnostics."""
+
+    def __init__(self, run: Snapshot) -> None:
+        self.run = run
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        run = self.run
+        yield _heading(run)
+        unicode = can_braille(options.encoding)
+        yield _facts_table([("folder", str(run.path)), *settings(run), *progress(run, unicode), *files(run)])
+        if run.history.measured:
+            yield draw_curves([run.history], width=_width(options), encoding=options.encoding)
+        if run.diagnostics:
+            yield self._diagnostics()
+
+    def _diagnostics(self) -> Table:
+        listing = Table("diagnostics", box=None, padding=(0, 2, 0, 0))
+        for heading in ("first", "last", "mean"):
+            listing.add_column(heading, justify="right")
+        for name, values in self.run.diagnostics.items():
+            listing.add_row(
+                name.replace("_", " "), *(f"{value:.4g}" for value in (values[0], values[-1], fmean(values)))
+            )
+        return listing
+
+
+class ComparisonView:
+    """Several methods side by side."""
+
+    def __init__(self, path: Path, runs: list[Snapshot]) -> None:
+        self.path, self.runs = path, runs
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _facts_table([("folder", str(self.path)), *settings(self.runs[0])])
+        yield self._states()
+        if not any(run.writer for run in self.runs) and any(run.state == "interrupted" for run in self.runs):
+            yield _facts_table([("to continue", f"smofi run --resume {self.path}")])
+        histories = [run.history for run in self.runs if run.history.measured]
+        if rows := compare(histories):
+            yield results_table(rows)
+            yield draw_curves(histories, target=rows[0].target, width=_width(options), encoding=options.encoding)
+        if any(run.diagnostics for run in self.runs):
+            yield self._diagnostics()
+
+    def _states(self) -> Table:
+        """A row for each method. One process trains them in turn, so those after the one it trains are waiting."""
+        states = Table.grid(padding=(0, 2, 0, 0))
+        training = False
+        for run in self.runs:
+            state, note = run.state, ""
+            if state == "still going" and training and not run.records:
+                state = "waiting"
+            training = training or state == "still going"
+            if state in ("finished", "diverged"):
+                note = run.stopped
+            if state == "still going" and run.progress.seconds_left is not None:
+                note = f"about {hours_minutes_seconds(run.progress.seconds_left)} left"
+            cells = (f"{run.history.rounds}/{run.progress.rounds}", f"last {percent(run.history.last)}", note)
+            states.add_row(Text(run.method), Text(state, style=COLOURS.get(state, "")), *map(Text, cells))
+        return states
+
+    def _diagnostics(self) -> Table:
+        names = list(dict.fromkeys(name for run in self.runs for name in run.diagnostics))
+        listing = Table("mean over rounds", box=None, padding=(0, 2, 0, 0))
+        for name in names:
+            listing.add_column(name.replace("_", " "), justify="right")
+        for run in self.runs:
+            cells = [f"{fmean(run.diagnostics[name]):.4g}" if name in run.diagnostics else "-" for name in names]
+            listing.add_row(Text(run.method), *cells)
+        return listing
+
+
+def _heading(run: Snapshot) -> Text:
+    text = Text(f"{run.method}  ", style="bold") + Text(run.state, style=COLOURS[run.state])
+    text += Text(f", round {run.history.rounds} of {run.progress.rounds}", style="not bold")
+    return text + Text(f", process {run.writer}" if run.writer else "")
+
+
+def _facts_table(facts: Facts) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style=DIM, no_wrap=True, min_width=11)
+    grid.add_column(overflow="fold")
+    for name, text in facts:
+        grid.add_row(name, Text(text))
+    return grid
+
+
+def _width(options: ConsoleOptions) -> int:
+    return max(NARROWEST, min(options.max_width, WIDEST))

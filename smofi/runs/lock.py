@@ -1,0 +1,90 @@
+"""One writer at a time: the lock on a run folder, and who has it.
+
+The lock belongs to the process and goes with it, however that ends. The file holds the writer's process id, behind a
+blank: where locks are mandatory (Windows), the first byte of a locked file is the one that others cannot read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from filelock import lock_descriptor, unlock_descriptor
+
+from smofi.errors import InputError
+
+LOCK = ".lock"
+
+
+class FolderLock:
+    """The right to write into a folder, which is created if need be; refused while another process has it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.owner = os.getpid()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.file = open(folder / LOCK, "a+b", buffering=0)  # noqa: SIM115  # open as long as the folder is written
+            free = lock_descriptor(self.file.fileno(), blocking=False)
+        except OSError as error:
+            raise InputError(f"output={str(folder)!r} is not accepted: {error.strerror}") from None
+        if not free:
+            self.file.close()
+            holder = _noted(folder / LOCK)[0] or "unknown"
+            raise InputError(f"{folder} is being written by another process (pid {holder}); wait for it or stop it")
+        self.file.truncate(0)
+        self.file.write(f" {self.owner}".encode())
+
+    def release(self) -> None:
+        """Let others write. In a process forked from the owner it only closes the copy: the owner's lock stays."""
+        if not self.file.closed:
+            if os.getpid() == self.owner:
+                unlock_descriptor(self.file.fileno())
+            self.file.close()
+
+
+def writer_of(folder: Path) -> str | None:
+    """The id of the process that writes into a folder, if one does; on another machine it cannot be seen from here.
+
+    Takes no lock, so that looking never disturbs the writer. Where locks are mandatory, the file itself tells; Linux
+    lists the locks that are held; elsewhere the process has to be alive.
+    """
+    path = folder / LOCK
+    try:
+        lock = path.stat()
+        process, unreadable = _noted(path)
+    except OSError:
+        return None
+    if unreadable:
+        return process
+    try:
+        held = Path("/proc/locks").read_text()
+    except OSError:
+        return process if os.name == "posix" and _alive(process) else None
+    # 1: FLOCK  ADVISORY  WRITE 15335 fe:00:2147040 0 EOF    (some file systems give another device than stat does)
+    device = (os.major(lock.st_dev), os.minor(lock.st_dev))
+    for owner, major, minor, inode in re.findall(r"FLOCK +\w+ +WRITE +(\d+) +(\w+):(\w+):(\d+) ", held):
+        if int(inode) == lock.st_ino and (owner == process or (int(major, 16), int(minor, 16)) == device):
+            return process or str(owner)
+    return None
+
+
+def _noted(path: Path) -> tuple[str, bool]:
+    """The process id in a lock file, and whether the first byte could not be read."""
+    with open(path, "rb", buffering=0) as file:
+        try:
+            content, unreadable = file.read(), False
+        except PermissionError:
+            file.seek(1)
+            content, unreadable = file.read(), True
+    return content.decode(errors="replace").strip(), unreadable
+
+
+def _alive(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except PermissionError:  # another user's, and alive
+        return True
+    except (ValueError, OSError):
+        return False
+    return True

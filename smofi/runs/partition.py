@@ -1,0 +1,86 @@
+"""The partition file of a run folder: which client has which sample, and the fingerprints of both sides of it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from smofi.errors import InputError
+from smofi.files import write_atomically
+
+PARTITION, TENSOR, LABELS = "partition.safetensors", "owner", "labels_sha256"
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPartition:
+    """What a partition file holds: the number of each sample's client, and the fingerprint of the labels that it was
+    made for, if that is known. `path` is the file itself."""
+
+    path: Path
+    owners: npt.NDArray[np.int32]
+    labels: str | None
+
+
+def read_partition_file(path: Path) -> StoredPartition:
+    """The partition in a run folder, or in a file of that format."""
+    path = _find(path)
+    try:
+        with safe_open(path, framework="np") as file:
+            names = list(file.keys())
+            if names != [TENSOR]:
+                raise InputError(f"{path} is no partition: expected one tensor called {TENSOR}, and it has {names}")
+            tensor = file.get_slice(TENSOR)
+            kind, shape = tensor.get_dtype(), tensor.get_shape()
+            if kind != "I32" or len(shape) != 1:
+                raise InputError(f"{path} is no partition: expected int32 of shape [samples], not {kind} of {shape}")
+            return StoredPartition(path, file.get_tensor(TENSOR), (file.metadata() or {}).get(LABELS))
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} cannot be read as a partition: {error}") from None
+
+
+def write_partition_file(path: Path, owners: npt.NDArray[Any], labels: npt.NDArray[Any] | None = None) -> None:
+    """Write the client of each sample; with the labels, the file also knows which data it is for."""
+    about = None if labels is None else {LABELS: labels_hash(labels)}
+    write_atomically(path, bytes(save({TENSOR: np.ascontiguousarray(owners, dtype="<i4")}, metadata=about)))
+
+
+def partition_hash(owners: npt.NDArray[Any]) -> str:
+    """The fingerprint of which client has which sample.
+
+    >>> partition_hash(np.zeros(3, dtype=np.int32))[:8]
+    '15ec7bf0'
+    """
+    return hashlib.sha256(np.ascontiguousarray(owners, dtype="<i4").tobytes()).hexdigest()
+
+
+def labels_hash(labels: npt.NDArray[Any]) -> str:
+    """The fingerprint of the data that a partition divides.
+
+    >>> labels_hash(np.array([0, 1]))[:8]
+    '9d34149f'
+    """
+    return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i8").tobytes()).hexdigest()
+
+
+def _find(path: Path) -> Path:
+    """The partition file itself; nothing but a regular file is opened."""
+    try:
+        found = path / PARTITION if path.is_dir() else path
+        if found.is_file():
+            return found
+        inside = next(iter(sorted(path.glob(f"*/{PARTITION}"))), None) if path.is_dir() else None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    if inside:
+        raise InputError(f"{path} holds several runs: expected one of them, as {inside.parent}")
+    if path.is_dir():
+        raise InputError(f"{path} has no {PARTITION}: expected a run folder")
+    missing = "is no regular file" if path.exists() else "does not exist"
+    raise InputError(f"{path} {missing}: expected a run folder or its {PARTITION}")

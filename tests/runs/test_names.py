@@ -1,0 +1,73 @@
+"""The files of a run folder are named in `smofi/runs` and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import smofi
+from smofi.runs import checkpoint, comparison, folder, lock, partition
+
+PACKAGE = Path(smofi.__file__).parent
+NAMES = {
+    *(folder.CONFIG, folder.ABOUT, folder.METRICS, folder.RESULT, folder.MODEL, folder.CHECKPOINTS, folder.BEST),
+    *(folder.CURVES, folder.CURVES_OVER_HOURS, folder.TRACKING, folder.TENSORBOARD),
+    *(lock.LOCK, partition.PARTITION),
+}
+OTHERS = {
+    ("data/cache.py", "about.json"),  # a file in the cache of decoded data
+    ("export/formats.py", "model.safetensors"),  # a file of an export, for other programs
+    ("report/show.py", "checkpoints"),  # a word on the screen
+    ("track/build.py", "tensorboard"),  # the name of a tracker, and of the package it needs
+    ("track/tensorboard.py", "tensorboard"),
+}
+
+
+def named(tree: ast.AST) -> Iterator[str]:
+    """The names in a module's strings, also at the end of a path or a pattern; those of docstrings do not count."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {id(node.body[0].value) for node in ast.walk(tree) if isinstance(node, documented) and node.body
+                  and isinstance(node.body[0], ast.Expr)}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            last = node.value.rpartition("/")[2]
+            if last in NAMES or last.startswith("round-"):
+                yield last
+
+
+def test_no_other_module_names_them() -> None:
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), name)
+        for path in PACKAGE.rglob("*.py")
+        if PACKAGE / "runs" not in path.parents
+        for name in named(ast.parse(path.read_text()))
+    }
+    assert found - OTHERS == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ('path / "config.yaml"', ["config.yaml"]),
+        ('path.glob("*/config.yaml")', ["config.yaml"]),
+        ('f"{path}/result.json"', ["result.json"]),
+        ('f"round-{number}.safetensors"', ["round-"]),
+        ('"""Writes config.yaml"""', []),
+        ('def f():\n    """.lock"""', []),
+        ('"it has no config.yaml"', []),
+    ],
+)
+def test_names_are_recognised(source: str, expected: list[str]) -> None:
+    assert list(named(ast.parse(source))) == expected
+
+
+def test_all_that_is_a_name_is_looked_for() -> None:
+    """A constant that a module of `smofi/runs` compares with nothing, and that looks like a file, is one of them."""
+    suffixes = (".yaml", ".json", ".jsonl", ".safetensors", ".png", ".lock")
+    modules = (checkpoint, comparison, folder, lock, partition)
+    texts = {value for module in modules for value in vars(module).values() if isinstance(value, str)}
+    files = {text for text in texts if text.endswith(suffixes) and "/" not in text and "\n" not in text}
+    assert files - NAMES == {folder.ROUND}
