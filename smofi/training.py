@@ -244,7 +244,7 @@ def make_planner(
         cuts=parse_cut(cut, layout, len(samples)),
         method=method,
         lr=optimizer.lr,
-        lr_decay=optimizer.decay,
+        lr_decay=optimizer.lr_decay,
         speeds=check_speeds(speeds, len(samples)),
     )
     timing, wire = Timing(clock) if isinstance(clock, str) else clock, _as_wire(wire)

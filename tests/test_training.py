@@ -344,7 +344,9 @@ def test_regression_needs_no_classes() -> None:
 
 
 def test_a_record_says_what_a_round_did() -> None:
-    result = train(rounds=3, participation=0.67, optimizer="sgd(lr=0.1, momentum=0.9, decay=0.5)", cut=(0, 1), seed=4)
+    result = train(
+        rounds=3, participation=0.67, optimizer="sgd(lr=0.1, momentum=0.9, lr_decay=0.5)", cut=(0, 1), seed=4
+    )
     assert [record.round for record in result.history] == [1, 2, 3]
     for n, record in enumerate(result.history):
         assert len(record.selected) == 2
