@@ -103,8 +103,10 @@ def test_methods_and_optimizers_as_strings() -> None:
 
 
 def test_a_bad_method_or_optimizer_in_a_string_is_refused() -> None:
-    assert refusal(method="fedprox(mu=-1)") == "fedprox: mu=-1 is not accepted: expected a number >= 0"
-    assert refusal(optimizer="sgd(lr=0)") == "lr=0 is not accepted: expected a number > 0"
+    assert refusal(method="fedprox(mu=-1)") == (
+        "method='fedprox(mu=-1)': fedprox: mu=-1 is not accepted: expected a number >= 0"
+    )
+    assert refusal(optimizer="sgd(lr=0)") == "optimizer='sgd(lr=0)': lr=0 is not accepted: expected a number > 0"
     with pytest.raises(smofi.CompositionError, match="cannot be combined"):
         train(method="smofi+sflv2")
 
@@ -218,7 +220,7 @@ def test_an_empty_client_is_no_reason_to_refuse() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [14, 1000])
-def test_somebody_has_to_have_a_whole_batch(batch_size: int) -> None:
+def test_one_client_at_least_has_a_whole_batch(batch_size: int) -> None:
     assert refusal(batch_size=batch_size) == (
         f"batch_size={batch_size} is not accepted: expected at most 13, the largest client's number of samples"
     )
@@ -330,7 +332,7 @@ def test_a_metric_that_fails_is_refused_before_the_first_round() -> None:
 
 
 def test_regression_needs_no_classes() -> None:
-    """Without test data nothing is evaluated, so the accuracy that is measured by default is in nobody's way."""
+    """Without test data nothing is evaluated, so the accuracy, which is measured by default, does no harm."""
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1), nn.Flatten(0)).double()
     targets = X.sum(1)
     settings: dict[str, Any] = dict(model=model, clients=[(X, targets)], loss=mse_loss)

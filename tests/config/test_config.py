@@ -24,7 +24,6 @@ from smofi.config import (
     read_config,
     sentence_of,
 )
-from smofi.config.checks import CHECKS
 from smofi.config.plain_yaml import LARGEST, as_yaml, parse_settings
 from smofi.data import PARTITIONS, load, partition
 from smofi.data.catalogue import descriptions
@@ -58,13 +57,6 @@ def refusal(source: str | Path, overrides: dict[str, Any] | None = None) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------- settings
-
-
-def test_every_field_is_described_checked_and_its_default_accepted() -> None:
-    assert list(CHECKS) == list(Config.model_fields)
-    for name, field in Config.model_fields.items():
-        assert field.description
-        assert CHECKS[name](name, field.default) == field.default
 
 
 def test_a_config_is_frozen() -> None:
@@ -401,13 +393,6 @@ def test_only_some_settings_may_change_on_resume() -> None:
 
 
 # -------------------------------------------------------------------------------------------------------- documentation
-
-
-@pytest.mark.parametrize("name", Config.model_fields)
-def test_every_field_is_on_the_page_with_its_default(name: str) -> None:
-    default = Config.model_fields[name].default
-    shown = as_yaml(int(default) if name == "cut" else list(default) if isinstance(default, tuple) else default)
-    assert re.search(rf"^\| `{name}` \| `{re.escape(shown)}` \|", PAGE, flags=re.MULTILINE)
 
 
 def test_the_page_lists_every_preset() -> None:
