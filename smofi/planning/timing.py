@@ -8,12 +8,12 @@ from statistics import median
 from typing import Any
 
 from smofi.data.samples import Samples
-from smofi.engine.at_once.executor import clock
+from smofi.engine.at_once.executor import clock as stopwatch
 from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.plan import RoundPlan
 
-FEW_BATCHES = 2
+EVALUATED_BATCHES = 2
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Seconds:
     evaluation: float
 
     def per_round(self, steps: float, ticks: float) -> float:
-        """A round of so many steps, all clients' together, in so many ticks.
+        """A round with this number of steps, those of all clients together, and this number of ticks.
 
         >>> Seconds(begin=1, step=2, tick=3, end=4, evaluation=5).per_round(steps=10, ticks=2)
         36
@@ -37,7 +37,7 @@ class Seconds:
 
 def time_rounds(cohort: SimulatedCohort, evaluator: Evaluator, plans: Sequence[RoundPlan], deadline: float) -> Seconds:
     """Rounds as planned, group by group, until `deadline` seconds are over; then one evaluation."""
-    now = clock(cohort.state.weights.device)
+    now = stopwatch(cohort.state.weights.device)
     begin: list[float] = []
     step: list[float] = []
     tick: list[float] = []
@@ -66,9 +66,9 @@ def time_rounds(cohort: SimulatedCohort, evaluator: Evaluator, plans: Sequence[R
 
 
 def _evaluation(now: Callable[[], float], evaluator: Evaluator, samples: Samples) -> float:
-    """The time for all these samples, from that for the first few batches."""
-    some = min(len(samples), FEW_BATCHES * evaluator.batch_size)
-    return _timed(now, evaluator.predict, samples, some) * len(samples) / some
+    """The time for all these samples, from that for the first batches."""
+    evaluated = min(len(samples), EVALUATED_BATCHES * evaluator.batch_size)
+    return _timed(now, evaluator.predict, samples, evaluated) * len(samples) / evaluated
 
 
 def _timed(now: Callable[[], float], function: Callable[..., Any], *arguments: Any) -> float:

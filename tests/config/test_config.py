@@ -28,6 +28,7 @@ from smofi.config.plain_yaml import LARGEST, as_yaml, parse_settings
 from smofi.data import PARTITIONS, load, partition
 from smofi.data.catalogue import descriptions
 from smofi.errors import InputError
+from smofi.experiment.runs import stored_config
 from smofi.models import MODELS
 
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
@@ -390,6 +391,19 @@ def test_only_some_settings_may_change_on_resume() -> None:
         "validation=0.0 is not accepted: the run was started with validation=0.1, and a resumed run cannot change it",
     ]
     assert set(Config.model_fields) >= RESUMABLE
+
+
+def test_a_run_with_the_old_name_of_lr_decay_is_resumed_once_it_has_the_new_one(tmp_path: Path) -> None:
+    stored = tmp_path / "config.yaml"
+    stored.write_text("optimizer: sgd(lr=0.1, decay=0.99)")
+    with pytest.raises(InputError) as caught:
+        stored_config(tmp_path)
+    assert str(caught.value) == (
+        f"{stored}: optimizer='sgd(lr=0.1, decay=0.99)': decay=0.99 is not accepted: decay is now lr_decay, the factor "
+        "on the learning rate per round"
+    )
+    stored.write_text("optimizer: sgd(lr=0.1, lr_decay=0.99)")
+    assert stored_config(tmp_path).optimizer == "sgd(lr=0.1, lr_decay=0.99)"
 
 
 # -------------------------------------------------------------------------------------------------------- documentation
