@@ -95,6 +95,23 @@ def test_an_optimizer_is_a_string_or_a_value(value: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("field", "accepted"),
+    [
+        ("wire", "float16, bf16, int8, a function, or None"),
+        ("augment", 'a string such as "crop(4)+flip", or None'),
+        ("clock", '"none", "paper", "full", or a smofi.Timing'),
+    ],
+)
+def test_what_is_neither_text_nor_a_value_is_refused(field: str, accepted: str) -> None:
+    assert refusal(**{field: 5}) == f"{field}=5 is not accepted: expected {accepted}"
+
+
+def test_an_argument_that_does_not_exist_is_named() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'round'"):
+        train(round=5)
+
+
 def test_methods_and_optimizers_as_strings() -> None:
     as_strings = train(method="fedprox(0.1)", optimizer="sgd(lr=0.1, momentum=0.5)")
     as_values = train(method=smofi.methods.fedprox(mu=0.1), optimizer=smofi.sgd(lr=0.1, momentum=0.5))
