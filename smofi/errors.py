@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
 LONGEST = 300
 """How much of a refused value is shown."""
+
+_SIZE = TypeAdapter(ByteSize)
 
 
 class SmofiError(ValueError):
@@ -92,3 +97,19 @@ def check_choice(field: str, value: Any, options: Iterable[str]) -> str:
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         refuse(field, value, "one of " + ", ".join(options) + hint)
     return str(value)
+
+
+def check_size(field: str, value: Any) -> int:
+    """A number of bytes, also as people write it.
+
+    >>> check_size("memory_limit", "1.5GB"), check_size("memory_limit", 4096), check_size("memory_limit", "2Gi")
+    (1500000000, 4096, 2147483648)
+    """
+    text = str(value).strip()
+    # Pydantic itself would take a minus sign, 1_000 and anything that follows the unit.
+    if not isinstance(value, bool) and re.fullmatch(r"\d+(\.\d+)?\s*[a-zA-Z]*", text):
+        try:
+            return int(_SIZE.validate_python(text + "B" if text[-1] in "iI" else text))
+        except (ValidationError, OverflowError):
+            pass
+    refuse(field, value, "a number of bytes, or as 500MB, 2GB or 1.5GiB")

@@ -9,14 +9,21 @@ own, the fused ones and a scratch for SMoFi.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
-from smofi.errors import check_flag, check_number, refuse
-from smofi.spec import build_one
+from smofi.errors import InputError, check_flag, check_number, refuse
+from smofi.spec import build_one, read_calls
+
+Arguments = ParamSpec("Arguments")
+Made = TypeVar("Made")
+EXAMPLE = "sgd(lr=0.05, momentum=0.9)"
+LR_DECAY = "the factor on the learning rate per round"
 
 Moments = Sequence[Tensor]
 """One tensor per moment: none for SGD, one for momentum, two for Adam."""
@@ -24,12 +31,12 @@ Moments = Sequence[Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer(ABC):
-    """What every optimizer has: `decay` multiplies the learning rate once a round; `decoupled` says that weight decay
-    acts on the weights, not on the gradient."""
+    """What every optimizer has: `lr_decay` multiplies the learning rate once a round; `decoupled` says that weight
+    decay acts on the weights, not on the gradient."""
 
     lr: float
     weight_decay: float
-    decay: float
+    lr_decay: float
     decoupled: bool = False
 
     @property
@@ -112,64 +119,80 @@ class Adam(Optimizer):
         weights.addcdiv_(m, scale, value=-lr / (1 - beta1**count))
 
 
-def sgd(lr: float, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0, decay: float = 1.0) -> SGD:
-    """Stochastic gradient descent; `decay` is the factor on the learning rate per round.
+def _refuse_old_names(given: Mapping[str, Any]) -> None:
+    if "decay" in given:
+        raise InputError(f"decay={given['decay']!r} is not accepted: decay is now lr_decay, {LR_DECAY}")
+
+
+def _with_new_names(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
+    """The same function, which says how an argument is called now if it is given under its old name."""
+
+    @wraps(make)
+    def made(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
+        _refuse_old_names(kwargs)
+        return make(*args, **kwargs)
+
+    return made
+
+
+@_with_new_names
+def sgd(
+    lr: float, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0, lr_decay: float = 1.0
+) -> SGD:
+    """Stochastic gradient descent; `lr_decay` is the factor on the learning rate per round.
 
     >>> sgd(lr=0.05, momentum=0.9).moments
     1
     """
-    _check_common(lr, weight_decay, decay)
+    _check_common(lr, weight_decay, lr_decay)
     check_number("momentum", momentum, low=0, below=1)
     if check_flag("nesterov", nesterov) and not momentum:
         refuse("nesterov", nesterov, "False without momentum, or a momentum > 0 with it")
-    return SGD(lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay, decay=decay)
+    return SGD(lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay, lr_decay=lr_decay)
 
 
+@_with_new_names
 def adam(
     lr: float = 0.001,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
     weight_decay: float = 0.0,
-    decay: float = 1.0,
+    lr_decay: float = 1.0,
 ) -> Adam:
     """Adam, with weight decay as part of the gradient.
 
     >>> adam().moments
     2
     """
-    _check_adam(lr, betas, eps, weight_decay, decay)
-    return Adam(lr=lr, betas=(betas[0], betas[1]), eps=eps, weight_decay=weight_decay, decay=decay)
+    _check_common(lr, weight_decay, lr_decay)
+    if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+        refuse("betas", betas, "two numbers, as (0.9, 0.999)")
+    for beta in betas:
+        check_number("betas", beta, low=0, below=1)
+    check_number("eps", eps, above=0)
+    return Adam(lr=lr, betas=(betas[0], betas[1]), eps=eps, weight_decay=weight_decay, lr_decay=lr_decay)
 
 
+@_with_new_names
 def adamw(
     lr: float = 0.001,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
     weight_decay: float = 0.01,
-    decay: float = 1.0,
+    lr_decay: float = 1.0,
 ) -> Adam:
     """AdamW: weight decay acts on the weights themselves.
 
     >>> adamw().decoupled
     True
     """
-    _check_adam(lr, betas, eps, weight_decay, decay)
-    return Adam(lr=lr, betas=(betas[0], betas[1]), eps=eps, weight_decay=weight_decay, decay=decay, decoupled=True)
+    return replace(adam(lr, betas, eps, weight_decay, lr_decay), decoupled=True)
 
 
-def _check_adam(lr: float, betas: tuple[float, float], eps: float, weight_decay: float, decay: float) -> None:
-    _check_common(lr, weight_decay, decay)
-    if not isinstance(betas, (tuple, list)) or len(betas) != 2:
-        refuse("betas", betas, "two numbers, as (0.9, 0.999)")
-    for beta in betas:
-        check_number("betas", beta, low=0, below=1)
-    check_number("eps", eps, above=0)
-
-
-def _check_common(lr: float, weight_decay: float, decay: float) -> None:
+def _check_common(lr: float, weight_decay: float, lr_decay: float) -> None:
     check_number("lr", lr, above=0)
     check_number("weight_decay", weight_decay, low=0)
-    check_number("decay", decay, above=0, high=1)
+    check_number("lr_decay", lr_decay, above=0, high=1)
 
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": sgd, "adam": adam, "adamw": adamw}
@@ -181,4 +204,6 @@ def parse_optimizer(text: str) -> Optimizer:
     >>> parse_optimizer("sgd(lr=0.05, momentum=0.9)") == sgd(lr=0.05, momentum=0.9)
     True
     """
-    return build_one("optimizer", text, OPTIMIZERS, "sgd(lr=0.05, momentum=0.9)")
+    for call in read_calls("optimizer", text, EXAMPLE):
+        _refuse_old_names(dict(call.kwargs))
+    return build_one("optimizer", text, OPTIMIZERS, EXAMPLE)

@@ -38,7 +38,7 @@ class Optimizer:
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0
-    decay: float = 1.0
+    lr_decay: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Round:
     @property
     def eta(self) -> float:
         """Decision 9: the learning rate decays per round."""
-        return self.optimizer.lr * self.optimizer.decay**self.number
+        return self.optimizer.lr * self.optimizer.lr_decay**self.number
 
 
 def train(

@@ -13,6 +13,7 @@ from torch import nn
 import smofi
 from reference import convnet, federation, perceptron
 from smofi.data import batch_order
+from smofi.optim import parse_optimizer
 
 torch.set_num_threads(1)
 
@@ -82,7 +83,7 @@ def test_rounds_decay_the_learning_rate_and_reset_the_optimizer(
         model,
         [(x, y)],
         method="fedavg",
-        optimizer=ours(**settings, decay=0.7),
+        optimizer=ours(**settings, lr_decay=0.7),
         rounds=3,
         participation=1.0,
         local_epochs=3,
@@ -91,3 +92,13 @@ def test_rounds_decay_the_learning_rate_and_reset_the_optimizer(
     )
     assert [record.learning_rate for record in got.history] == pytest.approx(rates, rel=1e-12)
     assert largest_difference(got.model, expected) < 1e-10
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_the_old_name_of_lr_decay_is_refused_with_a_hint(name: str) -> None:
+    sentence = "decay=0.9 is not accepted: decay is now lr_decay, the factor on the learning rate per round"
+    with pytest.raises(smofi.InputError) as in_python:
+        getattr(smofi, name)(lr=0.1, decay=0.9)
+    with pytest.raises(smofi.InputError) as in_a_string:
+        parse_optimizer(f"{name}(lr=0.1, decay=0.9)")
+    assert str(in_python.value) == str(in_a_string.value) == sentence

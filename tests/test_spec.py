@@ -211,7 +211,7 @@ def test_an_error_of_the_builder_itself_is_not_taken_for_a_misfit() -> None:
 
 def test_a_builder_is_described_as_it_is_written() -> None:
     assert describe(pair) == "pair(a, b=2)"
-    assert describe(sgd) == "sgd(lr, momentum=0.0, nesterov=False, weight_decay=0.0, decay=1.0)"
+    assert describe(sgd) == "sgd(lr, momentum=0.0, nesterov=False, weight_decay=0.0, lr_decay=1.0)"
 
 
 # A single value of a table
@@ -237,7 +237,7 @@ def test_a_name_that_is_not_in_the_table_is_refused(text: str, sentence: str) ->
     [
         ("sgd(0.1)", sgd(lr=0.1)),
         ("sgd(lr=0.1, momentum=0.9, nesterov=True)", sgd(lr=0.1, momentum=0.9, nesterov=True)),
-        ("sgd(0.1, 0.9, weight_decay=5e-4, decay=0.998)", sgd(0.1, 0.9, weight_decay=0.0005, decay=0.998)),
+        ("sgd(0.1, 0.9, weight_decay=5e-4, lr_decay=0.998)", sgd(0.1, 0.9, weight_decay=0.0005, lr_decay=0.998)),
         ("adam", adam()),
         ("adam(betas=(0.8, 0.9))", adam(betas=(0.8, 0.9))),
         ("adamw(0.01, eps=1e-3)", adamw(lr=0.01, eps=0.001)),

@@ -95,6 +95,23 @@ def test_an_optimizer_is_a_string_or_a_value(value: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("field", "accepted"),
+    [
+        ("wire", "float16, bf16, int8, a function, or None"),
+        ("augment", 'a string such as "crop(4)+flip", or None'),
+        ("clock", '"none", "paper", "full", or a smofi.Timing'),
+    ],
+)
+def test_what_is_neither_text_nor_a_value_is_refused(field: str, accepted: str) -> None:
+    assert refusal(**{field: 5}) == f"{field}=5 is not accepted: expected {accepted}"
+
+
+def test_an_argument_that_does_not_exist_is_named() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'round'"):
+        train(round=5)
+
+
 def test_methods_and_optimizers_as_strings() -> None:
     as_strings = train(method="fedprox(0.1)", optimizer="sgd(lr=0.1, momentum=0.5)")
     as_values = train(method=smofi.methods.fedprox(mu=0.1), optimizer=smofi.sgd(lr=0.1, momentum=0.5))
@@ -103,8 +120,10 @@ def test_methods_and_optimizers_as_strings() -> None:
 
 
 def test_a_bad_method_or_optimizer_in_a_string_is_refused() -> None:
-    assert refusal(method="fedprox(mu=-1)") == "fedprox: mu=-1 is not accepted: expected a number >= 0"
-    assert refusal(optimizer="sgd(lr=0)") == "lr=0 is not accepted: expected a number > 0"
+    assert refusal(method="fedprox(mu=-1)") == (
+        "method='fedprox(mu=-1)': fedprox: mu=-1 is not accepted: expected a number >= 0"
+    )
+    assert refusal(optimizer="sgd(lr=0)") == "optimizer='sgd(lr=0)': lr=0 is not accepted: expected a number > 0"
     with pytest.raises(smofi.CompositionError, match="cannot be combined"):
         train(method="smofi+sflv2")
 
@@ -218,7 +237,7 @@ def test_an_empty_client_is_no_reason_to_refuse() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [14, 1000])
-def test_somebody_has_to_have_a_whole_batch(batch_size: int) -> None:
+def test_one_client_at_least_has_a_whole_batch(batch_size: int) -> None:
     assert refusal(batch_size=batch_size) == (
         f"batch_size={batch_size} is not accepted: expected at most 13, the largest client's number of samples"
     )
@@ -330,7 +349,7 @@ def test_a_metric_that_fails_is_refused_before_the_first_round() -> None:
 
 
 def test_regression_needs_no_classes() -> None:
-    """Without test data nothing is evaluated, so the accuracy that is measured by default is in nobody's way."""
+    """Without test data nothing is evaluated, so the accuracy, which is measured by default, does no harm."""
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1), nn.Flatten(0)).double()
     targets = X.sum(1)
     settings: dict[str, Any] = dict(model=model, clients=[(X, targets)], loss=mse_loss)
@@ -344,7 +363,9 @@ def test_regression_needs_no_classes() -> None:
 
 
 def test_a_record_says_what_a_round_did() -> None:
-    result = train(rounds=3, participation=0.67, optimizer="sgd(lr=0.1, momentum=0.9, decay=0.5)", cut=(0, 1), seed=4)
+    result = train(
+        rounds=3, participation=0.67, optimizer="sgd(lr=0.1, momentum=0.9, lr_decay=0.5)", cut=(0, 1), seed=4
+    )
     assert [record.round for record in result.history] == [1, 2, 3]
     for n, record in enumerate(result.history):
         assert len(record.selected) == 2

@@ -1,7 +1,19 @@
-"""What a run is, as one typed object, whether it comes from YAML, from flags or from Python."""
+"""What a run is, as one typed object, whether it comes from YAML, from flags or from Python.
 
+config.py       all settings, checked together, and what they stand for: data, model, arguments of `smofi.train`
+federation.py   the data, divided among clients
+reading.py      from a YAML file or a preset, and what is wrong with one as a sentence
+writing.py      as YAML, and what a resumed run may not change
+plain_yaml.py   YAML read without surprises
+presets/        configurations that come with the package
+The settings themselves are defined in `smofi.settings`.
+"""
+
+from smofi.config.config import Config
 from smofi.config.presets import Preset, presets
-from smofi.config.settings import RESUMABLE, Config, Settings, changed_fields, config_yaml, read_config, sentence_of
+from smofi.config.reading import read_config, sentence_of
+from smofi.config.writing import changed_fields, config_yaml
+from smofi.settings import RESUMABLE, Settings
 
 __all__ = [
     "RESUMABLE",

@@ -17,15 +17,15 @@ from smofi.data.samples import TensorSamples
 from smofi.data.source import Source
 
 if TYPE_CHECKING:
-    from smofi.config.settings import Config
+    from smofi.config.config import Config
 
 
 @dataclass(frozen=True, eq=False)
 class Federation:
     """Data divided among clients.
 
-    `owners` has the client of each training sample, -1 for validation, -2 for those nobody uses; `parts`, the other way
-    round, has the samples of each client, ascending.
+    `owners` has the client of each training sample, -1 for validation, -2 for samples that are not used; `parts`, the
+    other way round, has the samples of each client, ascending.
     """
 
     source: Source

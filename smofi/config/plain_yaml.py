@@ -1,4 +1,4 @@
-"""YAML as a plain table of settings: read without surprises, written value by value."""
+"""YAML as plain settings: read without surprises, written value by value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST = 256 * 1024
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc, unused-ignore]
-    """Safe, and without what a table of settings never needs: keys given twice, and aliases, which can explode."""
+    """Safe, and without what settings never need: keys given twice, and aliases, which can explode."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -34,7 +34,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc, unused-ignore]
         return super().construct_mapping(node, deep)
 
 
-# PyYAML takes 1e-3 for a word unless told otherwise; the standard and everybody else take it for a number.
+# PyYAML takes 1e-3 for a word unless told otherwise; by the standard it is a number.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
 )

@@ -22,8 +22,7 @@ from smofi.engine.check import check_plan
 from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout, columns_in
-from smofi.methods import parse_method
-from smofi.training import make_planner
+from smofi.training import Arguments, make_planner
 
 ROUNDS = 20
 """Planned at every cut: the first of the run, with the same clients."""
@@ -96,25 +95,23 @@ def advise(config: Config, federation: Federation | None = None, *, rounds: int 
     ['0', '1', '2', '3']
     """
     config = config.model_copy(update={"clock": "full"}) if config.clock == "none" else config
-    arguments = config.arguments(federation)
-    model, layout = arguments["model"], Layout.of(arguments["model"])
+    asked = Arguments(**config.arguments(federation))
+    layout = Layout.of(asked.model)
     samples = [
         as_samples(data, f"clients[{number}]", layout.dtype, torch.device("cpu"))
-        for number, data in enumerate(arguments["clients"])
+        for number, data in enumerate(asked.clients)
     ]
     given = parse_cut(config.cut, layout, len(samples))
     cuts = single_cuts(given)
     configured = cuts.index(given.options[0]) if len(given.options) == 1 else None
-    names = ("optimizer", "cut", "participation", "local_epochs", "batch_size", "seed", "precision", "wire", "clock")
-    settings = {name: arguments[name] for name in names}
     rounds = min(rounds, config.rounds)
     outlooks = {}
     for method in config.method:
-        planner = make_planner(model, layout, samples, parse_method(method), **settings)
+        planner = make_planner(replace(asked, method=method), layout, samples)
         outlooks[method] = look_ahead(planner, cuts, rounds)
-        clock = planner.clock
-    assert isinstance(clock, Clock)
-    return Advice(config, rounds, configured, tuple(_side(cut, layout, clock) for cut in cuts), outlooks)
+        timekeeper = planner.clock
+    assert isinstance(timekeeper, Clock)
+    return Advice(config, rounds, configured, tuple(_side(cut, layout, timekeeper) for cut in cuts), outlooks)
 
 
 def single_cuts(given: Cuts) -> list[Cut]:
@@ -159,8 +156,8 @@ def recommended(outlooks: Sequence[Outlook | None]) -> int:
 
 
 def _outlook(planner: Planner, rounds: int) -> Outlook:
-    clock, now = planner.clock, 0.0
-    assert isinstance(clock, Clock)
+    timekeeper, now = planner.clock, 0.0
+    assert isinstance(timekeeper, Clock)
     seconds: list[float] = []
     compute: list[float] = []
     up: list[int] = []
@@ -173,12 +170,12 @@ def _outlook(planner: Planner, rounds: int) -> Outlook:
         seconds.append(time.ended - now)
         compute += [
             job.steps * sum(leg.seconds for leg in job.step if leg.kind == "compute")
-            for job in clock.jobs(plan, time.began)
+            for job in timekeeper.jobs(plan, time.began)
         ]
         up, down, idle, now = up + time.bytes_up, down + time.bytes_down, idle + time.idle, time.ended
     return Outlook(tuple(seconds), fmean(compute), fmean(up), fmean(down), fmean(idle))
 
 
-def _side(cut: Cut, layout: Layout, clock: Clock) -> Side:
-    costs = clock.step_costs(cut)
+def _side(cut: Cut, layout: Layout, timekeeper: Clock) -> Side:
+    costs = timekeeper.step_costs(cut)
     return Side(str(cut), costs.front + costs.back, layout.size - columns_in(cut.server(layout)))

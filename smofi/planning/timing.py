@@ -14,7 +14,7 @@ from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.plan import RoundPlan
 
-FEW_BATCHES = 2
+EVALUATED_BATCHES = 2
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Seconds:
     evaluation: float
 
     def per_round(self, steps: float, ticks: float) -> float:
-        """A round of so many steps, all clients' together, in so many ticks.
+        """A round with this number of steps, those of all clients together, and this number of ticks.
 
         >>> Seconds(begin=1, step=2, tick=3, end=4, evaluation=5).per_round(steps=10, ticks=2)
         36
@@ -69,9 +69,9 @@ def time_rounds(simulation: Simulation, evaluator: Evaluator, plans: Sequence[Ro
 
 
 def _evaluation(now: Callable[[], float], evaluator: Evaluator, samples: Samples) -> float:
-    """The time for all these samples, from that for the first few batches."""
-    some = min(len(samples), FEW_BATCHES * evaluator.batch_size)
-    return _timed(now, evaluator.predict, samples, some) * len(samples) / some
+    """The time for all these samples, from that for the first batches."""
+    evaluated = min(len(samples), EVALUATED_BATCHES * evaluator.batch_size)
+    return _timed(now, evaluator.predict, samples, evaluated) * len(samples) / evaluated
 
 
 def _timed(now: Callable[[], float], function: Callable[..., Any], *arguments: Any) -> float:

@@ -302,7 +302,7 @@ BAD_OPTIMIZERS = [
     *bad(smofi.sgd, "nesterov", ("True or False", ("no", 1, None)), lr=0.1, momentum=0.9),
     *bad(smofi.sgd, "nesterov", ("False without momentum, or a momentum > 0 with it", (True,)), lr=0.1),
     *bad(smofi.sgd, "weight_decay", NOT_BELOW_ZERO, lr=0.1),
-    *bad(smofi.sgd, "decay", ("a number > 0 and <= 1", (0, -1, 1.1, NAN, "1")), lr=0.1),
+    *bad(smofi.sgd, "lr_decay", ("a number > 0 and <= 1", (0, -1, 1.1, NAN, "1")), lr=0.1),
 ]
 for adam in (smofi.adam, smofi.adamw):
     BAD_OPTIMIZERS += [
@@ -310,7 +310,7 @@ for adam in (smofi.adam, smofi.adamw):
         *bad(adam, "betas", ("two numbers, as (0.9, 0.999)", (0.9, (0.9,), (0.9, 0.9, 0.9), "ab", None))),
         *bad(adam, "eps", ABOVE_ZERO),
         *bad(adam, "weight_decay", NOT_BELOW_ZERO),
-        *bad(adam, "decay", ("a number > 0 and <= 1", (0, -1, 1.1, NAN, "1"))),
+        *bad(adam, "lr_decay", ("a number > 0 and <= 1", (0, -1, 1.1, NAN, "1"))),
     ]
 
 

@@ -55,24 +55,24 @@ def pair(a: Case, b: Case) -> Case:
 
 OPTIMIZERS: dict[str, tuple[Any, Optimizer]] = {
     "sgd": (
-        smofi.sgd(lr=0.1, weight_decay=0.02, decay=0.8),
-        Optimizer("sgd", lr=0.1, weight_decay=0.02, decay=0.8),
+        smofi.sgd(lr=0.1, weight_decay=0.02, lr_decay=0.8),
+        Optimizer("sgd", lr=0.1, weight_decay=0.02, lr_decay=0.8),
     ),
     "momentum": (
-        smofi.sgd(lr=0.05, momentum=0.9, weight_decay=0.02, decay=0.8),
-        Optimizer("sgd", lr=0.05, momentum=0.9, weight_decay=0.02, decay=0.8),
+        smofi.sgd(lr=0.05, momentum=0.9, weight_decay=0.02, lr_decay=0.8),
+        Optimizer("sgd", lr=0.05, momentum=0.9, weight_decay=0.02, lr_decay=0.8),
     ),
     "nag": (
-        smofi.sgd(lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.02, decay=0.8),
-        Optimizer("sgd", lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.02, decay=0.8),
+        smofi.sgd(lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.02, lr_decay=0.8),
+        Optimizer("sgd", lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.02, lr_decay=0.8),
     ),
     "adam": (
-        smofi.adam(lr=0.02, betas=(0.8, 0.95), weight_decay=0.02, decay=0.8),
-        Optimizer("adam", lr=0.02, betas=(0.8, 0.95), weight_decay=0.02, decay=0.8),
+        smofi.adam(lr=0.02, betas=(0.8, 0.95), weight_decay=0.02, lr_decay=0.8),
+        Optimizer("adam", lr=0.02, betas=(0.8, 0.95), weight_decay=0.02, lr_decay=0.8),
     ),
     "adamw": (
-        smofi.adamw(lr=0.02, betas=(0.8, 0.95), weight_decay=0.2, decay=0.8),
-        Optimizer("adamw", lr=0.02, betas=(0.8, 0.95), weight_decay=0.2, decay=0.8),
+        smofi.adamw(lr=0.02, betas=(0.8, 0.95), weight_decay=0.2, lr_decay=0.8),
+        Optimizer("adamw", lr=0.02, betas=(0.8, 0.95), weight_decay=0.2, lr_decay=0.8),
     ),
 }
 

@@ -19,13 +19,13 @@ from smofi.data import batch_order
 
 torch.set_num_threads(1)
 
-MOMENTUM = smofi.sgd(lr=0.05, momentum=0.9, weight_decay=0.02, decay=0.8)
+MOMENTUM = smofi.sgd(lr=0.05, momentum=0.9, weight_decay=0.02, lr_decay=0.8)
 OPTIMIZERS = {
-    "sgd": smofi.sgd(lr=0.1, weight_decay=0.02, decay=0.8),
+    "sgd": smofi.sgd(lr=0.1, weight_decay=0.02, lr_decay=0.8),
     "momentum": MOMENTUM,
-    "nag": smofi.sgd(lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.02, decay=0.8),
-    "adam": smofi.adam(lr=0.02, weight_decay=0.02, decay=0.8),
-    "adamw": smofi.adamw(lr=0.02, weight_decay=0.2, decay=0.8),
+    "nag": smofi.sgd(lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.02, lr_decay=0.8),
+    "adam": smofi.adam(lr=0.02, weight_decay=0.02, lr_decay=0.8),
+    "adamw": smofi.adamw(lr=0.02, weight_decay=0.2, lr_decay=0.8),
 }
 
 
@@ -120,9 +120,9 @@ def test_fedprox_without_pull_is_fedavg(optimizer: str) -> None:
 @pytest.mark.parametrize(
     ("decayed", "plain"),
     [
-        (MOMENTUM, smofi.sgd(lr=0.05, momentum=0.9, decay=0.8)),
-        (OPTIMIZERS["adam"], smofi.adam(lr=0.02, decay=0.8)),
-        (OPTIMIZERS["adamw"], smofi.adamw(lr=0.02, weight_decay=0.0, decay=0.8)),
+        (MOMENTUM, smofi.sgd(lr=0.05, momentum=0.9, lr_decay=0.8)),
+        (OPTIMIZERS["adam"], smofi.adam(lr=0.02, lr_decay=0.8)),
+        (OPTIMIZERS["adamw"], smofi.adamw(lr=0.02, weight_decay=0.0, lr_decay=0.8)),
     ],
     ids=["momentum", "adam", "adamw"],
 )

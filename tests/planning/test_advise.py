@@ -18,9 +18,8 @@ from smofi.data.samples import as_samples
 from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout
-from smofi.methods import parse_method
 from smofi.planning.advice import Outlook, advise, look_ahead, recommended, single_cuts
-from smofi.training import make_planner
+from smofi.training import Arguments, make_planner
 
 SMALL = Config(model="cnn", width=4, clients=4, batch_size=64, local_epochs=1, participation=0.5, rounds=3)
 DEVICES = [smofi.Device(seconds=0.2, up=100.0, down=400.0), smofi.Device(seconds=0.6, up=50.0, down=200.0)]
@@ -36,20 +35,19 @@ def planner(method: str, clock: str = "full", **options: Any) -> tuple[Planner, 
     layout = Layout.of(model)
     data = [(torch.zeros(size, 4), torch.arange(size) % 2) for size in (8, 12)]
     samples = [as_samples(pair, "clients", layout.dtype, torch.device("cpu")) for pair in data]
-    made = make_planner(
+    asked = Arguments(
         model,
-        layout,
-        samples,
-        parse_method(method),
-        smofi.sgd(lr=0.1, momentum=0.9),
+        data,
+        method=method,
+        optimizer=smofi.sgd(lr=0.1, momentum=0.9),
         cut=0,
         participation=1.0,
         local_epochs=2,
         batch_size=4,
-        seed=0,
         clock=smofi.Timing(clock, DEVICES),
         **options,
     )
+    made = make_planner(asked, layout, samples)
     return made, parse_cut(options.get("cut", 0), layout, 2)
 
 

@@ -4,12 +4,14 @@ import io
 
 from rich.console import Console
 
-from smofi.planning import Memory, PlanSummary, Seconds, Sides
+from smofi.planning import CutParameters, Memory, PlanSummary, Seconds
 from smofi.report.numbers import duration, megabytes
 from smofi.report.plan import plan_table
 
 
-def summary(method: str, *memory: Memory, sides: tuple[Sides, ...] = (Sides("1", 250, 750),)) -> PlanSummary:
+def summary(
+    method: str, *memory: Memory, sides: tuple[CutParameters, ...] = (CutParameters("1", 250, 750),)
+) -> PlanSummary:
     return PlanSummary(
         method=method,
         rounds=30,
@@ -72,7 +74,7 @@ def test_methods_stand_side_by_side_and_like_stands_by_like() -> None:
 
 
 def test_several_cuts_are_told_apart() -> None:
-    rows = shown(summary("smofi", sides=(Sides("0", 10, 990), Sides("2,1", 500, 500))))
+    rows = shown(summary("smofi", sides=(CutParameters("0", 10, 990), CutParameters("2,1", 500, 500))))
     at = [row[0] for row in rows].index("parameters, client + server")
     assert [row[1] for row in rows[at : at + 2]] == [
         "10 + 990 (1.0% on the client), cut 0",

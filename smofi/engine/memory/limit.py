@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +16,11 @@ from smofi.engine.memory.needs import Memory, activation_memory, round_memory
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner
 from smofi.engine.processes.forked import Forked
-from smofi.errors import refuse
+from smofi.errors import check_size, refuse
 from smofi.seeds import untouched_streams
 
-UNITS = {
-    "": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KIB": 2**10,
-    "MIB": 2**20,
-    "GIB": 2**30,
-    "TIB": 2**40,
-}
 ROUNDS = 50
 """As many rounds are looked at for the fullest one."""
-
-
-def parse_bytes(name: str, value: int | str) -> int:
-    """A size as a number of bytes.
-
-    >>> parse_bytes("memory_limit", "1.5GB"), parse_bytes("memory_limit", 4096)
-    (1500000000, 4096)
-    """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", str(value).upper())
-    unit = found[2] + ("B" if found[2] and not found[2].endswith("B") else "") if found else ""
-    if isinstance(value, bool) or not found or (unit.removesuffix("B") and unit not in UNITS):
-        refuse(name, value, "a number of bytes, or as 500MB, 2GB or 1.5GiB")
-    return int(float(found[1]) * UNITS["" if unit == "B" else unit])
 
 
 def most_at_once(
@@ -55,7 +30,7 @@ def most_at_once(
 
     The limit is that of all workers on this machine.
     """
-    allowed, device = parse_bytes("memory_limit", limit), simulation.state.weights.device
+    allowed, device = check_size("memory_limit", limit), simulation.state.weights.device
     workers = int(os.environ.get("LOCAL_WORLD_SIZE", simulation.workers.size))
     taken = _taken(device)
     shared = isinstance(simulation.workers, Forked)  # forked processes have program and data in common

@@ -19,10 +19,8 @@ from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.plan import Planner, RoundPlan
 from smofi.errors import InputError, check_count, refuse
 from smofi.flat import Layout
-from smofi.methods import parse_method
-from smofi.optim import parse_optimizer
 from smofi.report.show import Snapshot, snapshots_in
-from smofi.training import make_planner
+from smofi.training import Arguments, make_planner
 
 KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "receiving"}
 """What a client does when it does not wait, in the order of a step."""
@@ -152,17 +150,8 @@ def _timeline(run: Snapshot, number: int, federation: Federation) -> Timeline:
 
 def _planner(config: Config, federation: Federation) -> Planner:
     """What planned the rounds of the run."""
-    model = config.build_model(federation.source)
-    same = ("cut", "participation", "local_epochs", "batch_size", "seed", "precision", "wire")
-    return make_planner(
-        model,
-        Layout.of(model),
-        federation.clients,
-        parse_method(config.method[0]),
-        parse_optimizer(config.optimizer),
-        clock=config.timing,
-        **{name: getattr(config, name) for name in same},
-    )
+    asked = Arguments(**config.arguments(federation), method=config.method[0])
+    return make_planner(asked, Layout.of(asked.model), federation.clients)
 
 
 def _lines(

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 import smofi
 from smofi.engine.cohort.execution import Execution
-from smofi.engine.memory.limit import parse_bytes
 from smofi.engine.processes.crew import Workers
 
 WIDE = 1500  # the model has 4.5 million parameters, 18 MB
@@ -62,11 +61,3 @@ def test_clients_that_never_meet_need_one_row() -> None:
 def test_workers_share_the_limit() -> None:
     with pytest.raises(smofi.InputError, match=r"= 2 workers x [\d,]+ MB that a process takes already \+ 2 workers x"):
         prepared("200MB", crew=Workers(0, 2, "gloo"))
-
-
-def test_sizes_as_people_write_them() -> None:
-    written = {"10": 10, 10: 10, "2GB": 2 * 10**9, "1.5 gib": 3 * 2**29, "500M": 5 * 10**8, "7kb": 7000, "3B": 3}
-    assert {text: parse_bytes("memory_limit", text) for text in written} == written
-    for text in ("", "GB", "-1GB", "2 parsecs", "1e9", True):
-        with pytest.raises(smofi.InputError, match="memory_limit="):
-            parse_bytes("memory_limit", text)

@@ -1,0 +1,107 @@
+"""What a run is: all settings, checked together, and what they stand for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import model_validator
+from torch import nn
+from typing_extensions import Self
+
+from smofi import models
+from smofi.clock import Timing
+from smofi.config.federation import Federation, gather
+from smofi.data import Source
+from smofi.data.partitions.saved import PREFIX as SAVED
+from smofi.data.partitions.saved import Owners
+from smofi.errors import InputError, refuse
+from smofi.settings import ARGUMENTS, SETTINGS, Settings
+
+
+class Config(Settings):
+    """The settings of a run, that also go together; the defaults are the first run, on embedded data.
+
+    >>> Config(rounds=5).rounds
+    5
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_width(cls, given: Any) -> Any:
+        """Whoever names a model and no width gets the model's own, not the first run's."""
+        return {"width": None, **given} if isinstance(given, dict) and "model" in given else given
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        for option in ("width", "norm"):
+            value = getattr(self, option)
+            if value is not None and option not in models.options_of(self.model):
+                refuse(option, value, f"nothing (null in YAML), for model {self.model} has no such option")
+        held_out = self.validation or self.partition.startswith(SAVED)  # which says itself what is held out
+        if self.patience is not None and not held_out:
+            refuse("patience", self.patience, "a validation share > 0 with it, as validation=0.1")
+        if self.target_accuracy is not None and not held_out and "top1" not in self.metrics:
+            refuse(
+                "target_accuracy", self.target_accuracy, "top1 among the metrics, or a validation share > 0, with it"
+            )
+        _ = self.timing
+        if self.cut.startswith("[") and (given := self.cut.count(",") + 1) != self.clients:
+            refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, and it has {given}")
+        return self
+
+    @property
+    def timing(self) -> Timing:
+        """What virtual time the run keeps."""
+        return Timing(**{name: getattr(self, name) for name, setting in SETTINGS.items() if setting.timing})
+
+    def with_absolute_paths(self) -> Self:
+        """The same, understood from any working folder."""
+        scheme, colon, path = self.data.partition(":")
+        data = f"{scheme}:{Path(path).expanduser().absolute()}" if colon and scheme != "python" else self.data
+        folder = self.data_folder and str(Path(self.data_folder).expanduser().absolute())
+        files = {name: _absolute_csv(getattr(self, name)) for name in ("devices", "availability")}
+        return self.model_copy(update={"data": data, "data_folder": folder, **files})
+
+    def arguments(self, federation: Federation | None = None) -> dict[str, Any]:
+        """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built."""
+        found = federation or gather(self)
+        return {
+            **{name: getattr(self, name) for name in ARGUMENTS if name != "method"},
+            "model": self.build_model(found.source),
+            "clients": found.clients,
+            "test": found.test,
+            "validation": found.validation,
+            "clock": self.timing,
+        }
+
+    def owners(self) -> Owners:
+        """The client of each training sample, -1 for those held out for validation, -2 for those that are not used.
+
+        >>> sorted(set(Config(clients=4, validation=0.1).owners().tolist()))
+        [-1, 0, 1, 2, 3]
+        """
+        return gather(self).owners
+
+    def build_model(self, source: Source) -> nn.Sequential:
+        """The initial model, a function of the seed."""
+        if (needed := models.takes(self.model)) not in (None, source.kind):
+            fitting = [name for name in models.MODELS if models.takes(name) == source.kind]
+            refuse("model", self.model, f"a model for {source.kind}s such as {self.data} has, as {', '.join(fitting)}")
+        try:
+            return models.build(
+                self.model,
+                seed=self.seed,
+                input_shape=source.input_shape,
+                classes=source.classes,
+                width=self.width,
+                norm=self.norm,
+            )
+        except InputError as error:
+            size = " (--image-size changes it)" if needed == "image" and "input_shape" in str(error) else ""
+            raise InputError(f"model={self.model!r} does not fit data={self.data!r}: {error}{size}") from error
+
+
+def _absolute_csv(name: str) -> str:
+    """A file's full path; names of another kind as they are."""
+    return str(Path(name).expanduser().absolute()) if name.endswith(".csv") else name

@@ -1,0 +1,93 @@
+"""A configuration from a YAML file or a preset, and what is wrong with it as a sentence."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from smofi.config.config import Config
+from smofi.config.plain_yaml import parse_settings, read_settings
+from smofi.config.presets import preset_names, preset_text
+from smofi.errors import InputError, SmofiError, refuse
+from smofi.settings import SETTINGS
+
+LONGEST_SENTENCE = 600
+
+
+def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, *, scale: str | None = None) -> Config:
+    """The configuration in a YAML file or of a preset; the overrides, as given on the command line, win.
+
+    `scale` is that of a preset: "full", or "small" for a version of it that suits a CPU.
+
+    >>> read_config("digits", {"rounds": 5}) == Config(rounds=5)
+    True
+    """
+    overrides = overrides or {}
+    if isinstance(source, str) and source in preset_names():
+        name, given = f"preset {source}", parse_settings(preset_text(source, scale), f"preset {source}")
+    else:
+        _refuse_missing(Path(source))
+        if scale is not None:
+            refuse("scale", scale, f"the name of a preset with it: {', '.join(preset_names())}")
+        name, given = str(source), read_settings(Path(source))
+    try:
+        return Config(**{**given, **overrides})
+    except ValidationError as error:
+        field = _field_of(error)
+        # What holds for several settings together is the file's fault only if it fails without the overrides too.
+        guilty = field not in overrides if field else _sentence_for(given) == sentence_of(error)
+        raise InputError(f"{name}: {sentence_of(error)}" if guilty else sentence_of(error)) from None
+
+
+def sentence_of(error: ValidationError) -> str:
+    """The first thing that is wrong with a configuration, as a sentence.
+
+    >>> try: Config(round=5)
+    ... except ValidationError as error: print(sentence_of(error))
+    round=5 is not accepted: there is no such setting, did you mean 'rounds'?
+    """
+    first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    field, value = ".".join(map(str, first["loc"])), first["input"]
+    if isinstance(cause, SmofiError):
+        text = str(cause)
+    elif first["type"] == "extra_forbidden":
+        text = f"{field}={value!r} is not accepted: there is no such setting{_near(field)}"
+    else:
+        text = f"{field}={value!r} is not accepted: {cause or first['msg'][:1].lower() + first['msg'][1:]}"
+    half = LONGEST_SENTENCE // 2
+    return text if len(text) <= LONGEST_SENTENCE else f"{text[:half]} ... {text[-half:]}"
+
+
+def _near(field: str) -> str:
+    near = difflib.get_close_matches(field, SETTINGS, n=1)
+    return f", did you mean {near[0]!r}?" if near else "; the settings are " + ", ".join(SETTINGS)
+
+
+def _field_of(error: ValidationError) -> str | None:
+    where = error.errors(include_url=False)[0]["loc"]
+    return str(where[0]) if where else None
+
+
+def _sentence_for(given: Mapping[str, Any]) -> str | None:
+    try:
+        Config(**given)
+    except ValidationError as error:
+        return sentence_of(error)
+    return None
+
+
+def _refuse_missing(path: Path) -> None:
+    try:
+        missing = not path.exists()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if missing:
+        names = preset_names()
+        near = difflib.get_close_matches(str(path), names, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise InputError(f"{path} does not exist: expected a YAML file, or a preset: {', '.join(names)}{hint}")

@@ -1,0 +1,110 @@
+"""A run put together from what it is made of, after a real step and an evaluation have been tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from torch import nn
+
+from smofi.data.augment import Augment
+from smofi.data.samples import Samples
+from smofi.engine.check import check_samples, try_evaluation, try_step
+from smofi.engine.cohort.choosing import choose
+from smofi.engine.cohort.execution import MOST_AT_ONCE
+from smofi.engine.cohort.setup import Setup
+from smofi.engine.cohort.simulation import Simulation
+from smofi.engine.cpu.freed_memory import keep_freed_memory
+from smofi.engine.cpu.quicken import quicken
+from smofi.engine.evaluate import Evaluator, Metric
+from smofi.engine.events import Callback
+from smofi.engine.memory.limit import most_at_once
+from smofi.engine.plan import Planner
+from smofi.engine.processes.crew import Alone, Crew
+from smofi.engine.run import Run
+from smofi.engine.state import GlobalState
+from smofi.engine.stopping import Stopping
+from smofi.errors import refuse
+from smofi.flat import shell
+from smofi.models.dropout import seeded
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """The samples of a run: those of each client, which `augment` varies, and those held out."""
+
+    clients: Sequence[Samples]
+    test: Samples | None = None
+    validation: Samples | None = None
+    augment: Augment | None = None
+
+    @property
+    def held_out(self) -> dict[str, Samples]:
+        """What a round is judged by, by name."""
+        named = {"test": self.test, "validation": self.validation}
+        return {name: samples for name, samples in named.items() if samples is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class RunLength:
+    """How many rounds there are, when they are evaluated and how, when they end early, and what sees them."""
+
+    rounds: int
+    eval_every: int = 1
+    metrics: Sequence[str | Metric] = ("top1",)
+    stopping: Stopping = field(default_factory=Stopping)
+    callback: Callback | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Resources:
+    """What computes a run: its workers, one by one or many clients at once, within a limit on memory."""
+
+    workers: Crew | None = None
+    executor: str = "loop"
+    memory_limit: int | str | None = None
+    diagnose: bool = False
+
+
+def template_of(model: nn.Sequential) -> nn.Sequential:
+    """The structure that a run computes with: seeded dropout, and the same layers with less work."""
+    keep_freed_memory()
+    return quicken(seeded(shell(model)))
+
+
+def assemble(setup: Setup, data: RunData, planner: Planner, length: RunLength, resources: Resources) -> Run:
+    """The run, ready to train. Refuses data, a model and a loss that do not fit each other, and too much memory."""
+    device = next(iter(setup.template.parameters())).device
+    state = GlobalState.of(setup.template, setup.layout, setup.method, setup.optimizer, device)
+    workers = resources.workers or Alone()
+    evaluator = _evaluator(setup, state, data, length.metrics, workers)
+    _try_out(setup, state, data, planner, evaluator)
+    if resources.diagnose and workers.size > 1:
+        refuse("diagnose", True, f"False with {workers.size} workers: it compares all clients in one process")
+    simulation = Simulation(setup, state, data.clients, data.augment, workers, diagnose=resources.diagnose)
+    planner.plan(0)  # refuses devices that are never there
+    room_for = MOST_AT_ONCE
+    if resources.memory_limit is not None:
+        room_for = most_at_once(resources.memory_limit, simulation, planner, evaluator, length.rounds, room_for)
+    execution = choose(resources.executor, simulation, planner.intended(0, planner.eligible), room_for)
+    simulation = replace(simulation, execution=execution)
+    return Run(simulation, planner, evaluator, length.stopping, length.rounds, length.callback, length.eval_every)
+
+
+def _evaluator(
+    setup: Setup, state: GlobalState, data: RunData, metrics: Sequence[str | Metric], workers: Crew
+) -> Evaluator:
+    """Judges the global weights: its model's parameters are views of them."""
+    judged = shell(setup.template)
+    setup.layout.bind(judged, state.weights.__getitem__, state.statistics.__getitem__)
+    return Evaluator(judged, setup.loss, metrics, data.test, data.clients, data.validation, workers=workers)
+
+
+def _try_out(setup: Setup, state: GlobalState, data: RunData, planner: Planner, evaluator: Evaluator) -> None:
+    """Evaluate a few samples and take a step, on copies."""
+    first = planner.eligible[0]
+    outputs = try_evaluation(evaluator, data.clients[first], f"clients[{first}]")
+    check_samples(data.clients, data.held_out, setup.loss, outputs)
+    for name, samples in data.held_out.items():
+        try_evaluation(evaluator, samples, name)
+    try_step(setup, state, planner, data.clients, data.augment)

@@ -1,0 +1,114 @@
+"""A dry run: what a configuration will do and take, found by planning its rounds and timing some of its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from statistics import fmean, median
+
+from smofi.config import Config
+from smofi.config.federation import Federation
+from smofi.engine.memory.needs import Memory, activation_memory, lasting_memory, round_memory
+from smofi.engine.noise import own_random_state
+from smofi.flat import columns_in
+from smofi.methods import parse_method
+from smofi.planning.timing import Seconds, time_rounds
+from smofi.training import Session, prepare
+
+__all__ = ["CutParameters", "Memory", "PlanSummary", "Seconds", "plan_run"]
+
+MOST_ROUNDS = 1000  # planned one by one; the rest are like these
+MOST_SCHEDULES = 20  # whose ticks are counted one by one
+
+
+@dataclass(frozen=True)
+class CutParameters:
+    """How many parameters the client and the server have at one cut."""
+
+    cut: str
+    client: int
+    server: int
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """What a run will do and what it will take.
+
+    `samples` are those of the smallest, the median and the largest client; steps are all clients' together; memory is
+    that of the fullest round.
+    """
+
+    method: str
+    rounds: int
+    clients: int
+    eligible: int
+    per_round: int
+    samples: tuple[int, float, int]
+    validation: int
+    test: int
+    steps_per_round: float
+    parameters: int
+    sides: tuple[CutParameters, ...]
+    memory: tuple[Memory, ...]
+    measured: Seconds
+    seconds_per_round: float
+
+    @property
+    def steps(self) -> int:
+        """Of the whole run; exact up to a thousand rounds."""
+        return round(self.rounds * self.steps_per_round)
+
+    @property
+    def bytes(self) -> int:
+        """All memory that is accounted for; Python and torch themselves take some hundred megabytes more."""
+        return sum(item.bytes for item in self.memory)
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole run, unless it stops early."""
+        return self.rounds * self.seconds_per_round
+
+
+def plan_run(
+    config: Config, method: str, federation: Federation | None = None, *, deadline: float = 2.0
+) -> PlanSummary:
+    """Check everything, train nothing: steps are timed for `deadline` seconds, on copies that are thrown away.
+
+    >>> plan_run(Config(clients=4, participation=1.0, partition="iid"), "smofi", deadline=0.1).eligible
+    4
+    """
+    arguments, parsed = config.arguments(federation), parse_method(method)
+    session = prepare(**arguments, method=parsed)
+    planner, state, simulation = session.run.planner, session.run.state, session.run.simulation
+    plans = [planner.intended(round, planner.eligible) for round in range(min(config.rounds, MOST_ROUNDS))]
+    steps = fmean(sum(plan.steps) for plan in plans)
+    ticks = fmean(sum(1 for _ in plan.ticks(parsed)) for plan in plans[:MOST_SCHEDULES])
+    rounds = [round_memory(simulation, plan) for plan in plans]
+    fullest = max(rounds, key=lambda items: sum(item.bytes for item in items))
+    data = [*arguments["clients"], arguments["validation"], arguments["test"]]
+    evaluated = ceil(config.rounds / config.eval_every) / config.rounds  # the share of the rounds
+    with own_random_state(state.weights.device):
+        activations = activation_memory(simulation, plans[0])
+        measured = time_rounds(simulation, session.run.evaluator, plans, deadline)
+    return PlanSummary(
+        method=parsed.name,
+        rounds=config.rounds,
+        clients=len(planner.sizes),
+        eligible=len(planner.eligible),
+        per_round=planner.per_round,
+        samples=(min(planner.sizes), median(planner.sizes), max(planner.sizes)),
+        validation=len(arguments["validation"] or ()),
+        test=len(arguments["test"]),
+        steps_per_round=steps,
+        parameters=session.layout.size,
+        sides=_sides(session),
+        memory=(*fullest, activations, *lasting_memory(state, session.model, data)),
+        measured=measured,
+        seconds_per_round=measured.per_round(steps, ticks) - (1 - evaluated) * measured.evaluation,
+    )
+
+
+def _sides(session: Session) -> tuple[CutParameters, ...]:
+    layout = session.layout
+    servers = {cut: columns_in(cut.server(layout)) for cut in session.run.planner.cuts.options}
+    return tuple(CutParameters(str(cut), layout.size - server, server) for cut, server in servers.items())

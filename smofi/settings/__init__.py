@@ -1,0 +1,11 @@
+"""Every setting of a run, defined once; YAML, flags, the arguments of `smofi.train` and the reference page follow.
+
+definition.py   what a definition says: default, check, help, the argument in Python, may it change on resume
+checks.py       what a setting accepts: numbers, words, strings that stand for something, as values or written as text
+all.py          the settings themselves, in the order in which they are written and shown
+"""
+
+from smofi.settings.all import ARGUMENTS, PRECISIONS, RESUMABLE, SETTINGS, Settings
+from smofi.settings.definition import SAME, Setting
+
+__all__ = ["ARGUMENTS", "PRECISIONS", "RESUMABLE", "SAME", "SETTINGS", "Setting", "Settings"]

@@ -1,0 +1,293 @@
+"""All settings of a run. To add one, define it here and use it: what does not reach the run fails a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import NoneType
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+
+from smofi.clock import CLOCKS, Timing
+from smofi.data import check_data_name
+from smofi.data.augment import Augment, parse_augment
+from smofi.engine.cohort.choosing import EXECUTORS
+from smofi.engine.cohort.wire import COMPRESSIONS
+from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
+from smofi.method import Method
+from smofi.models import check_model_name
+from smofi.models.norm import NORMS
+from smofi.optim import Optimizer, parse_optimizer
+from smofi.settings import checks
+from smofi.settings.checks import Check, choice, count, flag, names_or_csv, number, optional, several, text_or, written
+from smofi.settings.definition import Argument, Setting, setting
+
+FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
+PRECISIONS = ("float32", "bf16")
+"""Of forward and backward passes; "float32" leaves a model of another type as it is."""
+
+_augment, _clock, _wire = written("crop(4)+flip", parse_augment), choice(CLOCKS), choice(COMPRESSIONS)
+_optimizer = written("sgd(lr=0.05, momentum=0.9)", parse_optimizer)
+
+
+class Settings(BaseModel):
+    """Settings each checked by itself, as flags are before they join a file.
+
+    >>> Settings(patience=5).model_fields_set
+    {'patience'}
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    # data
+    data: str = setting(
+        "digits",
+        Check(check_data_name),
+        "a data set by name, `smofi data` lists them; or your own: folder:PATH, npz:PATH, csv:PATH, "
+        "python:module:function",
+        page="data",
+    )
+    data_folder: str | None = setting(
+        None,
+        optional(checks.folder),
+        "folder with the official files of the data set; null to look in SMOFI_DATA/NAME",
+        resumable=True,
+    )
+    image_size: int | None = setting(
+        None, optional(count), "resize images to this height and width; null to leave them as they are"
+    )
+    max_train: int | None = setting(
+        None, optional(count), "use only the first samples for training, this many; null for all"
+    )
+    max_test: int | None = setting(
+        None, optional(count), "use only the first samples for testing, this many; null for all"
+    )
+    augment: str | None = setting(
+        None,
+        optional(_augment),
+        "vary training images: crop(4) shifts by up to 4 pixels, flip mirrors half of them, crop(4)+flip does both",
+        argument=Argument(check=text_or(_augment, 'a string such as "crop(4)+flip", or None', Augment, NoneType)),
+    )
+    clients: int = setting(50, count, "number of clients that the training data is divided among")
+    partition: str = setting(
+        "dirichlet(0.2)",
+        Check(checks.partition),
+        "how the data is divided: dirichlet(gamma), iid, shards(k), natural, or file:RUN for that of another run",
+        page="partitions",
+    )
+
+    # model, method, optimizer
+    model: str = setting(
+        "resnet8",
+        Check(lambda field, value: check_model_name(value)),
+        "a model by name, `smofi models` lists them; or your own: python:module:function",
+        page="models",
+    )
+    width: int | None = setting(
+        8,
+        optional(count),
+        "width of the model's first block; null for the model's own, as for a model named without it",
+    )
+    norm: str | None = setting(
+        None, optional(choice(NORMS)), "batch or group, for models that can choose; null for the model's own"
+    )
+    method: tuple[str, ...] = setting(
+        FIRST_RUN,
+        several("smofi", checks.method),
+        "one or a list, each written as smofi or fedprox(mu=0.01)+smofi; several are compared side by side",
+        argument=Argument(
+            "smofi",
+            text_or(checks.method, 'a string such as "smofi" or a value such as smofi.methods.smofi()', Method),
+            '"smofi", "fedprox(mu=0.01)+smofi", or a value such as `smofi.methods.smofi(alpha=-1)`',
+        ),
+        page="methods",
+    )
+    optimizer: str = setting(
+        "sgd(lr=0.05, momentum=0.9)",
+        _optimizer,
+        "sgd(lr, momentum, nesterov, weight_decay, lr_decay), adam(...) or adamw(...); lr_decay is the learning "
+        "rate's factor per round",
+        argument=Argument(
+            check=text_or(_optimizer, "a string or a value such as smofi.sgd(lr=0.05, momentum=0.9)", Optimizer),
+            help="`smofi.sgd`, `smofi.adam` or `smofi.adamw`, or such a call as a string",
+        ),
+    )
+    cut: str = setting(
+        "1",
+        Check(checks.cut),
+        'core blocks on the client; "2,1" for the U shape, 1 block back on it; "0-2" drawn each round; a list, one per '
+        "client",
+        argument=Argument(
+            1,
+            checks.later,
+            'core blocks on the client; (L, H) for the U shape; "0-3" drawn each round; a list, one per client',
+        ),
+    )
+
+    # rounds
+    rounds: int = setting(30, count, "rounds of training", argument=Argument(50), resumable=True)
+    participation: float = setting(
+        0.2, number(above=0, high=1), "share of the clients that take part in a round, up to 1", argument=Argument()
+    )
+    local_epochs: int = setting(5, count, "epochs that a client trains per round", argument=Argument())
+    batch_size: int = setting(
+        8, count, "samples per step; a client with fewer samples never takes part", argument=Argument(32)
+    )
+    seed: int = setting(
+        0,
+        checks.seed,
+        "seed of everything random: partition, model, selection, batches",
+        argument=Argument(help="seed of everything random: selection, batches, cuts that are drawn"),
+    )
+    device: str = setting(
+        "cpu", Check(checks.device), "torch device, as cpu or cuda:0", argument=Argument(check=checks.later)
+    )
+
+    # evaluating and stopping
+    validation: float = setting(
+        0.0, number(low=0, below=1), "share of the training data held out for validation, drawn by the seed"
+    )
+    patience: int | None = setting(
+        None,
+        optional(count),
+        "stop after this many rounds without a better validation accuracy; needs validation",
+        argument=Argument(),
+        resumable=True,
+    )
+    target_accuracy: float | None = setting(
+        None,
+        optional(number(above=0, high=1)),
+        "stop at this accuracy, as 0.9, on the validation data if there is any, else on the test data",
+        argument=Argument(),
+        resumable=True,
+    )
+    eval_every: int = setting(
+        1,
+        count,
+        "rounds from one evaluation to the next; the last round is always evaluated",
+        argument=Argument(),
+        resumable=True,
+    )
+    checkpoint_every: int = setting(5, count, "rounds from one checkpoint to the next", resumable=True)
+    metrics: tuple[str, ...] = setting(
+        ("top1",),
+        several("top1", choice((*TEST_METRICS, *CLIENT_METRICS))),
+        "one or a list of top1, macro_f1, per_client and worst_client",
+        argument=Argument(
+            check=checks.later,
+            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets)",
+        ),
+        page="watching",
+    )
+    diagnose: bool = setting(
+        False,
+        flag,
+        "also record every round how far clients diverge, how well their momenta agree, and gradient norms",
+        argument=Argument(),
+        page="watching",
+    )
+
+    # how it is computed
+    executor: str = setting(
+        "auto",
+        choice(EXECUTORS),
+        "loop: client by client; vmap: many clients at once; auto: whichever a quick measurement favours",
+        argument=Argument("loop"),
+        resumable=True,
+        page="speed",
+    )
+    precision: str = setting(
+        "float32",
+        choice(PRECISIONS),
+        "of forward and backward passes; bf16: mixed precision, weights stay as they are",
+        argument=Argument(),
+    )
+    compile: bool = setting(
+        False,
+        flag,
+        "compile the model with torch.compile: a slow start, and on GPUs faster steps",
+        argument=Argument(),
+        resumable=True,
+    )
+    memory_limit: str | None = setting(
+        None,
+        optional(checks.size),
+        "for all workers on this machine, as 2GB: compute fewer clients at once, and refuse what does not fit",
+        argument=Argument(),
+        resumable=True,
+        page="memory",
+    )
+    wire: str | None = setting(
+        None,
+        optional(_wire),
+        "send numbers across the cut as float16, bf16 or int8, and train with what arrives; null: as they are",
+        argument=Argument(
+            check=text_or(_wire, f"{', '.join(COMPRESSIONS)}, a function, or None", Callable, NoneType),
+            help='send numbers across the cut as "float16", "bf16" or "int8"; or a function of (tensor, "up" or '
+            '"down", client) that everything crossing the cut passes through. Either executes the split for real, with '
+            "separate autograd graphs on each side",
+        ),
+    )
+
+    # virtual time
+    clock: str = setting(
+        "none",
+        _clock,
+        "virtual time on the clients' devices: paper charges its equations, full also the clients' weights; or none",
+        argument=Argument(
+            check=text_or(_clock, '"none", "paper", "full", or a smofi.Timing', Timing),
+            help='virtual time on the clients\' devices: "paper", "full", or a `smofi.Timing` that says more',
+        ),
+        timing=True,
+        page="clock",
+    )
+    devices: str = setting(
+        "phones",
+        names_or_csv("phones"),
+        "with a clock: phones, as publicly measured, or a CSV file of your own",
+        timing=True,
+        resumable=True,
+    )
+    availability: str = setting(
+        "always",
+        names_or_csv("always", "phones"),
+        "with a clock: always; phones, which come and go as publicly measured; or a CSV file of traces",
+        timing=True,
+        resumable=True,
+    )
+    server_speedup: float = setting(
+        100.0,
+        number(above=0),
+        "with a clock: how many times as fast as the mean device the server computes",
+        timing=True,
+    )
+    server_parallel: int | None = setting(
+        None,
+        optional(count),
+        "with a clock: how many clients the server computes for at a time; null for all",
+        timing=True,
+    )
+    step_deadline: float | None = setting(
+        None,
+        optional(number(above=0)),
+        "with a clock: seconds after which a step goes on without the clients that are late; null to wait",
+        timing=True,
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check_field(cls, value: Any, info: ValidationInfo) -> Any:
+        assert info.field_name
+        return SETTINGS[info.field_name].check.read(info.field_name, value)
+
+
+SETTINGS: dict[str, Setting] = {
+    name: field.json_schema_extra
+    for name, field in Settings.model_fields.items()
+    if isinstance(field.json_schema_extra, Setting)
+}
+ARGUMENTS = {name: one for name, one in SETTINGS.items() if one.argument}
+"""The settings that are arguments of `smofi.train` too."""
+
+RESUMABLE = frozenset(name for name, one in SETTINGS.items() if one.resumable)
+"""The settings that may change when a run is resumed; devices' files may move, and must say the same."""

@@ -1,0 +1,181 @@
+"""What a setting accepts. A check returns the value as it is kept, or refuses it in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smofi.cut import read_cut
+from smofi.data.partitions.kinds import parse as parse_partition
+from smofi.data.partitions.saved import PREFIX as SAVED
+from smofi.errors import SmofiError, check_choice, check_count, check_flag, check_number, check_size, refuse
+from smofi.methods import parse_method
+
+Accept = Callable[[str, Any], Any]
+"""A function of a setting's name and a value."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a setting accepts: what `accept` does, and None if it is `optional`.
+
+    Called, it takes values as Python has them. `read` is for files and flags, where "5" is a number and "null" is None:
+    `from_text` turns text into such a value.
+
+    >>> count("rounds", 5), count.read("rounds", "5"), optional(count).read("patience", "null")
+    (5, 5, None)
+    """
+
+    accept: Accept
+    from_text: Callable[[str], Any] | None = None
+    optional: bool = False
+
+    def __call__(self, field: str, value: Any) -> Any:
+        return None if self.optional and value is None else self.accept(field, value)
+
+    def read(self, field: str, value: Any) -> Any:
+        """The value that a file or a flag stands for; what is refused is shown as it was written."""
+        if self.optional and value in (None, "null", "none"):
+            return None
+        if self.from_text and isinstance(value, str):
+            with suppress(ValueError, KeyError):
+                return self(field, self.from_text(value))
+        return self(field, value)
+
+
+# --------------------------------------------------------------------------------------------------- numbers and words
+
+count = Check(check_count, int)
+flag = Check(check_flag, {"true": True, "false": False}.__getitem__)
+seed = Check(partial(check_count, low=0), int)
+
+
+def number(**limits: Any) -> Check:
+    """A number within limits, as `check_number` takes them."""
+    return Check(partial(check_number, **limits), float)
+
+
+def choice(options: Iterable[str]) -> Check:
+    """One of several words."""
+    return Check(lambda field, value: check_choice(field, value, options))
+
+
+def optional(check: Check | Accept) -> Check:
+    """The same, or None."""
+    return replace(check, optional=True) if isinstance(check, Check) else Check(check, optional=True)
+
+
+# ------------------------------------------------------------------------------------- strings that stand for something
+
+
+def written(example: str, parse: Callable[[str], object]) -> Check:
+    """A string that `parse` understands, kept with single spaces. What `parse` refuses is said of the whole string."""
+
+    def check(field: str, value: Any) -> str:
+        if not isinstance(value, str):
+            refuse(field, value, f'a string, as "{example}"')
+        text = " ".join(value.split())
+        try:
+            parse(text)
+        except SmofiError as error:
+            whole = "" if str(error).startswith(f"{field}=") else f"{field}={value!r}: "
+            raise type(error)(f"{whole}{error}") from None
+        return text
+
+    return Check(check)
+
+
+def several(example: str, one: Accept) -> Check:
+    """One string or a list of them, none twice."""
+
+    def check(field: str, value: Any) -> tuple[str, ...]:
+        given = [value] if isinstance(value, str) else value
+        if not isinstance(given, (list, tuple)) or not given:
+            refuse(field, value, f"one, as {example}, or a list of them")
+        kept = tuple(one(field, each) for each in given)
+        if len(set(kept)) < len(kept):
+            refuse(field, list(kept), "each one once")
+        return kept
+
+    return Check(check)
+
+
+def method(field: str, value: Any) -> str:
+    """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same."""
+    return parse_method(written("fedprox(mu=0.01)+smofi", parse_method)(field, value)).name
+
+
+def cut(field: str, value: Any) -> str:
+    """A cut in its string form; YAML may give a number, or a list with one per client."""
+    if isinstance(value, (list, tuple)) and all(type(one) is int for one in value):
+        text = "[" + ",".join(map(str, value)) + "]" if isinstance(value, list) else ",".join(map(str, value))
+    elif isinstance(value, str) or type(value) is int:
+        text = "".join(str(value).split())
+    else:
+        text = repr(value)
+    read_cut(text)
+    return text
+
+
+def device(field: str, value: Any) -> str:
+    """A device's name. Whether the machine has such a device shows when it is used."""
+    if isinstance(value, (str, torch.device)):
+        with suppress(RuntimeError):
+            return str(torch.device(value))
+    refuse(field, value, "the name of a torch device, as cpu or cuda:0")
+
+
+def partition(field: str, value: Any) -> str:
+    """A partition as it is written; the path in "file:PATH" is left alone."""
+    if isinstance(value, str) and value.startswith(SAVED):
+        return str(parse_partition(value))
+    return str(written("dirichlet(0.2)", parse_partition)(field, value))
+
+
+def folder(field: str, value: Any) -> str:
+    """A folder's name. Whether it exists shows when it is read."""
+    if not isinstance(value, (str, Path)) or not str(value):
+        refuse(field, value, "the path of a folder")
+    return str(value)
+
+
+def size(field: str, value: Any) -> str:
+    """A number of bytes, kept as it is written."""
+    check_size(field, value)
+    return str(value)
+
+
+def names_or_csv(*names: str) -> Check:
+    """One of these names, or a CSV file's. Whether the file exists shows when it is read."""
+
+    def check(field: str, value: Any) -> str:
+        if isinstance(value, (str, Path)) and (str(value) in names or str(value).endswith(".csv")):
+            return str(value)
+        refuse(field, value, f"{' or '.join(names)}, or the path of a .csv file")
+
+    return Check(check)
+
+
+# ------------------------------------------------------------------------------------------- arguments of `smofi.train`
+
+
+def text_or(check: Accept, accepted: str, *kinds: Any) -> Accept:
+    """In Python: a string by the check, or a value of one of these kinds."""
+
+    def accept(field: str, value: Any) -> None:
+        if isinstance(value, str):
+            check(field, value)
+        elif not isinstance(value, kinds):
+            refuse(field, value, accepted)
+
+    return accept
+
+
+def later(field: str, value: Any) -> None:
+    """Whatever is given: a better check follows once data and model are known."""

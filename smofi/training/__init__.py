@@ -1,0 +1,14 @@
+"""The Python call: `smofi.train(model, clients, test, method="smofi", ...)`.
+
+arguments.py   what `smofi.train` and `smofi.prepare` take: names, types, defaults, help, and a check of each by itself
+calls.py       from arguments to a run that is checked and ready, and the two functions themselves
+planner.py     what plans the rounds, which is all that `smofi advise` and `smofi timeline` need
+session.py     such a run, and what it gives back
+"""
+
+from smofi.training.arguments import Arguments
+from smofi.training.calls import prepare, train
+from smofi.training.planner import make_planner
+from smofi.training.session import Result, Session
+
+__all__ = ["Arguments", "Result", "Session", "make_planner", "prepare", "train"]

@@ -1,0 +1,281 @@
+"""Every setting, from its one definition to the run: a setting that gets lost on the way fails here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from pydantic import ValidationError
+
+import smofi
+from smofi import experiment
+from smofi.cli import main
+from smofi.clock.presence import ALWAYS
+from smofi.config import Config, changed_fields, config_yaml, read_config, sentence_of
+from smofi.config.federation import Federation, gather
+from smofi.data.augment import parse_augment
+from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cohort.wire import COMPRESSIONS
+from smofi.engine.plan import Planner
+from smofi.engine.run import Run
+from smofi.settings import ARGUMENTS, RESUMABLE, SETTINGS
+from smofi.training.arguments import HELP, Arguments
+from support.settings_page import table, table_on_page
+
+BASE: dict[str, Any] = {
+    "clients": 4,
+    "partition": "iid",
+    "max_train": 200,
+    "max_test": 20,
+    "model": "cnn",
+    "width": 2,
+    "method": "smofi",
+    "participation": 1.0,
+    "local_epochs": 1,
+    "batch_size": 16,
+    "rounds": 2,
+    "executor": "loop",
+}
+FULL = {"clock": "full"}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that a configuration becomes."""
+
+    federation: Federation
+    session: smofi.Session
+
+    @property
+    def run(self) -> Run:
+        return self.session.run
+
+    @property
+    def planner(self) -> Planner:
+        return self.run.planner
+
+    @property
+    def cohort(self) -> SimulatedCohort:
+        assert isinstance(self.run.cohort, SimulatedCohort)
+        return self.run.cohort
+
+    @property
+    def clock(self) -> Any:
+        return self.planner.clock
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another value of a setting: what `seen` sees of the run is `expected` then, and something else without it.
+    `{folder}` in the value stands for a folder with files; `beside` are settings that it needs."""
+
+    value: Any
+    seen: Callable[[Prepared], Any]
+    expected: Any
+    beside: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A value with which the run is refused, in a sentence that has this in it."""
+
+    value: Any
+    sentence: str
+    beside: dict[str, Any] = field(default_factory=dict)
+
+
+def blocks(made: Prepared) -> str:
+    return str(made.session.model)
+
+
+CHANGES: dict[str, Change | Refused] = {
+    "data": Change("npz:{folder}/own.npz", lambda made: made.federation.source.input_shape, (1, 9, 9)),
+    "data_folder": Refused("{folder}/nowhere", "{folder}/nowhere", {"data": "cifar10"}),
+    "image_size": Change(4, lambda made: made.federation.source.input_shape, (1, 4, 4)),
+    "max_train": Change(100, lambda made: sum(map(len, made.federation.clients)), 100),
+    "max_test": Change(7, lambda made: made.run.evaluator.test and len(made.run.evaluator.test), 7),
+    "augment": Change("crop(1)+flip", lambda made: made.cohort.augment, parse_augment("crop(1)+flip")),
+    "clients": Change(3, lambda made: len(made.planner.sizes), 3),
+    "partition": Change("shards(1)", lambda made: len(np.unique(made.federation.clients[0].labels)) < 5, True),
+    "model": Change("resnet8", lambda made: "BasicBlock" in blocks(made), True),
+    "width": Change(3, lambda made: "Conv2d(1, 3" in blocks(made), True),
+    "norm": Change("group", lambda made: "GroupNorm" in blocks(made), True, {"model": "resnet8"}),
+    "method": Change("fedprox(mu=0.5)", lambda made: made.cohort.method.name, "fedprox(mu=0.5)"),
+    "optimizer": Change("adam(lr=0.25)", lambda made: made.cohort.optimizer, smofi.adam(lr=0.25)),
+    "cut": Change("0,1", lambda made: str(made.planner.cuts.options[0]), "0,1"),
+    "rounds": Change(7, lambda made: made.run.rounds, 7),
+    "participation": Change(0.5, lambda made: made.planner.per_round, 2),
+    "local_epochs": Change(3, lambda made: made.planner.plan(0).steps, [9] * 4),
+    "batch_size": Change(10, lambda made: made.planner.plan(0).batch_sizes, [10] * 4),
+    "seed": Change(5, lambda made: made.planner.seed, 5),
+    "device": Refused("cuda:99", "device='cuda:99' is not accepted: expected a device torch can use"),
+    "validation": Change(0.1, lambda made: made.run.evaluator.validation and len(made.run.evaluator.validation), 20),
+    "patience": Change(3, lambda made: made.run.stopping.patience, 3, {"validation": 0.1}),
+    "target_accuracy": Change(0.75, lambda made: made.run.stopping.target_accuracy, 0.75),
+    "eval_every": Change(2, lambda made: made.run.eval_every, 2),
+    "checkpoint_every": Change(3, lambda made: made, 3),  # of the run folder, see the test
+    "metrics": Change("macro_f1", lambda made: list(made.run.evaluator.on_test), ["macro_f1"]),
+    "diagnose": Change(True, lambda made: made.cohort.diagnostics is not None, True),
+    "executor": Change("vmap", lambda made: made.cohort.at_once > 0, True),
+    "precision": Change("bf16", lambda made: made.cohort.cast is nullcontext, False),
+    "compile": Change(True, lambda made: made.cohort.compiled, True),
+    "memory_limit": Refused("1MB", "memory_limit='1MB' is not accepted: expected at least"),
+    "wire": Change("int8", lambda made: made.cohort.wire, COMPRESSIONS["int8"]),
+    "clock": Change("paper", lambda made: made.clock and made.clock.mode, "paper"),
+    "devices": Change("{folder}/fleet.csv", lambda made: made.clock.devices[0].up, 100_000.0, FULL),
+    "availability": Change("phones", lambda made: made.clock.devices[0].presence is ALWAYS, False, FULL),
+    "server_speedup": Change(7.0, lambda made: made.clock.speedup, 7.0, FULL),
+    "server_parallel": Change(2, lambda made: made.clock.parallel, 2, FULL),
+    "step_deadline": Change(9.5, lambda made: made.clock.deadline, 9.5, FULL),
+}
+each_setting = pytest.mark.parametrize("name", SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of 9 x 9 images, and devices that send 100,000 bytes a second."""
+    made = tmp_path_factory.mktemp("files")
+    images, labels = np.random.default_rng(0).integers(0, 255, (300, 9, 9), dtype=np.uint8), np.arange(300) % 3
+    np.savez(made / "own.npz", x=images, y=labels, x_test=images[:60], y_test=labels[:60])
+    (made / "fleet.csv").write_text("ms_per_sample,kbps\n10,800\n")
+    return made
+
+
+def settings_with(name: str, folder: Path, *, changed: bool = True) -> dict[str, Any]:
+    change = CHANGES[name]
+    value = change.value.format(folder=folder) if isinstance(change.value, str) else change.value
+    return BASE | change.beside | ({name: value} if changed else {})
+
+
+def prepared(config: Config) -> Prepared:
+    federation = gather(config)
+    return Prepared(federation, smofi.prepare(**config.arguments(federation), method=config.method[0]))
+
+
+# ----------------------------------------------------------------------------------------------------------- definition
+
+
+def test_every_setting_is_walked_over() -> None:
+    assert list(CHANGES) == list(SETTINGS) == list(Config.model_fields)
+
+
+@each_setting
+def test_a_definition_is_whole(name: str) -> None:
+    setting, model_field = SETTINGS[name], Config.model_fields[name]
+    assert setting.help
+    assert "\n" not in setting.help
+    assert model_field.description == setting.help
+    assert model_field.default == setting.default == setting.check.read(name, setting.default)
+
+
+# ---------------------------------------------------------------------------------------------------------------- reach
+
+
+@each_setting
+def test_it_reaches_the_run(name: str, folder: Path, tmp_path: Path) -> None:
+    change = CHANGES[name]
+    after = Config(**settings_with(name, folder))
+    if isinstance(change, Refused):
+        with pytest.raises(smofi.InputError) as refused:
+            prepared(after)
+        assert change.sentence.format(folder=folder) in str(refused.value)
+        return
+    before = Config(**settings_with(name, folder, changed=False))
+    seen = change.seen if name != "checkpoint_every" else lambda config: rounds_between_checkpoints(config, tmp_path)
+    make = prepared if name != "checkpoint_every" else lambda config: config
+    assert seen(make(before)) != change.expected
+    assert seen(make(after)) == change.expected
+
+
+def rounds_between_checkpoints(config: Any, path: Path) -> int:
+    (one,) = experiment.start(config, path / str(config.checkpoint_every))
+    one.folder.close()
+    return one.folder.every
+
+
+# ----------------------------------------------------------------------------------------------- files, flags, resuming
+
+
+@each_setting
+def test_flag_and_file_say_the_same(name: str, folder: Path, tmp_path: Path, capsys: Any) -> None:
+    given = settings_with(name, folder)
+    (tmp_path / "beside.yaml").write_text(yaml.safe_dump({key: value for key, value in given.items() if key != name}))
+    flag = f"--{name.replace('_', '-')}"
+    said = [flag] if given[name] is True else [flag, str(given[name])]
+    assert main(["config", str(tmp_path / "beside.yaml"), *said]) == 0
+    written = capsys.readouterr().out
+    assert written == config_yaml(Config(**given))
+    assert f"# {SETTINGS[name].help}\n{name}: " in written
+    (tmp_path / "whole.yaml").write_text(written)
+    assert read_config(tmp_path / "whole.yaml") == Config(**given)
+
+
+@each_setting
+def test_a_resumed_run_may_change_it_if_its_definition_says_so(name: str, folder: Path) -> None:
+    before, after = (Config(**settings_with(name, folder, changed=changed)) for changed in (False, True))
+    assert before != after
+    assert bool(changed_fields(before, after)) == (name not in RESUMABLE) == (not SETTINGS[name].resumable)
+
+
+# --------------------------------------------------------------------------------------------------------------- Python
+
+
+def test_the_arguments_of_train_and_prepare_are_the_settings_and_what_stands_beside_them() -> None:
+    for function, given_back in ((smofi.train, smofi.Result), (smofi.prepare, smofi.Session)):
+        signature = inspect.signature(function)
+        assert set(signature.parameters) == set(ARGUMENTS) | set(HELP)
+        assert signature.return_annotation is given_back
+        assert function.__name__ in ("train", "prepare")
+        for name in signature.parameters:
+            assert f"\n{name} " in (function.__doc__ or "")
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_the_default_in_python_is_the_one_of_the_definition(name: str) -> None:
+    assert inspect.signature(smofi.train).parameters[name].default == ARGUMENTS[name].argument_default
+    assert getattr(Arguments, name) == ARGUMENTS[name].argument_default
+
+
+def test_virtual_time_has_the_fields_and_defaults_of_the_settings() -> None:
+    assert {one.name: one.default for one in fields(smofi.Timing)} == {
+        name: setting.default for name, setting in SETTINGS.items() if setting.timing
+    }
+
+
+WRONG_TEXT = {"augment": "blur", "cut": "half", "method": "fedaverage", "metrics": ["top"], "optimizer": "sgd(lr=-1)"}
+
+
+@pytest.mark.parametrize("name", sorted(set(ARGUMENTS) - {"device"}))  # which Python tries out, too
+def test_python_and_configurations_refuse_in_the_same_words(name: str) -> None:
+    wrong = WRONG_TEXT.get(name, "nonsense" if name in ("clock", "wire") else -1)
+    x, y = torch.zeros(8, 4), torch.arange(8) % 2
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+    with pytest.raises(ValidationError) as in_a_file:
+        Config(**{name: wrong})
+    with pytest.raises(smofi.InputError) as in_python:
+        smofi.prepare(model, [(x, y)], (x, y), **{"batch_size": 4, name: wrong})
+    assert str(in_python.value) == sentence_of(in_a_file.value)
+
+
+@pytest.mark.parametrize("name", ["server_speedup", "server_parallel", "step_deadline"])
+def test_timing_refuses_in_the_same_words(name: str) -> None:
+    with pytest.raises(ValidationError) as in_a_file:
+        Config(**{name: -1})
+    with pytest.raises(smofi.InputError) as in_python:
+        smofi.Timing("full", **{name: -1})
+    assert str(in_python.value) == sentence_of(in_a_file.value)
+
+
+# -------------------------------------------------------------------------------------------------------- documentation
+
+
+def test_the_page_has_the_table_of_the_definitions() -> None:
+    assert table_on_page() == table(), "run: python tests/support/settings_page.py"
