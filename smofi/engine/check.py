@@ -16,13 +16,11 @@ from smofi.engine.cohort.noise import own_random_state
 from smofi.engine.cohort.split import Loss, Sides, Work, split_backward
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.evaluate import Evaluator
+from smofi.engine.loss import IGNORED
 from smofi.engine.plan import Planner
 from smofi.engine.state import GlobalState
 from smofi.errors import InputError, check_number, refuse
 from smofi.flat import Layout, shell
-
-IGNORED = -100
-"""The target that torch's cross-entropy leaves out."""
 
 
 def check_device(device: str | torch.device) -> torch.device:

@@ -12,8 +12,8 @@ from dataclasses import replace
 import torch
 
 from smofi.engine.at_once.choice import MOST_AT_ONCE, Choice
-from smofi.engine.at_once.many import why_not
 from smofi.engine.at_once.measurements import Measured, remembered
+from smofi.engine.at_once.trial import why_not
 from smofi.engine.cohort.noise import own_random_state
 from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.plan import RoundPlan

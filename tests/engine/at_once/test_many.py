@@ -15,7 +15,8 @@ from torch.nn import functional
 from torch.nn.functional import cross_entropy, mse_loss
 
 from smofi import models
-from smofi.engine.at_once.many import Many, why_not
+from smofi.engine.at_once.many import Many
+from smofi.engine.at_once.trial import why_not
 from smofi.engine.cpu.kernels import convolutions
 from smofi.flat import Layout, shell
 from smofi.models.dropout import Dropout, dropouts, step_keys
