@@ -50,11 +50,11 @@ def is_watched(module: nn.Module) -> bool:
 def observing(observe: Observe) -> AbstractContextManager[object]:
     """Calls `observe` after each operation, with the tensors that it took and gave.
 
-    >>> seen = []
+    >>> x, seen = torch.ones(2), []
     >>> with observing(seen.append):
-    ...     _ = torch.ones(2) + torch.ones(2)
-    >>> [len(tensors) for tensors in seen]  # two are made, then added
-    [1, 1, 3]
+    ...     _ = x + 2 * x
+    >>> seen
+    [[tensor([1., 1.]), tensor([2., 2.])], [tensor([1., 1.]), tensor([2., 2.]), tensor([3., 3.])]]
     """
 
     def run(mode: object, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
