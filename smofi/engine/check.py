@@ -19,14 +19,11 @@ from smofi.engine.cohort.steps import ClientSteps
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.noise import own_random_state
-from smofi.engine.passes import Loss, direct
+from smofi.engine.passes import IGNORED, Loss, direct
 from smofi.engine.plan import ClientPlan, Planner
 from smofi.engine.state import GlobalState
 from smofi.errors import InputError, check_number, refuse
 from smofi.flat import Layout, shell
-
-IGNORED = -100
-"""The target that torch's cross-entropy leaves out."""
 
 
 def check_device(device: str | torch.device) -> torch.device:

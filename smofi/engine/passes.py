@@ -8,10 +8,13 @@ from torch import Tensor
 
 from smofi.models.costs import Cast
 
-__all__ = ["Cast", "Loss", "Wire", "direct"]
+__all__ = ["IGNORED", "Cast", "Loss", "Wire", "direct"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """loss(outputs, targets): a number, the mean over the samples."""
+
+IGNORED = -100
+"""The target that torch's cross-entropy leaves out."""
 
 Wire = Callable[[Tensor, str, int], Tensor]
 """wire(tensor, direction, client): what arrives of a tensor sent "up" to the server or "down" to a client."""

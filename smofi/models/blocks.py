@@ -10,12 +10,13 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.dropout import _DropoutNd
 
 from smofi.errors import InputError, refuse
 from smofi.models.layers import chain
 
 Piece: TypeAlias = str | nn.Module | Callable[[Any], Any]
+
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """How far the outputs may be apart, as the same sums may be computed in another order."""
@@ -131,7 +132,7 @@ def _check_tensors(module: nn.Module, pieces: list[tuple[str, nn.Module]]) -> No
     left = [name for tensor, name in expected.items() if tensor not in users]
     held = {id(inner) for _, piece in pieces for inner in piece.modules()}
     left += [
-        name for name, one in module.named_modules() if isinstance(one, _DropoutNd) and one.p and id(one) not in held
+        name for name, one in module.named_modules() if isinstance(one, DROPOUTS) and one.p and id(one) not in held
     ]
     if left:
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")

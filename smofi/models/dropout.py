@@ -89,11 +89,11 @@ def seeded(model: Model) -> Model:
     'Dropout'
     """
     replaced: dict[int, Dropout] = {}
-    for parent in list(model.modules()):
-        for name, child in parent._modules.items():
-            if type(child) is nn.Dropout:
-                ours = replaced.setdefault(id(child), Dropout(child.p, child.inplace).train(child.training))
-                parent._modules[name] = ours
+    for path, module in list(model.named_modules(remove_duplicate=False)):
+        if type(module) is nn.Dropout and path:
+            parent, _, name = path.rpartition(".")
+            ours = replaced.setdefault(id(module), Dropout(module.p, module.inplace).train(module.training))
+            setattr(model.get_submodule(parent), name, ours)
     return model
 
 
@@ -114,8 +114,8 @@ def _bits(keys: Tensor, layer: int, size: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _position_bits(size: int, device: torch.device) -> Tensor:
-    # Kept for later, so never wrapped by a transformation such as vmap that happens to be the first to ask.
-    with torch._C._DisableFuncTorch(), torch.inference_mode(False):
+    # Kept for later. Where torch.func.grad is the first to ask, it is wrapped, and torch unwraps it afterwards.
+    with torch.inference_mode(False):
         return _mix(torch.arange(size, device=device) * _signed(GOLDEN, 64)).to(torch.int32)
 
 

@@ -217,3 +217,10 @@ def test_torchs_layers_are_replaced_and_nothing_else() -> None:
     assert (model[2].p, model[2].inplace, model[2].training) == (0.2, True, False)
     assert model[0].training
     assert [layer.p for layer in dropouts(model)] == [0.1, 0.2]
+
+
+def test_a_layer_that_stands_twice_in_a_block_is_one_layer_still() -> None:
+    shared = nn.Dropout(0.2)
+    model = seeded(nn.Sequential(shared, nn.Linear(2, 2), shared))
+    assert type(model[0]) is Dropout
+    assert model[2] is model[0]

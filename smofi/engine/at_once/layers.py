@@ -17,19 +17,17 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch._C import _functorch as functorch
 from torch.nn import functional
 
+from smofi.engine.at_once.private import Internals, internals
 from smofi.engine.cpu.kernels import suits_onednn
-from smofi.engine.passes import Loss
+from smofi.engine.cpu.quicken import Quick
+from smofi.engine.passes import IGNORED, Loss
 
 OfImages = Callable[..., Tensor]
 """(layer, images `[B, C * channels, H, W]`, C, the layer's own tensors, of all clients) -> images."""
 
 LARGE = 1 << 30
-
-IGNORED = -100
-"""The target that torch's cross-entropy leaves out."""
 
 
 def merge_layers(model: nn.Module) -> bool:
@@ -52,6 +50,8 @@ def merge_layers(model: nn.Module) -> bool:
             layer.forward = partial(_images, kernel, layer)
         elif type(layer) is nn.Linear:
             layer.forward = partial(_linear, layer)  # type: ignore[method-assign]
+        elif isinstance(layer, Quick):
+            layer.in_place = False
         if isinstance(layer, nn.Conv2d) and kernel is not _pointwise:
             convolutions.append(layer)
     return suits_onednn(nn.ModuleList(convolutions), LARGE, LARGE)
@@ -68,17 +68,18 @@ def merge_loss(loss: Loss) -> Loss:
 
 
 def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    level = functorch.maybe_current_level()
+    inside = internals()
+    level = inside.level()
     if level is None:
         return functional.cross_entropy(outputs, targets)
-    logits, at = functorch._unwrap_batched(outputs, level)
-    labels, labels_at = functorch._unwrap_batched(targets, level)
+    logits, at = inside.unwrap(outputs, level)
+    labels, labels_at = inside.unwrap(targets, level)
     if at != 0 or labels_at != 0 or logits.dim() != 3 or labels.dim() != 2:
         return functional.cross_entropy(outputs, targets)
-    with torch._C._DisableFuncTorch():
+    with inside.paused():
         each = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view(labels.shape)
         means = each.sum(1) / (labels != IGNORED).sum(1)
-    return functorch._add_batch_dim(means, 0, level)
+    return inside.wrap(means, 0, level)
 
 
 def _kernel_of(layer: nn.Module) -> OfImages | None:
@@ -93,30 +94,32 @@ def _kernel_of(layer: nn.Module) -> OfImages | None:
 def _images(kernel: OfImages, layer: nn.Module, x: Tensor) -> Tensor:
     if isinstance(layer, nn.Conv2d) and x.dim() == 3:
         return _images(kernel, layer, x.unsqueeze(0)).squeeze(0)
-    level = functorch.maybe_current_level()
-    found = _of_all_clients(layer, x, level)
+    inside = internals()
+    level = inside.level()
+    found = _of_all_clients(inside, layer, x, level)
     if level is None or found is None or found[0].dim() != 5:
         return _alone(layer, x)
     images, at, own = found
-    with torch._C._DisableFuncTorch():
+    with inside.paused():
         clients = images.shape[at]
         merged = kernel(layer, _merge(images if at == 1 else images.movedim(at, 1)), clients, *own)
         parted = merged.unflatten(1, (clients, -1))
-    return functorch._add_batch_dim(parted, 1, level)
+    return inside.wrap(parted, 1, level)
 
 
 def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    level = functorch.maybe_current_level()
-    found = _of_all_clients(layer, x, level)
+    inside = internals()
+    level = inside.level()
+    found = _of_all_clients(inside, layer, x, level)
     if level is None or found is None or found[0].dim() < 3:
         return _alone(layer, x)
     inputs, at, (weight, *bias) = found
-    with torch._C._DisableFuncTorch():
+    with inside.paused():
         inputs = inputs.movedim(at, 0) if at else inputs
         rows = inputs.flatten(1, -2)
         out = torch.baddbmm(bias[0].unsqueeze(1), rows, weight.mT) if bias else torch.bmm(rows, weight.mT)
         parted = out.unflatten(1, inputs.shape[1:-1])
-    return functorch._add_batch_dim(parted, 0, level)
+    return inside.wrap(parted, 0, level)
 
 
 def _alone(layer: nn.Module, x: Tensor) -> Tensor:
@@ -125,13 +128,15 @@ def _alone(layer: nn.Module, x: Tensor) -> Tensor:
     return out
 
 
-def _of_all_clients(layer: nn.Module, x: Tensor, level: int | None) -> tuple[Tensor, int, list[Tensor]] | None:
+def _of_all_clients(
+    inside: Internals, layer: nn.Module, x: Tensor, level: int | None
+) -> tuple[Tensor, int, list[Tensor]] | None:
     """The inputs of all clients, which of their dimensions the clients are, and the layer's tensors, clients first."""
     if level is None:
         return None
-    inputs, at = functorch._unwrap_batched(x, level)
+    inputs, at = inside.unwrap(x, level)
     tensors = {name: tensor for name in TENSORS if (tensor := getattr(layer, name, None)) is not None}
-    own = {name: functorch._unwrap_batched(tensor, level) for name, tensor in tensors.items()}
+    own = {name: inside.unwrap(tensor, level) for name, tensor in tensors.items()}
     if any(dim != 0 for name, (_, dim) in own.items() if name != "bias") or (at is None and not own):
         return None
     clients = inputs.shape[at] if at is not None else len(next(iter(own.values()))[0])

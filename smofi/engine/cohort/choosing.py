@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import torch
 
+from smofi.engine.at_once.trial import why_not
 from smofi.engine.cohort.execution import MOST_AT_ONCE, Execution
 from smofi.engine.cohort.measurements import StepTimes, measured_before
 from smofi.engine.cohort.simulated import SimulatedCohort
@@ -63,8 +64,6 @@ def _obstacle(simulation: Simulation) -> str | None:
 
 
 def _try(simulation: Simulation, plan: RoundPlan) -> str | None:
-    from smofi.engine.at_once.many import why_not  # rests on torch's private symbols
-
     samples, device = simulation.clients[plan.clients[0]], simulation.state.weights.device
     batch = samples.batch(torch.arange(min(len(samples), plan.batch_sizes[0]), device=device))
     return why_not(simulation.setup.template, simulation.setup.loss, batch)

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from smofi.data.augment import Augment
 from smofi.data.samples import Samples
+from smofi.engine.at_once.many import Many
 from smofi.engine.cohort.execution import Execution
 from smofi.engine.cohort.room import Room
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.passes import Loss
 from smofi.engine.processes.crew import Alone, Crew
 from smofi.engine.state import GlobalState
-
-if TYPE_CHECKING:
-    from smofi.engine.at_once.many import Many
 
 
 @dataclass(frozen=True)
@@ -59,9 +56,7 @@ class Simulation:
 
     @cached_property
     def many(self) -> Many:
-        """The gradients of many clients at once; imported when first needed, since it rests on private symbols."""
-        from smofi.engine.at_once.many import Many
-
+        """The gradients of many clients at once."""
         setup = self.setup
         return Many(setup.template, setup.layout, setup.loss, setup.cast)
 

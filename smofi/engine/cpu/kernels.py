@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -38,9 +39,11 @@ def _overruns(module: nn.Module) -> bool:
 @contextmanager
 def convolutions(onednn: bool) -> Iterator[None]:
     """With oneDNN, if torch allows it at all, or without."""
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(before and onednn)
+    # Not `mkldnn.flags`, which sets further flags too, and warns about one of them.
+    mkldnn: Any = torch.backends.mkldnn
+    before = mkldnn.enabled
+    mkldnn.enabled = before and onednn
     try:
         yield
     finally:
-        torch._C._set_mkldnn_enabled(before)
+        mkldnn.enabled = before

@@ -1,7 +1,7 @@
 """The same layers with less work: for every model a round computes with, whoever wrote it.
 
     ReLU, MaxPool     run as MaxPool, ReLU, on a quarter of the numbers: the largest of them stays the largest
-    Conv, ReLU        work in place, where nobody else will read what the ReLU reads
+    Conv, ReLU        work in place, where nothing else will read what the ReLU reads
     Conv, BatchNorm   are one convolution in evaluation, when a normalisation only scales and shifts
     BatchNorm         counts no batches: only a momentum of None would need their number
 
@@ -16,12 +16,20 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch._C import _functorch as functorch
+from torch.func import functional_call
+from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-Model = TypeVar("Model", bound=nn.Module)
-Layer = Callable[[Any], Any]
+from smofi.engine.cpu.private import is_view, is_watched
 
+Model = TypeVar("Model", bound=nn.Module)
+Layer = Callable[..., Any]
+
+CONVOLUTIONS: dict[type, Layer] = {
+    nn.Conv1d: functional.conv1d,
+    nn.Conv2d: functional.conv2d,
+    nn.Conv3d: functional.conv3d,
+}
 POOLINGS = {nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d}
 NORMALISATIONS: dict[type, type] = {nn.Conv1d: nn.BatchNorm1d, nn.Conv2d: nn.BatchNorm2d, nn.Conv3d: nn.BatchNorm3d}
 """The one that fits each convolution."""
@@ -44,12 +52,17 @@ def quicken(model: Model) -> Model:
         if type(module) is nn.Sequential and module is not model and not any(map(_altered, [module, *module])):
             module.__class__ = Quick
         elif type(module) in NORMALISATIONS.values() and module.momentum is not None:
-            module._buffers["num_batches_tracked"] = None
+            module.register_buffer("num_batches_tracked", None)
     return model
 
 
 class Quick(nn.Sequential):
-    """An `nn.Sequential` that runs its layers with less work."""
+    """An `nn.Sequential` that runs its layers with less work.
+
+    Under vmap a layer's output is a view: to change it in place costs more than it saves, so `in_place` is to be False.
+    """
+
+    in_place: bool = True
 
     def forward(self, input: Any) -> Any:
         if torch.compiler.is_compiling():
@@ -58,7 +71,7 @@ class Quick(nn.Sequential):
         layers = _poolings_first(self)
         x, before = input, None
         for layer in layers if self.training or torch.is_grad_enabled() else _folded(layers):
-            in_place = type(layer) is nn.ReLU and type(before) in WRITERS and _is_whole(x)
+            in_place = self.in_place and type(layer) is nn.ReLU and type(before) in WRITERS and not is_view(x)
             x, before = x.relu_() if in_place else layer(x), layer
         return x
 
@@ -79,7 +92,11 @@ class Folded:
             *(convolution.weight, convolution.bias),
             *(norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias),
         )
-        out: Tensor = convolution._conv_forward(x, weight, bias)
+        if convolution.padding_mode != "zeros":
+            padded: Tensor = functional_call(convolution, {"weight": weight, "bias": bias}, (x,))
+            return padded
+        how = convolution.stride, convolution.padding, convolution.dilation, convolution.groups
+        out: Tensor = CONVOLUTIONS[type(convolution)](x, weight, bias, *how)
         return out
 
 
@@ -108,11 +125,6 @@ def _relu(x: Tensor) -> Tensor:
     return torch.threshold(x, 0, 0)
 
 
-def _is_whole(x: Tensor) -> bool:
-    """Not a view, nor under vmap, which makes views: to change part of a tensor in place costs more than it saves."""
-    return not (x._is_view() or functorch.is_batchedtensor(x))
-
-
 def _folded(layers: list[Layer]) -> list[Layer]:
     folded: list[Any] = []
     layer: Any
@@ -126,6 +138,5 @@ def _folded(layers: list[Layer]) -> list[Layer]:
 
 
 def _altered(module: nn.Module) -> bool:
-    """Whether somebody watches or replaced what the module does."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks) or "forward" in vars(module)
+    """Whether a module is watched, or what it does has been replaced."""
+    return is_watched(module) or "forward" in vars(module)

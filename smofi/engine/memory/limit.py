@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from smofi.engine.cohort.simulation import Simulation
+from smofi.engine.cpu.widest import widest_operation
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.memory.needs import Memory, activation_memory, round_memory
 from smofi.engine.noise import own_random_state
@@ -89,24 +87,7 @@ def _evaluation(evaluator: Evaluator) -> int:
     if not held_out:
         return 0
     inputs, _ = held_out[0].batch(torch.zeros(1, dtype=torch.int64, device=next(evaluator.model.parameters()).device))
-    with torch.no_grad(), _Widest() as widest:
-        evaluator.model(inputs)
-    found: int = widest.bytes
-    return found * min(evaluator.batch_size, max(map(len, held_out)))
-
-
-class _Widest(TorchDispatchMode):
-    """Watches which operation has the most to do with."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.bytes = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = function(*args, **(kwargs or {}))
-        tensors = [one for one in (*args, out) if isinstance(one, Tensor)]
-        self.bytes = max(self.bytes, sum(tensor.numel() * tensor.element_size() for tensor in tensors))
-        return out
+    return widest_operation(evaluator.model, inputs) * min(evaluator.batch_size, max(map(len, held_out)))
 
 
 def _megabytes(count: int) -> str:

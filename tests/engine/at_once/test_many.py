@@ -15,8 +15,10 @@ from torch.nn import functional
 from torch.nn.functional import cross_entropy, mse_loss
 
 from smofi import models
-from smofi.engine.at_once.many import Many, why_not
+from smofi.engine.at_once.many import Many
+from smofi.engine.at_once.trial import why_not
 from smofi.engine.cpu.kernels import convolutions
+from smofi.engine.cpu.quicken import quicken
 from smofi.flat import Layout, shell
 from smofi.models.dropout import Dropout, dropouts, step_keys
 
@@ -367,13 +369,19 @@ def test_weights_and_the_template_are_left_alone() -> None:
     assert "forward" not in vars(model[0])
 
 
+def test_quick_layers_work_in_place_one_by_one_but_not_at_once() -> None:
+    model = quicken(nn.Sequential(nn.Sequential(nn.Linear(6, 4), nn.ReLU()), nn.Linear(4, 3)))
+    many = Many(model, Layout.of(model), cross_entropy)
+    assert [block.in_place for block in (model[0], many.model[0])] == [True, False]
+
+
 def test_onednn_is_as_the_caller_had_it() -> None:
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 3)).double()
     layout, weights, statistics = begin(model, CLIENTS)
     inputs, targets, _ = draw((1, 4, 4), batch=4, classes=3)[0]
-    before = torch._C._get_mkldnn_enabled()
+    before = torch.backends.mkldnn.enabled
     Many(model, layout, cross_entropy).backward(weights, statistics, torch.empty_like(weights), inputs, targets)
-    assert torch._C._get_mkldnn_enabled() == before
+    assert torch.backends.mkldnn.enabled == before
 
 
 class Function(nn.Module):

@@ -33,12 +33,25 @@ def test_layers_on_which_onednn_overruns_its_memory_are_left_to_torch(layer: nn.
 
 
 def test_the_setting_is_put_back_even_after_an_error() -> None:
-    before = torch._C._get_mkldnn_enabled()
+    before = torch.backends.mkldnn.enabled
     with convolutions(onednn=False):
-        assert not torch._C._get_mkldnn_enabled()
+        assert not torch.backends.mkldnn.enabled
     with pytest.raises(ZeroDivisionError), convolutions(onednn=False):
         1 / 0  # noqa: B018
-    assert torch._C._get_mkldnn_enabled() == before
+    assert torch.backends.mkldnn.enabled == before
+
+
+def test_onednn_stays_off_where_torch_is_told_not_to_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    with convolutions(onednn=True):
+        assert not torch.backends.mkldnn.enabled
+    assert not torch.backends.mkldnn.enabled
+
+
+def test_other_settings_of_onednn_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "deterministic", True)
+    with convolutions(onednn=True):
+        assert torch.backends.mkldnn.deterministic
 
 
 @pytest.mark.slow

@@ -20,6 +20,8 @@ BLOCKS: dict[str, tuple[tuple[int, ...], Callable[[], list[nn.Module]]]] = {
     "conv relu pool": (IMAGES, lambda: [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2)]),
     "padded pool": (IMAGES, lambda: [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1, ceil_mode=True)]),
     "norm relu pool": (IMAGES, lambda: [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)]),
+    "circular": (IMAGES, lambda: [nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular"), nn.BatchNorm2d(4)]),
+    "no bias": (IMAGES, lambda: [nn.Conv2d(3, 4, 3, padding="same", bias=False), nn.BatchNorm2d(4), nn.ReLU()]),
     "in place after pool": (IMAGES, lambda: [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.SiLU(inplace=True)]),
     "pool relu": (IMAGES, lambda: [nn.Conv2d(3, 4, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(4, 2, 1)]),
     "relu first": (IMAGES, lambda: [nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.ReLU()]),
