@@ -5,6 +5,8 @@ presence.py      when a device is there                             availability
 costs.py         what a step and a round cost it, from the model    timing.py      what a user says of all this
 replay.py        a round, event by event                            closed.py      the same by formula
 clock.py         what becomes of a round's plan, and how long it takes
+
+Internal: may change without notice.
 """
 
 from smofi.clock.clock import Clock

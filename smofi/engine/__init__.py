@@ -1,1 +1,1 @@
-"""One round loop; where the rows live is the cohort's business."""
+"""One round loop; where the rows live is the cohort's business. Internal: may change without notice."""

@@ -1,4 +1,7 @@
-"""A trained model to use elsewhere: as safetensors with a model card, by `torch.export`, as ONNX; whole or one part."""
+"""A trained model to use elsewhere: as safetensors with a model card, by `torch.export`, as ONNX; whole or one part.
+
+Public: the names in `__all__`.
+"""
 
 from __future__ import annotations
 

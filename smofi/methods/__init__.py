@@ -1,4 +1,7 @@
-"""The methods of the field, one short file each. Anything not listed here joins through `register`."""
+"""The methods of the field, one short file each. Anything not listed here joins through `register`.
+
+Public: the names in `__all__`.
+"""
 
 from smofi.methods.clip import clip
 from smofi.methods.fedavg import fedavg

@@ -9,8 +9,9 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import ParamSpec
 
+from smofi.composition import compose
 from smofi.errors import InputError, check_choice
-from smofi.method import Method, compose
+from smofi.method import Method
 from smofi.spec import build, read_calls
 
 METHODS: dict[str, Callable[..., Method]] = {}

@@ -16,6 +16,7 @@ from smofi.errors import InputError, refuse
 from smofi.models.layers import chain
 
 Piece: TypeAlias = str | nn.Module | Callable[[Any], Any]
+"""A part of a block: the name of a sub-module, a module, or a function of one tensor."""
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """How far the outputs may be apart, as the same sums may be computed in another order."""

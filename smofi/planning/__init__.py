@@ -1,4 +1,7 @@
-"""A dry run: what a configuration will do and take, found by planning its rounds and timing a few of its steps."""
+"""A dry run: what a configuration will do and take, found by planning its rounds and timing a few of its steps.
+
+Internal: may change without notice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What came out of runs: the paper's measures as a table, and learning curves as text or as a picture."""
+"""What came out of runs: the paper's measures as a table, and learning curves as text or as a picture.
+
+Internal: may change without notice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Runs followed in TensorBoard, Weights & Biases or MLflow: each tracker is a callback for `smofi.train`."""
+"""Runs followed in TensorBoard, Weights & Biases or MLflow: each tracker is a callback for `smofi.train`.
+
+Public: the names in `__all__`.
+"""
 
 from __future__ import annotations
 

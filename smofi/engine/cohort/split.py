@@ -21,7 +21,11 @@ from smofi.engine.cohort.noise import give_keys
 from smofi.flat import blocks_of
 
 Wire = Callable[[Tensor, str, int], Tensor]
+"""wire(tensor, direction, client): what arrives of a tensor that crosses the cut, "up" or "down"."""
+
 Loss = Callable[[Tensor, Tensor], Tensor]
+"""loss(outputs, targets): the mean loss of a batch, as a tensor of one number."""
+
 Cast = Callable[[], AbstractContextManager[object]]
 """The precision that forward passes are computed in, such as `partial(torch.autocast, "cuda", torch.bfloat16)`."""
 
