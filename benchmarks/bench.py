@@ -63,9 +63,7 @@ def run(name: str, given: argparse.Namespace) -> bool:
 def main() -> None:
     parser = parser_for(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(MINUTES)}; all if none is named")
-    parser.add_argument(
-        "--quick", action="store_true", help="once, the smallest models, into runs/bench-quick"
-    )
+    parser.add_argument("--quick", action="store_true", help="once, the smallest models, into runs/bench-quick")
     parser.add_argument("--repetitions", type=positive, help="of every benchmark, if not its own")
     parser.add_argument("--folder", type=Path, help="for the rows; runs/bench if not given")
     parser.add_argument("--page", type=Path, help="benchmarks/RESULTS.md if not given")
