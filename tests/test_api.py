@@ -115,7 +115,7 @@ def known(value: Any, word: str) -> bool:
     if word in {*smofi.__all__, *FREE, *dir(builtins)}:
         return True
     meant = getattr(inspect.getmodule(inspect.unwrap(value)), word, None)
-    public = [one for one in vars(smofi).values() if inspect.isclass(one)]
+    public = [getattr(smofi, name) for name in smofi.__all__]
     return isinstance(meant, ParamSpec) or any(base in public for base in getattr(meant, "__mro__", ()))
 
 

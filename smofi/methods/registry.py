@@ -1,4 +1,4 @@
-"""The table of names, and methods written as strings: "fedprox(mu=0.01)+smofi"."""
+"""Methods by name, and methods written as strings: "fedprox(mu=0.01)+smofi"."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from smofi import method
+from smofi import method, methods
 from smofi.method import Method
-from smofi.methods import METHODS
+from smofi.methods import METHODS, registry
 
 OURS = {name: builder for name, builder in METHODS.items() if builder.__module__.startswith("smofi.")}
 SLOT_TYPES = [one for one in vars(method).values() if isinstance(one, type) and dataclasses.is_dataclass(one)]
@@ -82,3 +82,9 @@ def test_the_page_of_methods_has_the_same_links(builder: Callable[..., Method]) 
     (link,) = re.findall(r"https://\S+", sections(builder)["Reference"])
     page = (Path(__file__).parents[2] / "docs/methods.md").read_text()
     assert re.search(rf"^\| \[`{builder.__name__}\(.*\)`\]\({re.escape(link)}\) \|", page, flags=re.MULTILINE)
+
+
+def test_the_package_maps_its_modules() -> None:
+    folder = Path(inspect.getfile(registry)).parent
+    modules = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+    assert set(re.findall(r"\w+\.py", methods.__doc__ or "")) == modules
