@@ -17,8 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-from form import ROOT, about, positive
 from results import FOLDER, PAGE, page
+from shared.options import parser_for, positive
+from shared.origin import ROOT, about
 
 HERE = ROOT / "benchmarks"
 MINUTES = {"overhead": 8, "fusion": 3, "growth": 4, "executors": 7, "sum": 1, "peers": 40}
@@ -60,9 +61,9 @@ def run(name: str, given: argparse.Namespace) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(MINUTES)}; all if none is named")
-    parser.add_argument("--quick", action="store_true", help="few repetitions of little, into runs/bench-quick")
+    parser.add_argument("--quick", action="store_true", help="once, the smallest models, into runs/bench-quick")
     parser.add_argument("--repetitions", type=positive, help="of every benchmark, if not its own")
     parser.add_argument("--folder", type=Path, help="for the rows; runs/bench if not given")
     parser.add_argument("--page", type=Path, help="benchmarks/RESULTS.md if not given")
@@ -77,7 +78,7 @@ def main() -> None:
     names = given.names or list(MINUTES)
     if "peers" in names and not (given.peers / "work").is_dir():
         names.remove("peers")
-        print("Without the peers, for their workloads are not prepared. To prepare them, once:")
+        print("The peers are left out, since their workloads are not prepared. To prepare them, once:")
         print("  python benchmarks/peers/prepare.py --fashion-mnist DIR --cifar10 DIR")
     failed = []
     for place, name in enumerate(names):

@@ -16,7 +16,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 import torch
-from form import markdown
+from shared.options import parser_for
+from shared.rows import markdown
 
 import smofi
 from smofi.config import read_config
@@ -84,7 +85,7 @@ def spread(values: list[float], unit: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--deadlines", type=float, nargs="+", default=[0.08, 0.05], help="seconds, beside none at all")
     parser.add_argument("--method", default="smofi(global_momentum=0.3)")

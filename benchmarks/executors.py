@@ -14,9 +14,12 @@ from math import ceil
 from statistics import fmean, median
 
 import torch
-from form import Goal, Row, Sheet, at_least, cell, markdown, options, pick
-from measuring import one_round
-from settings import Setting, cnn, everyone, images, resnet8, seconds, transformer
+from shared.goals import Goal, at_least
+from shared.internals import one_round
+from shared.options import options
+from shared.rows import Row, Sheet, cell, markdown, pick
+from shared.settings import Setting, cnn, everyone, images, resnet8, transformer
+from shared.timing import seconds
 
 from smofi import models
 

@@ -5,16 +5,16 @@ python benchmarks/first_run.py --seeds 5 --picture docs/digits.svg
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from statistics import fmean
 
 import torch
 from rich.console import Console
+from shared.options import parser_for
+from shared.report import History, measure, results_table, save_curves
 
 import smofi
 from smofi.config import Config
-from smofi.report import History, measure, results_table, save_curves
 
 METHODS = ("fedavg", "fedavgm(momentum=0.3)", "smofi", "smofi(alpha=-1)")
 
@@ -26,7 +26,7 @@ def run(method: str, seed: int) -> History:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()

@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 import torch
-from form import Goal, Row, Sheet, at_most, cell, markdown, options, pick
-from measuring import one_round
-from memory import add_memory, memory_table
-from settings import SETTINGS, seconds
+from shared.goals import Goal, at_most
+from shared.internals import one_round
+from shared.options import options
+from shared.peak import add_memory, memory_table
+from shared.rows import Row, Sheet, cell, markdown, pick
+from shared.settings import SETTINGS
+from shared.timing import seconds
 
 SMOFI, WITHOUT = "smofi", 'sflv1("round")'
 RATIO = "ratio to sflv1"
@@ -25,7 +28,7 @@ MORE = {"resnet18": {"clients": 10, "steps": 1}}
 
 
 def measure(name: str, repetitions: int | None, sheet: Sheet) -> None:
-    """Add how much longer a round takes with fusion, and what it holds."""
+    """Add how much longer a round takes with fusion, and what memory it takes."""
     setting = SETTINGS[name]()
     fused, plain = (one_round(setting.session(method)) for method in (SMOFI, WITHOUT))
     sheet.begin(model=setting.name)

@@ -16,13 +16,14 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from form import Goal, Row, Sheet, at_most, markdown, options, pick, spread
-from growth_picture import draw
-from measuring import bare_pass, one_round, shared, together
-from memory import add_memory, memory_table
-from settings import Setting, cnn, resnet8
-
-from smofi.engine.processes.crew import Crew, deal
+from shared.goals import Goal, at_most
+from shared.growth_picture import draw
+from shared.internals import Crew, bare_pass, deal, first_plan, one_round, parameters
+from shared.options import options, positive
+from shared.peak import add_memory, memory_table
+from shared.rows import Row, Sheet, markdown, pick, spread
+from shared.settings import Setting, cnn, resnet8
+from shared.timing import in_processes, time_together
 
 METHODS = ("smofi", "fedavg")
 BARE = "bare pass"
@@ -33,13 +34,13 @@ WIDTHS = (8, 16, 32, 64)
 def time_rounds(setting: Setting, repetitions: int, crew: Crew) -> dict[str, list[float]]:
     """Seconds of the bare pass and of a round of each method, by the whole crew."""
     session = setting.session("fedavg")
-    plan = session.run.planner.plan(0)
+    plan = first_plan(session)
     works: dict[str, Callable[[], object]] = {BARE: bare_pass(session, plan, deal(plan.steps, crew.size)[crew.rank])}
     works |= {method: one_round(setting.session(method, crew=crew)) for method in METHODS}
     taken: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(-1, repetitions):
         for name, work in works.items():
-            taken[name].append(shared(crew, work))
+            taken[name].append(time_together(crew, work))
     return {name: values[1:] for name, values in taken.items()}  # the first ones warm up
 
 
@@ -47,7 +48,7 @@ def over_clients(counts: Sequence[int], repetitions: int, sheet: Sheet) -> None:
     """The same samples for each client: two batches of eight."""
     sheet.begin(over="clients a round", model=resnet8(batch=8).name)
     for count in counts:
-        for name, values in together(1, partial(time_rounds, resnet8(count, batch=8), repetitions)).items():
+        for name, values in in_processes(1, partial(time_rounds, resnet8(count, batch=8), repetitions)).items():
             sheet.add("seconds", values, at=count, method=name)
 
 
@@ -57,8 +58,8 @@ def over_size(widths: Sequence[int], repetitions: int, sheet: Sheet) -> None:
         sheet.begin(over="parameters", model=model)
         for width in widths:
             setting = make(4, batch=8, width=width)
-            size = setting.session("fedavg").layout.size
-            for name, values in together(1, partial(time_rounds, setting, repetitions)).items():
+            size = parameters(setting.session("fedavg"))
+            for name, values in in_processes(1, partial(time_rounds, setting, repetitions)).items():
                 sheet.add("seconds", values, at=size, method=name)
 
 
@@ -67,7 +68,7 @@ def over_workers(counts: Sequence[int], repetitions: int, sheet: Sheet) -> None:
     setting = resnet8(max(10, 2 * max(counts)))
     sheet.begin(over="workers", model=setting.name)
     for count in counts:
-        for name, values in together(count, partial(time_rounds, setting, repetitions)).items():
+        for name, values in in_processes(count, partial(time_rounds, setting, repetitions)).items():
             sheet.add("seconds", values, at=count, method=name)
 
 
@@ -114,9 +115,9 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
 def main() -> None:
     cores = len(os.sched_getaffinity(0))
     parser = options(__doc__, repetitions=3)
-    parser.add_argument("--clients", nargs="+", type=int, default=CLIENTS)
-    parser.add_argument("--widths", nargs="+", type=int, default=WIDTHS)
-    parser.add_argument("--workers", nargs="+", type=int, default=worker_counts(cores))
+    parser.add_argument("--clients", nargs="+", type=positive, default=CLIENTS)
+    parser.add_argument("--widths", nargs="+", type=positive, default=WIDTHS)
+    parser.add_argument("--workers", nargs="+", type=positive, default=worker_counts(cores))
     parser.add_argument("--picture", type=Path, help="file for the curves, SVG or PNG")
     given = parser.parse_args()
     torch.set_num_threads(1)

@@ -21,13 +21,12 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
-from form import Sheet, options
+from shared.internals import convolutions, keep_freed_memory, quicken, suits_onednn
+from shared.options import options
+from shared.rows import Sheet
 from torch.nn.functional import cross_entropy
 
 from smofi import models
-from smofi.engine.cpu.freed_memory import keep_freed_memory
-from smofi.engine.cpu.kernels import convolutions, suits_onednn
-from smofi.engine.cpu.quicken import quicken
 
 
 class Case(NamedTuple):

@@ -1,31 +1,29 @@
 """Many clients at once beside the loop over them: one forward and backward pass of each client of a step.
 
 Loop and `Many` are timed in turn, in one process on one thread; `Many` is compared with the mean of the loops just
-before and just after it, with all clients at once and with a few of them at a time. Medians over the repetitions.
+before and just after it, with all clients at once and with five at a time.
 
     python benchmarks/many.py
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import fmean
 
 import torch
-from settings import repetitions_asked_for, seconds
+from shared.internals import Layout, Many, convolutions, dropouts, give_keys, shell, suits_onednn
+from shared.options import options
+from shared.rows import Sheet
+from shared.timing import seconds
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from smofi import models
-from smofi.engine.at_once.many import Many
-from smofi.engine.cpu.kernels import convolutions, suits_onednn
-from smofi.engine.noise import give_keys
-from smofi.flat import Layout, shell
-from smofi.models.dropout import dropouts, step_keys
 
-A_FEW = 5
+GROUP = 5
 
 
 @dataclass
@@ -51,7 +49,7 @@ class Step:
         self.targets = torch.randint(self.classes, (self.clients, self.batch))
         self.keys = None
         if dropouts(self.model):
-            self.keys = torch.stack([step_keys(client, self.batch) for client in range(self.clients)])
+            self.keys = torch.stack([models.step_keys(client, self.batch) for client in range(self.clients)])
 
     def _inputs(self) -> Tensor:
         if self.name == "transformer":
@@ -106,33 +104,31 @@ STEPS = [
 ]
 
 
-def measure(step: Step, repetitions: int) -> None:
-    """Print how many times as fast as the loop it is."""
+def measure(step: Step, repetitions: int, sheet: Sheet) -> None:
+    """Add how many times as fast as the loop it is."""
+    shape = "x".join(map(str, step.shape))
+    sheet.begin(model=f"{step.name} width {step.width}, {shape}, batch {step.batch}", clients=step.clients)
     loop = step.loop()
-    others = {"at once": step.many(step.clients), f"{A_FEW} at a time": step.many(A_FEW)}
-    loops, ratios = [seconds(loop)], {name: [seconds(run)] for name, run in others.items()}
+    others = {"at once": step.many(step.clients), f"{GROUP} at a time": step.many(GROUP)}
+    loops, speeds = [seconds(loop)], {name: [seconds(run)] for name, run in others.items()}
     for _ in range(repetitions):
         for name, run in others.items():
             loops.append(seconds(loop))
             taken = seconds(run)
             loops.append(seconds(loop))
-            ratios[name].append(statistics.mean(loops[-2:]) / taken)
-    shape = "x".join(map(str, step.shape))
-    print(f"\n{step.name} width {step.width}, {shape}, batch {step.batch}, {step.clients} clients")
-    print(f"  loop         {1e3 * statistics.median(loops[1:]):8.2f} ms a step of all clients")
-    for name, (_, *values) in ratios.items():  # the first one warms up
-        spread = f"{min(values):.2f} to {max(values):.2f}"
-        print(
-            f"  {name:<12} {statistics.median(values):.2f} times as fast ({spread}, {repetitions} repetitions)",
-            flush=True,
-        )
+            speeds[name].append(fmean(loops[-2:]) / taken)
+    sheet.add("milliseconds", [1e3 * taken for taken in loops[1:]], ".2f", way="loop")
+    for name, (_, *values) in speeds.items():  # the first one warms up
+        sheet.add("times as fast", values, ".2f", way=name)
 
 
 def main() -> None:
-    repetitions = repetitions_asked_for(__doc__)
+    given = options(__doc__, repetitions=7).parse_args()
+    torch.set_num_threads(1)
     torch.manual_seed(0)
+    sheet = Sheet(given.results)
     for make in STEPS:
-        measure(make(), repetitions)
+        measure(make(), given.repetitions, sheet)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 import torch
-from form import Goal, Row, Sheet, at_least, at_most, cell, markdown, options, pick
-from measuring import alone, bare_pass, one_round, shared, together
-from settings import SETTINGS, Setting
-
-from smofi.engine.processes.crew import Crew, deal
+from shared.goals import Goal, at_least, at_most
+from shared.internals import Crew, bare_pass, deal, evaluation, first_plan, one_round, parameters
+from shared.options import options, positive
+from shared.rows import Row, Sheet, cell, markdown, pick
+from shared.settings import SETTINGS, Setting
+from shared.timing import in_processes, time_alone, time_together
 
 METHODS = ("smofi", "fedavg", "mergesfl")
 BARE, RATIO, SPEED, SHARE = "bare pass", "ratio to the bare pass", "times as fast as one worker", "evaluation's share"
@@ -43,27 +44,27 @@ def contestants(setting: Setting, methods: Sequence[str], crew: Crew) -> Iterato
             yield Contestant(method, crew.size, one_round(setting.session(method, crew=crew)))
     if crew.size > 1:
         session = setting.session("fedavg")
-        plan = session.run.planner.plan(0)
+        plan = first_plan(session)
         yield Contestant(BARE, crew.size, bare_pass(session, plan, deal(plan.steps, crew.size)[crew.rank]))
 
 
 def measure(setting: Setting, methods: Sequence[str], repetitions: int | None, sheet: Sheet, crew: Crew) -> None:
     """Add the ratios to the bare pass, how many times as fast the crew is as one, and the evaluation's share."""
     session = setting.session("fedavg", test=setting.test)
-    plan, evaluate = session.run.planner.plan(0), session.run.evaluator.evaluate
+    plan, evaluate = first_plan(session), evaluation(session)
     bare, others = bare_pass(session, plan), list(contestants(setting, methods, crew))
     steps = f"{len(plan.clients)} clients, {sum(plan.steps)} steps"
-    sheet.begin(model=f"{setting.name}; {steps}, {session.layout.size:,} parameters")
+    sheet.begin(model=f"{setting.name}; {steps}, {parameters(session):,} parameters")
     bares: list[float] = []
     evaluations: list[float] = []
     ratios: dict[tuple[str, int], list[float]] = {(one.method, one.workers): [] for one in others}
     for repetition in range(-1, repetitions or setting.repetitions):
-        bares.append(alone(crew, bare))
+        bares.append(time_alone(crew, bare))
         for one in others[:: 1 if repetition % 2 else -1]:  # in turn the first to come
-            taken = (alone if one.workers == 1 else shared)(crew, one.work)
-            bares.append(alone(crew, bare))
+            taken = (time_alone if one.workers == 1 else time_together)(crew, one.work)
+            bares.append(time_alone(crew, bare))
             ratios[one.method, one.workers].append(taken / fmean(bares[-2:]))
-        evaluations.append(alone(crew, evaluate) / bares[-1])
+        evaluations.append(time_alone(crew, evaluate) / bares[-1])
     warm = slice(1, None)  # the first repetition warms up
     sheet.add("seconds", bares[1 + len(others) :], method=BARE, workers=1)
     for (method, workers), values in ratios.items():
@@ -114,7 +115,7 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--models", nargs="+", default=list(SETTINGS), choices=SETTINGS)
     parser.add_argument("--methods", nargs="+", default=METHODS, help="as in smofi run --method")
-    parser.add_argument("--workers", type=int, default=2, help="beside one; 1 for one alone")
+    parser.add_argument("--workers", type=positive, default=2, help="beside one; 1 for one alone")
     given = parser.parse_args()
     torch.set_num_threads(1)
 
@@ -124,7 +125,7 @@ def main() -> None:
             measure(SETTINGS[name](), given.methods, given.repetitions, sheet, crew)
         return sheet.rows
 
-    print("\n" + table(together(given.workers, work)))
+    print("\n" + table(in_processes(given.workers, work)))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ Reads FOLDER/NAME.jsonl for every benchmark, `runs/bench` if no other folder is 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,12 @@ import executors
 import fusion
 import growth
 import overhead
-import peers_rows
-from form import ROOT, Goal, Row, markdown, read, spread
-from memory import memory_table
+from shared import peers_rows
+from shared.goals import Goal
+from shared.options import parser_for
+from shared.origin import ROOT
+from shared.peak import memory_table
+from shared.rows import Row, markdown, read, spread
 
 FOLDER, PAGE = ROOT / "runs/bench", ROOT / "benchmarks/RESULTS.md"
 
@@ -128,7 +130,7 @@ def origin(about: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--page", type=Path, default=PAGE)
     given = parser.parse_args()

@@ -14,10 +14,9 @@ import time
 
 import torch
 import torch.distributed as dist
-from form import Sheet, options
-
-from smofi.engine.processes.crew import Crew, Workers
-from smofi.engine.processes.forked import Forked
+from shared.internals import Crew, Forked, Workers
+from shared.options import options
+from shared.rows import Sheet
 
 BATCHES = {2**10: 500, 100 * 2**10: 200, 2**20: 50, 40 * 2**20: 3}
 """Sums in a row for each number of bytes."""

@@ -19,6 +19,7 @@ from smofi.flat import Columns, Layout
 from smofi.seeds import generator
 
 CutSpec = int | tuple[int, int] | str | Sequence[int | tuple[int, int]]
+"""A cut as a user writes it: 2, the U shape (2, 1), "0-3" drawn every round, or a list with one for each client."""
 
 
 @dataclass(frozen=True)

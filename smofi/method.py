@@ -14,19 +14,19 @@
     W̄ = sum_j p_j W_j
     W = outer(W, W̄)                                                         outer       FedAvgM, SlowMo, SMoFi
 
-A slot taken twice, or two slots that contradict each other, is an error when composed, never later.
+`smofi.composition` merges the slots of several methods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from torch import Tensor
 
-from smofi.errors import CompositionError, check_count
+from smofi.errors import check_count
 
 Pull = Callable[[Tensor, Tensor, Tensor], None]
 """pull(gradient, weights, start): changes the gradient in place, element by element, so it works on any columns."""
@@ -40,8 +40,16 @@ BatchSizes = Callable[[int, Sequence[float], Sequence[int]], list[int]]
 
 @dataclass(frozen=True)
 class Candidates:
-    """The clients that a round's are chosen from, in a random order: their batch sizes, how many samples of each class
-    they hold, and the bytes that a sample of theirs sends to the server."""
+    """The clients that could take part in a round, in a random order; a value per client in every field.
+
+    clients        their numbers
+    batch_sizes    the samples in a batch of each
+    class_counts   how many samples of each class they have, an array `[classes]` each
+    sample_bytes   the bytes that one sample sends to the server
+
+    >>> Candidates(clients=[7, 3], batch_sizes=[8, 4], class_counts=[], sample_bytes=[100, 100]).clients[1]
+    3
+    """
 
     clients: Sequence[int]
     batch_sizes: Sequence[int]
@@ -50,12 +58,19 @@ class Candidates:
 
 
 Select = Callable[[Candidates, int], list[int]]
-"""select(candidates, most): the places, among the candidates, of at most so many that take part."""
+"""select(candidates, most): the positions, in the lists of `candidates`, of at most `most` clients that take part."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """g *= min(1, max_norm / |g|), the norm over the whole model or over each side of the cut alone."""
+    """Clip a gradient: g *= min(1, max_norm / |g|).
+
+    max_norm   the largest norm that a gradient keeps
+    scope      "model": the norm of a client's whole model; "part": of each side of the cut alone
+
+    >>> Limit(max_norm=10).scope
+    'model'
+    """
 
     max_norm: float
     scope: str = "model"
@@ -63,7 +78,14 @@ class Limit:
 
 @dataclass(frozen=True)
 class Decay:
-    """Weight decay that takes the place of the optimizer's: `rate` (None: the optimizer's own), then a limit."""
+    """Weight decay that takes the place of the optimizer's, and is clipped together with the gradient.
+
+    rate    how much of the weights is added to the gradient; None: the optimizer's `weight_decay`
+    limit   clips the sum of gradient and decay
+
+    >>> Decay(rate=0.01, limit=Limit(10)).limit.max_norm
+    10
+    """
 
     rate: float | None
     limit: Limit
@@ -71,9 +93,16 @@ class Decay:
 
 @dataclass(frozen=True)
 class Outer:
-    """The global update after a round: `update(weights, average, memory, lr)` changes `weights` and `memory` in place.
+    """The global update after a round.
 
-    `memory` is `[vectors, P]`, zero at first, kept from round to round.
+    update    update(weights, average, memory, lr) changes the global `weights` in place, given the clients' `average`
+              and the local learning rate; it also changes `memory`, `[vectors, P]`, which is zero before the first
+              round and kept from round to round
+    vectors   how many vectors of the model's size `memory` has
+
+    >>> halfway = Outer(lambda weights, average, memory, lr: weights.lerp_(average, 0.5))
+    >>> halfway.vectors
+    0
     """
 
     update: Callable[[Tensor, Tensor, Tensor, float], None]
@@ -82,8 +111,15 @@ class Outer:
 
 @dataclass(frozen=True)
 class Tick:
-    """One tick of a round: groups of rows that train together, in this order; then the server columns of the rows in
-    `average` are averaged, and every row goes on from the average with a fresh server optimizer."""
+    """One tick of a round.
+
+    groups    the rows that take a step, one group after the other; the rows of a group train on one merged batch
+    average   the rows whose server columns are averaged afterwards; every row then goes on from the average with a
+              fresh server optimizer. Empty: nothing is averaged
+
+    >>> Tick([(0,), (1,)], average=(0, 1)).groups
+    [(0,), (1,)]
+    """
 
     groups: list[tuple[int, ...]]
     average: tuple[int, ...] = ()
@@ -91,9 +127,17 @@ class Tick:
 
 @dataclass(frozen=True)
 class Turnout:
-    """Who takes a step when: each row's steps in the round and in an epoch. Where some leave, `planned` has the steps
-    they would have taken. Where some are late, `landed` has the rows whose step is done by the end of each tick;
-    otherwise a row's steps follow each other tick by tick."""
+    """Who takes a step when. A row is a client's position in the round.
+
+    steps         the steps that each row takes in the round
+    epoch_steps   the steps in one epoch of each row
+    planned       where some clients leave early: the steps that each row was to take; otherwise empty
+    landed        where some steps come too late: for each tick, the rows whose step is done by its end; None: the rows
+                  take their steps tick by tick
+
+    >>> Turnout(steps=[3, 1], epoch_steps=[3, 1]).intended
+    [3, 1]
+    """
 
     steps: Sequence[int]
     epoch_steps: Sequence[int]
@@ -119,18 +163,25 @@ class Turnout:
 
 
 Draw = Callable[[int], np.random.Generator]
-"""draw(step): the randomness of a step's order."""
+"""draw(step): the random generator that orders the clients of a step."""
 
 Schedule = Callable[[Turnout, Draw], Iterator[Tick]]
-"""schedule(turnout, draw): the ticks of a round."""
+"""schedule(turnout, draw): the ticks of a round, one after the other."""
 
 
 @dataclass(frozen=True)
 class Placement:
     """How many server models there are, and in which order they see the clients.
 
-    `waits` says what clients wait for: at every "step" for the slowest, at every "epoch", until the "round" is over, or
-    for their turn, "client" after client.
+    schedule     gives the ticks of a round
+    waits        what clients wait for: the slowest client of every "step" or every "epoch", the end of the "round", or
+                 their turn, "client" after client
+    one_server   whether there is one server model for all clients, not one for each
+    merges       whether the server trains on the merged batch of all clients
+    resets       whether the server's optimizers start anew within the round
+
+    >>> Placement(in_parallel).waits
+    'round'
     """
 
     schedule: Schedule
@@ -141,7 +192,7 @@ class Placement:
 
 
 def active_rows(steps: Sequence[int], step: int) -> list[int]:
-    """The rows that have a step number `step`, counted from 0.
+    """The rows that take step number `step`, counted from 0.
 
     >>> active_rows([3, 1, 2], 1)
     [0, 2]
@@ -160,10 +211,23 @@ PER_CLIENT = Placement(in_parallel)
 
 @dataclass(frozen=True)
 class Method:
-    """The slots. An empty method is FedAvg.
+    """A method: a name, and the slots of the round that it fills. An empty method is FedAvg.
 
-    >>> compose(Method(name="a", steps=5), Method(name="b")).name
-    'a+b'
+    name          how it is written, as "fedprox(mu=0.01)"; `register` sets it
+    pull          changes a gradient first, as FedProx does
+    decay         takes the place of the optimizer's weight decay, as FedNAR does
+    limit         clips the gradient, the last change before the optimizer
+    fuse          weighs a client's momentum in the one that all server rows continue from, as SMoFi does
+    carry         True: averages the momentum like the weights, and starts the next round from it, as FedNAG does
+    outer         updates the global weights after a round; None: they become the average
+    placement     says where the server part trains, and in which order; None: a server row per client
+    steps         local steps of every client; None: `local_epochs` over the client's own data
+    batch_sizes   gives every client a batch size of its own; None: the same for all
+    select        chooses the round's clients; None: at random
+    nesterov      True: the local optimizer uses Nesterov's look-ahead
+
+    >>> Method(name="mine", steps=5).steps
+    5
     """
 
     name: str = "method"
@@ -191,7 +255,7 @@ class Method:
 
     @property
     def coupled(self) -> bool:
-        """Whether clients meet before the round is over: momentum is fused, or a server model or its average shared."""
+        """Whether clients depend on each other within a round: through fused momentum, or a server model they share."""
         return bool(self.fuse) or self.placement is not None
 
     def __post_init__(self) -> None:
@@ -200,75 +264,3 @@ class Method:
 
     def __str__(self) -> str:
         return self.name
-
-
-_CLAIMS = {
-    "pull": "pull the gradient",
-    "decay": "take over weight decay",
-    "limit": "clip the gradient",
-    "fuse": "fuse the momentum within a round",
-    "carry": "carry momentum from round to round",
-    "outer": "own the global update after a round",
-    "placement": "decide where the server part trains",
-    "steps": "fix the number of local steps",
-    "batch_sizes": "choose the batch sizes",
-    "select": "choose who takes part in a round",
-    "nesterov": "choose the local optimizer",
-}
-
-
-def compose(*methods: Method) -> Method:
-    """One method that fills the slots of all; raises CompositionError, in a sentence, if they do not fit together.
-
-    >>> from smofi.methods import fedprox, smofi
-    >>> compose(fedprox(0.01), smofi()).name
-    'fedprox(mu=0.01)+smofi'
-    """
-    for method in methods:
-        if not isinstance(method, Method):
-            raise CompositionError(f"{method!r} is not a method: expected values such as smofi.methods.smofi()")
-    if not methods:
-        raise CompositionError("nothing to compose: expected at least one method")
-    owner: dict[str, Method] = {}
-    merged = Method(name="+".join(method.name for method in methods))
-    for method in methods:
-        for slot in (field.name for field in fields(Method) if field.name != "name"):
-            value = getattr(method, slot)
-            if value is None:
-                continue
-            if slot in owner:
-                raise CompositionError(
-                    f"{owner[slot]} and {method} cannot be combined: both {_CLAIMS[slot]}; leave one of them out"
-                )
-            owner[slot] = method
-            merged = replace(merged, **{slot: value})
-    for reason in _contradictions(merged, owner):
-        raise CompositionError(reason)
-    return merged
-
-
-def _contradictions(method: Method, owner: dict[str, Method]) -> Iterator[str]:
-    placement = method.where
-    place = owner.get("placement")
-    if method.fuse and placement.one_server:
-        yield (
-            f"{owner['fuse']} and {place} cannot be combined: {owner['fuse']} fuses the momentum of one server model "
-            f"per client, and {place} keeps a single server model for all clients"
-        )
-    for slot in ("fuse", "carry"):
-        if getattr(method, slot) and placement.resets:
-            yield (
-                f"{owner[slot]} and {place} cannot be combined: {place} resets the server's momentum within the round, "
-                f"so there is none to {slot}"
-            )
-    if method.carry and method.fuse:
-        yield (
-            f"{owner['carry']} and {owner['fuse']} cannot be combined: {owner['carry']} carries each client's momentum "
-            f"into the next round, and {owner['fuse']} starts every round from zero"
-        )
-    for slot, limit in (("decay", method.decay and method.decay.limit), ("limit", method.limit)):
-        if limit and limit.scope == "model" and placement.merges:
-            yield (
-                f"{owner[slot]} and {place} cannot be combined: {place} trains the server on the merged batch of all "
-                f'clients, so no norm spans a client\'s whole model; use scope="part"'
-            )

@@ -1,7 +1,10 @@
 """The benchmarks run, and the page of results says what they found, what is missing and which goals are met."""
 
+import ast
 import doctest
+import importlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +14,9 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parent.parent
-NAMES = [path.stem for folder in ("benchmarks", "benchmarks/peers") for path in (ROOT / folder).glob("*.py")]
+PROGRAMS = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
+SHARED = {path.stem for path in (ROOT / "benchmarks/shared").glob("*.py")} - {"__init__"}
+NAMES = {*PROGRAMS, "shared", *(f"shared.{name}" for name in SHARED), "table"}
 
 
 @pytest.fixture
@@ -19,7 +24,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Modul
     """The modules of the benchmarks, importable for one test only."""
     monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
     before = {name: sys.modules.pop(name) for name in NAMES if name in sys.modules}
-    yield __import__
+    yield importlib.import_module
     for name in NAMES:
         sys.modules.pop(name, None)
     sys.modules.update(before)
@@ -71,7 +76,7 @@ def test_a_benchmark_that_fails_leaves_what_was_found_before(
     benchmark: Callable[[str], ModuleType], tmp_path: Path
 ) -> None:
     rows = tmp_path / "peers.jsonl"
-    rows.write_text(json.dumps({"about": benchmark("form").about(["before.py"])}) + "\n")
+    rows.write_text(json.dumps({"about": benchmark("shared.origin").about(["before.py"])}) + "\n")
     before = rows.read_text()
     (tmp_path / "peers/work/no-such-workload").mkdir(parents=True)
     done = bench("peers", "--peers", tmp_path / "peers", "--folder", tmp_path, "--page", tmp_path / "RESULTS.md")
@@ -91,13 +96,13 @@ def test_a_page_without_results_says_so(benchmark: Callable[[str], ModuleType], 
 
 
 def test_the_worst_of_several_rows_decides_about_a_goal(benchmark: Callable[[str], ModuleType]) -> None:
-    form = benchmark("form")
+    goals = benchmark("shared.goals")
     rows = [{"values": [1.00, 1.02, 1.90]}, {"values": [1.10, 1.04, 1.01]}]
-    assert form.at_most("little", rows, 1.05) == form.Goal("little", "1.040 (1.010 to 1.100)x", True)
-    assert form.at_most("less", rows, 1.03).met is False
-    assert form.at_least("much", rows, 1.02).met is True
-    assert form.at_least("more", rows, 1.03) == form.Goal("more", "1.020 (1.000 to 1.900)x", False)
-    assert form.at_least("nothing", [], 1.0).met is None
+    assert goals.at_most("little", rows, 1.05) == goals.Goal("little", "1.040 (1.010 to 1.100)x", True)
+    assert goals.at_most("less", rows, 1.03).met is False
+    assert goals.at_least("much", rows, 1.02).met is True
+    assert goals.at_least("more", rows, 1.03) == goals.Goal("more", "1.020 (1.000 to 1.900)x", False)
+    assert goals.at_least("nothing", [], 1.0).met is None
 
 
 def test_the_peers_are_compared_by_medians(benchmark: Callable[[str], ModuleType]) -> None:
@@ -106,14 +111,63 @@ def test_the_peers_are_compared_by_medians(benchmark: Callable[[str], ModuleType
         return dict(workload=workload, contestant=contestant, peer=contestant != "smofi", distance=0.0, **times)
 
     rows = [row("pfl", 3.0), row("pfl", 3.2), row("pfl", 9.0), row("plain", 4.0), row("smofi", 2.0)]
-    fashion, cifar, digits, first = benchmark("peers_rows").goals([*rows, row("smofi", 1.0, "digits")])
+    fashion, cifar, digits, first = benchmark("shared.peers_rows").goals([*rows, row("smofi", 1.0, "digits")])
     assert (fashion.found, fashion.met) == ("1.600x", True)
     assert (cifar.met, digits.met) == (None, None)
     assert (first.found, first.met) == ("4.000 s", True)
 
 
-@pytest.mark.parametrize("name", ["form", "growth"])
+@pytest.mark.parametrize("name", ["growth", "shared.goals", "shared.options", "shared.origin", "shared.rows"])
 def test_examples_in_docstrings(name: str, benchmark: Callable[[str], ModuleType]) -> None:
     failed, tried = doctest.testmod(benchmark(name))
     assert tried
     assert not failed
+
+
+def imports(path: Path) -> list[tuple[str, str]]:
+    """Every module that a file imports from, with the name it takes; the module itself where that is what it takes."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            found += [(str(node.module), alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names]
+    return found
+
+
+def test_what_is_shared_knows_no_program() -> None:
+    for name in SHARED:
+        modules = {module.split(".")[0] for module, _ in imports(ROOT / f"benchmarks/shared/{name}.py")}
+        assert not modules & (PROGRAMS - {"table"}), name
+
+
+def test_internals_of_smofi_are_imported_in_one_place() -> None:
+    """Whoever changes smofi's engine looks into one file here."""
+    for path in [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "benchmarks/shared").glob("*.py")]:
+        if path.stem in ("internals", "report"):
+            continue
+        for module, name in imports(path):
+            if module.split(".")[0] == "smofi":
+                public = importlib.import_module(module)
+                assert not name or name in public.__all__, f"{path.name} imports {name} from {module}"
+
+
+def test_the_readme_names_every_program_and_nothing_else() -> None:
+    page = (ROOT / "benchmarks/README.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)\.py", page, flags=re.MULTILINE)) == PROGRAMS
+    overview = (ROOT / "benchmarks/shared/__init__.py").read_text()
+    assert set(re.findall(r"\b(\w+)\.py\b", overview.split("\n", 1)[1])) - {"growth", "compare"} == SHARED
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_a_program_says_how_it_is_used(
+    name: str,
+    benchmark: Callable[[str], ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        benchmark(name).main()
+    assert ended.value.code == 0
+    assert f"python benchmarks/{name}.py" in capsys.readouterr().out

@@ -93,7 +93,7 @@ def compare(workload: Path, starts: dict[str, list[str]], given: argparse.Namesp
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=Path(".peers"), help="holds workloads, environments, results")
+    parser.add_argument("--folder", type=Path, default=Path(".peers"), help="for workloads, environments and results")
     parser.add_argument("--workloads", nargs="+", default=WORKLOADS, choices=WORKLOADS)
     parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
     parser.add_argument("--workers", nargs="+", type=int, help="of smofi run, one contestant each; as it comes")

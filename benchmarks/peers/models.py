@@ -1,4 +1,4 @@
-"""The two architectures in torch alone, so that a peer needs nothing of smofi; a test holds them equal."""
+"""The two architectures in torch alone, so that a peer needs nothing of smofi. A test compares them with smofi's."""
 
 from __future__ import annotations
 

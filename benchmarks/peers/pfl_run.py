@@ -93,7 +93,7 @@ class EveryRound(CentralEvaluationCallback):  # type: ignore[misc]
         self.report = report
 
     def on_train_begin(self, *, model: Any) -> Metrics:
-        self.report.began = time.time()
+        self.report.started = time.time()
         return Metrics()
 
     def after_central_iteration(self, aggregate_metrics: Any, model: Any, *, central_iteration: int) -> Any:

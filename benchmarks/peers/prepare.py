@@ -29,18 +29,18 @@ COMMON: dict[str, Any] = {
     "width": 16,
     "max_test": 2000,
 }
-MANY: dict[str, Any] = {"clients": 100, "participation": 0.2, "batch_size": 32, "local_epochs": 1}
-FEW: dict[str, Any] = {"clients": 20, "participation": 0.5, "batch_size": 8, "local_epochs": 5}
+LARGE: dict[str, Any] = {"clients": 100, "participation": 0.2, "batch_size": 32, "local_epochs": 1}
+SMALL: dict[str, Any] = {"clients": 20, "participation": 0.5, "batch_size": 8, "local_epochs": 5}
 WORKLOADS: dict[str, dict[str, Any]] = {
-    "fashion": {"data": "fashion-mnist", "max_train": 20000, "model": "cnn", **MANY},
-    "cifar": {"data": "cifar10", "max_train": 10000, "model": "resnet8", **MANY},
-    "digits": {"data": "digits", "model": "cnn", **FEW},
+    "fashion": {"data": "fashion-mnist", "max_train": 20000, "model": "cnn", **LARGE},
+    "cifar": {"data": "cifar10", "max_train": 10000, "model": "resnet8", **LARGE},
+    "digits": {"data": "digits", "model": "cnn", **SMALL},
 }
 FOLDERS = {"fashion": "fashion_mnist", "cifar": "cifar10"}
 
 
 def write(folder: Path, config: Config, lr: float) -> None:
-    """All files of one workload; `workload.py` says what they hold."""
+    """All files of one workload; `workload.py` says what is in them."""
     folder.mkdir(parents=True, exist_ok=True)
     federation = gather(config)
     model = config.build_model(federation.source)

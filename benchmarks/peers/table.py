@@ -79,7 +79,7 @@ def distance(weights: Path, reference: Path, initial: Path) -> float:
     """‖W - R‖ / ‖R - W₀‖: how far apart two models are, beside how far the reference has come."""
     ours, theirs, start = load_file(weights), load_file(reference), load_file(initial)
     if ours.keys() != theirs.keys():
-        raise ValueError(f"{weights} and {reference} hold different tensors: {sorted(ours.keys() ^ theirs.keys())}")
+        raise ValueError(f"{weights} and {reference} have different tensors: {sorted(ours.keys() ^ theirs.keys())}")
     names = [name for name, tensor in start.items() if tensor.dtype.kind == "f"]
     apart = sum(float(np.square(ours[name] - theirs[name], dtype=np.float64).sum()) for name in names)
     come = sum(float(np.square(theirs[name] - start[name], dtype=np.float64).sum()) for name in names)

@@ -1,4 +1,4 @@
-"""A contestant run from outside: how long it takes from its start to its end, and how much memory all of it holds."""
+"""A contestant run from outside: how long it takes from start to end, and how much memory its processes take."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def family(root: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                # pid (name) state parent ..., and a name may hold anything
+                # pid (name) state parent ..., and a name may contain anything
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:  # gone by now
                 continue

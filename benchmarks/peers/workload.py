@@ -1,4 +1,4 @@
-"""A prepared workload, read without smofi, and the few lines of training that a plain loop and Flower's clients share.
+"""A prepared workload, read without smofi, and the training loop that a plain loop and Flower's clients share.
 
 tensors.safetensors   train and test inputs, ready for the model, and their targets
 initial.safetensors   the initial state_dict
@@ -102,7 +102,7 @@ def accuracy(model: nn.Module, work: Workload) -> float:
 class Report:
     """What a contestant says of itself, on one line of JSON. Clocks are absolute: the parent knows when it started."""
 
-    began: float = field(default_factory=time.time)
+    started: float = field(default_factory=time.time)
     ends: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
 
@@ -112,8 +112,8 @@ class Report:
         self.accuracies.append(accuracy)
 
     def line(self, **more: Any) -> str:
-        """Seconds and accuracy of each round, and the time by the clock when the first one began and ended."""
-        seconds = [end - start for start, end in zip([self.began, *self.ends], self.ends, strict=False)]
+        """Seconds and accuracy of each round, and the time by the clock when the first one ended."""
+        seconds = [end - start for start, end in zip([self.started, *self.ends], self.ends, strict=False)]
         first = self.ends[0] if self.ends else None
         return json.dumps({"seconds": seconds, "accuracies": self.accuracies, "first_round_at": first, **more})
 

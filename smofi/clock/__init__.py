@@ -6,6 +6,8 @@ costs.py         what a step and a round cost it, from the model    timing.py   
 jobs.py          what clients do in a round, and how they wait      replay.py      a round, event by event
 closed.py        the same by formula
 clock.py         what becomes of a round's plan, and how long it takes
+
+Internal: may change without notice.
 """
 
 from smofi.clock.clock import Clock, start_clock

@@ -7,6 +7,8 @@ writing.py      as YAML, and what a resumed run may not change
 plain_yaml.py   YAML read without surprises
 presets/        configurations that come with the package
 The settings themselves are defined in `smofi.settings`.
+
+Public: the names in `__all__`.
 """
 
 from smofi.config.config import Config

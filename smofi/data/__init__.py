@@ -12,11 +12,23 @@ partitions/    which client has which samples
 batches        in which order a client reads its samples
 ahead          batches read one step ahead, by another thread
 augment        training images shifted and flipped
+
+Public: the names in `__all__`.
 """
 
 from smofi.data.batches import batch_order
 from smofi.data.load import check_data_name, fetch, load
-from smofi.data.partitions import PARTITIONS, dirichlet, iid, natural, partition, shards
+from smofi.data.partitions import (
+    PARTITIONS,
+    assign,
+    dirichlet,
+    iid,
+    natural,
+    partition,
+    read_partition,
+    shards,
+    write_partition,
+)
 from smofi.data.samples import TensorSamples
 from smofi.data.source import Source
 
@@ -24,6 +36,7 @@ __all__ = [
     "PARTITIONS",
     "Source",
     "TensorSamples",
+    "assign",
     "batch_order",
     "check_data_name",
     "dirichlet",
@@ -32,5 +45,7 @@ __all__ = [
     "load",
     "natural",
     "partition",
+    "read_partition",
     "shards",
+    "write_partition",
 ]

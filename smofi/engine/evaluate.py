@@ -15,6 +15,8 @@ from smofi.engine.processes.crew import Alone, Crew
 from smofi.errors import check_choice, refuse
 
 Metric = Callable[[Tensor, Tensor], float]
+"""metric(outputs, targets): one number for all samples of the test data."""
+
 ClientMetric = Callable[[list[float | None]], Any]
 
 

@@ -97,4 +97,7 @@ class RunEnded:
 
 
 Event = RunStarted | RoundStarted | TickDone | RoundDone | Warned | RunEnded
+"""Anything that a callback sees."""
+
 Callback = Callable[[Event], None]
+"""callback(event): called in the first process, as soon as the event happens."""

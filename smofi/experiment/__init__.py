@@ -3,6 +3,8 @@
 starting.py      runs in new folders                           resuming.py     runs that go on from where they were
 opening.py       a session per method, its folder locked       keeping.py      when to save what, and going on from it
 following.py     what the other workers do meanwhile           provenance.py   versions, platform, git state, command
+
+Public: the names in `__all__`.
 """
 
 from smofi.engine.processes.workers import follows, workers

@@ -3,6 +3,8 @@
 run.py       from a run folder to a folder of files            trained.py   the run, its model and its task, as read
 pieces.py    what the client and what the server computes      formats.py   safetensors, torch.export, ONNX
 card.py      the model card
+
+Public: the names in `__all__`.
 """
 
 from __future__ import annotations

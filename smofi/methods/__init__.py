@@ -1,4 +1,14 @@
-"""The methods of the field, one short file each. Anything not listed here joins through `register`."""
+"""The methods of the field, one short file each. Your own joins them through `register`.
+
+fedavg.py     the clients' average                  fedavgm.py    momentum on the global update
+fedprox.py    a pull towards the global weights     slowmo.py     slow momentum on the global update
+fednar.py     clipped weight decay                  fednag.py     Nesterov momentum, carried from round to round
+clip.py       clipped gradients                     smofi.py      momentum fused at every step
+sflv1.py      server models averaged                sflv2.py      one server model, client after client
+mergesfl.py   one server model, merged batches      registry.py   methods by name, and written as strings
+
+Public: the names in `__all__`.
+"""
 
 from smofi.methods.clip import clip
 from smofi.methods.fedavg import fedavg

@@ -1,4 +1,4 @@
-"""Hsu et al., Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification, 2019."""
+"""FedAvgM, Hsu et al. 2019."""
 
 from torch import Tensor
 
@@ -9,7 +9,24 @@ from smofi.methods.registry import register
 
 @register
 def fedavgm(momentum: float) -> Method:
-    """Momentum on the global update after each round."""
+    """Add momentum to the global update after each round.
+
+        m = beta m + (W - W̄) ;  W = W - m           W̄: the clients' average, m: zero before the first round
+
+    Arguments:
+        momentum   beta, at least 0 and below 1; 0 is FedAvg
+
+    Example:
+        >>> import torch
+        >>> weights, average, memory = torch.tensor([3.0]), torch.tensor([1.0]), torch.tensor([[4.0]])
+        >>> fedavgm(momentum=0.5).outer.update(weights, average, memory, lr=0.1)
+        >>> weights.item(), memory.item()           # m = 0.5 x 4 + (3 - 1)
+        (-1.0, 4.0)
+
+    Reference:
+        Hsu et al., Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification,
+        2019, https://arxiv.org/abs/1909.06335
+    """
     check_number("momentum", momentum, low=0, below=1)
     return Method(outer=global_momentum(momentum))
 

@@ -1,4 +1,4 @@
-"""Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020."""
+"""FedProx, Li et al. 2020."""
 
 from torch import Tensor
 
@@ -9,7 +9,23 @@ from smofi.methods.registry import register
 
 @register
 def fedprox(mu: float) -> Method:
-    """Pull every client back towards the weights the round began with, with strength mu."""
+    """Pull every client towards the global weights that the round started from.
+
+        g_j = g_j + mu (W_j - W)                    the gradient of the proximal term mu/2 |W_j - W|^2
+
+    Arguments:
+        mu   the strength of the pull; 0 is FedAvg
+
+    Example:
+        >>> import torch
+        >>> gradient, weights, start = torch.zeros(2), torch.tensor([3.0, 1.0]), torch.ones(2)
+        >>> fedprox(mu=0.5).pull(gradient, weights, start)
+        >>> gradient.tolist()
+        [1.0, 0.0]
+
+    Reference:
+        Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020, https://arxiv.org/abs/1812.06127
+    """
     check_number("mu", mu, low=0)
 
     def pull(gradient: Tensor, weights: Tensor, start: Tensor) -> None:

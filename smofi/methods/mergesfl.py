@@ -1,4 +1,4 @@
-"""Liao et al., MergeSFL: Split Federated Learning with Feature Merging and Batch Size Regulation, ICDE 2024."""
+"""MergeSFL, Liao et al. 2024."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,8 +12,26 @@ from smofi.methods.registry import register
 
 @register
 def mergesfl(steps: int | None = None, bandwidth: float | None = None) -> Method:
-    """One server model, trained on all clients' merged batch, of sizes by their speeds; a bandwidth, in bytes a step,
-    selects clients for a balanced mix of classes."""
+    """Keep one server model and train it on the merged batch of all clients. Faster clients get larger batches. With a
+    bandwidth, clients are selected so that the merged batch has a balanced mix of classes.
+
+        B_i = clamp(round(B s_i / s_max), 1, |D_i|)        s_i: client i's speed, D_i: its samples
+        g = gradient of the merged batch, sum_i B_i samples; client i gets its cut gradient times sum(B) / B_i
+        W = sum_i B_i W_i / sum(B)                         the client parts
+
+    Arguments:
+        steps       local steps of every client; None: `local_epochs` over the client's own data
+        bandwidth   bytes a step that the server can take in; None: clients are selected at random
+
+    Example:
+        >>> ticks = mergesfl().placement.schedule(Turnout(steps=[2, 1], epoch_steps=[2, 1]), np.random.default_rng)
+        >>> [tick.groups for tick in ticks]                # both clients as one group, then client 0 alone
+        [[(0, 1)], [(0,)]]
+
+    Reference:
+        Liao et al., MergeSFL: Split Federated Learning with Feature Merging and Batch Size Regulation, ICDE 2024,
+        https://arxiv.org/abs/2311.13348
+    """
     placement = Placement(merged, waits="step", one_server=True, merges=True)
     select = partial(balanced, check_number("bandwidth", bandwidth, above=0)) if bandwidth is not None else None
     return Method(placement=placement, batch_sizes=by_speed, select=select, steps=steps)
@@ -47,15 +65,15 @@ def balanced(bandwidth: float, candidates: Candidates, most: int) -> list[int]:
     """
     sizes, counts = np.array(candidates.batch_sizes), np.stack(candidates.class_counts)
     # the mix of a merged batch: sum_i B_i q_i / sum_i B_i, q_i the client's own mix
-    parts = sizes[:, None] * counts / counts.sum(1, keepdims=True)
+    weighted = sizes[:, None] * counts / counts.sum(1, keepdims=True)
     needs = sizes * np.array(candidates.sample_bytes)
     chosen: list[int] = []
-    merged, free, left = np.zeros(parts.shape[1]), bandwidth, np.ones(len(parts), dtype=bool)
+    merged, free, left = np.zeros(weighted.shape[1]), bandwidth, np.ones(len(weighted), dtype=bool)
     while len(chosen) < most and (fitting := np.flatnonzero(left & (needs <= free))).size:
         # rounded, so that equals are equal
-        best = int(fitting[divergence(merged + parts[fitting]).round(12).argmin()] if chosen else fitting[0])
+        best = int(fitting[divergence(merged + weighted[fitting]).round(12).argmin()] if chosen else fitting[0])
         chosen.append(best)
-        merged, free, left[best] = merged + parts[best], free - needs[best], False
+        merged, free, left[best] = merged + weighted[best], free - needs[best], False
     return chosen
 
 

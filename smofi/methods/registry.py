@@ -1,4 +1,4 @@
-"""The table of names, and methods written as strings: "fedprox(mu=0.01)+smofi"."""
+"""Methods by name, and methods written as strings: "fedprox(mu=0.01)+smofi"."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import ParamSpec
 
+from smofi.composition import compose
 from smofi.errors import InputError, check_choice
-from smofi.method import Method, compose
+from smofi.method import Method
 from smofi.spec import build, read_calls
 
 METHODS: dict[str, Callable[..., Method]] = {}

@@ -1,4 +1,4 @@
-"""Thapa et al., SplitFed: When Federated Learning Meets Split Learning, AAAI 2022, second version."""
+"""SplitFed's second version, Thapa et al. 2022."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,23 @@ from smofi.methods.registry import register
 
 @register
 def sflv2(turns: str = "step") -> Method:
-    """One server model that visits the clients in a random order, at every step or client after client."""
+    """Keep one server model that sees the clients one after the other, in a random order.
+
+        for each client j, in an order drawn for every step:    W[server] = W[server] - eta m,  m = beta m + g_j
+
+    Arguments:
+        turns   "step": every client in turn takes one step; "client": a client takes all its steps before the next
+
+    Example:
+        >>> import numpy as np
+        >>> turnout = Turnout(steps=[2, 2], epoch_steps=[2, 2])
+        >>> [tick.groups for tick in sflv2("client").placement.schedule(turnout, np.random.default_rng)]
+        [[(0,)], [(0,)], [(1,)], [(1,)]]
+
+    Reference:
+        Thapa et al., SplitFed: When Federated Learning Meets Split Learning, AAAI 2022,
+        https://arxiv.org/abs/2004.12088
+    """
     check_choice("turns", turns, ("step", "client"))
     if turns == "client":
         return Method(placement=Placement(by_client, waits="client", one_server=True))

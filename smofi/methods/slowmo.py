@@ -1,4 +1,4 @@
-"""Wang et al., SlowMo: Improving Communication-Efficient Distributed SGD with Slow Momentum, ICLR 2020."""
+"""SlowMo, Wang et al. 2020."""
 
 from torch import Tensor
 
@@ -9,7 +9,26 @@ from smofi.methods.registry import register
 
 @register
 def slowmo(lr: float, momentum: float, steps: int | None = None) -> Method:
-    """Slow momentum in units of the local learning rate; steps fixes the same number of local steps for all."""
+    """Add slow momentum to the global update after each round, in units of the local learning rate.
+
+        u = beta u + (W - W̄) / eta ;  W = W - a eta u      eta: the local learning rate, u: zero before the first round
+
+    Arguments:
+        lr         a, the slow learning rate; with lr=1 and momentum=0 this is FedAvg
+        momentum   beta, at least 0 and below 1
+        steps      local steps of every client; None: `local_epochs` over the client's own data
+
+    Example:
+        >>> import torch
+        >>> weights, average, memory = torch.tensor([3.0]), torch.tensor([1.0]), torch.zeros(1, 1)
+        >>> slowmo(lr=0.5, momentum=0.9).outer.update(weights, average, memory, 0.25)
+        >>> weights.item(), memory.item()                  # u = (3 - 1) / 0.25
+        (2.0, 8.0)
+
+    Reference:
+        Wang et al., SlowMo: Improving Communication-Efficient Distributed SGD with Slow Momentum, ICLR 2020,
+        https://arxiv.org/abs/1910.00643
+    """
     check_number("lr", lr, above=0)
     check_number("momentum", momentum, low=0, below=1)
 

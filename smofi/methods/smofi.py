@@ -1,4 +1,4 @@
-"""Yang et al., SMoFi: Step-wise Momentum Fusion for Split Federated Learning on Heterogeneous Data, AAAI 2026."""
+"""SMoFi, Yang et al. 2026."""
 
 from smofi.errors import check_flag, check_number
 from smofi.method import Method, Outer
@@ -8,7 +8,27 @@ from smofi.methods.registry import register
 
 @register
 def smofi(alpha: float = -0.1, global_momentum: float = 0.3, align: bool = True) -> Method:
-    """Fuse the server-side momentum after every step, finished clients weighing less with age (alpha)."""
+    """Fuse the momentum of all server models after every step, so that clients with different data pull one way. A
+    client that has finished its steps counts less the longer ago that was.
+
+        m_j = beta m̄ + g_j                            server columns; the client columns keep their own momentum
+        m̄ = sum_j (age_j + 1)^alpha m_j / |J|         after every step; age_j: steps since j last contributed
+        m_g = beta_g m_g + (W - W̄) ;  W = W - m_g     after every round
+
+    Arguments:
+        alpha             how fast a finished client's momentum fades, at most 0; 0: never
+        global_momentum   beta_g, at least 0 and below 1; 0: W = W̄, as in FedAvg
+        align             False leaves out the fusion, for comparison
+
+    Example:
+        >>> fuse = smofi(alpha=-1).fuse
+        >>> [fuse(age) for age in (0, 1, 3)]          # weights of clients that last contributed 0, 1, 3 steps ago
+        [1.0, 0.5, 0.25]
+
+    Reference:
+        Yang et al., SMoFi: Step-wise Momentum Fusion for Split Federated Learning on Heterogeneous Data, AAAI 2026,
+        https://arxiv.org/abs/2511.09828
+    """
     check_number("alpha", alpha, high=0)
     check_number("global_momentum", global_momentum, low=0, below=1)
     check_flag("align", align)

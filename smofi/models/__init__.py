@@ -1,6 +1,8 @@
 """The table of models. Every model is a sequence of blocks, so every model splits at every block.
 
 The first block is the input block, the last the output block, those between are the core blocks a cut counts.
+
+Public: the names in `__all__`.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ from torch import nn
 from smofi.errors import check_choice, check_count, refuse
 from smofi.imported import names_in
 from smofi.models.cnn import cnn
+from smofi.models.costs import costs
 from smofi.models.custom import custom, is_custom
 from smofi.models.densenet import densenet121, densenet169
+from smofi.models.dropout import Dropout, step_keys
 from smofi.models.mlp import mlp
 from smofi.models.mobilenet import mobilenetv2
 from smofi.models.resnet import resnet8, resnet18, resnet34
@@ -27,10 +31,13 @@ from smofi.seeds import generator
 
 __all__ = [
     "MODELS",
+    "Dropout",
     "Entry",
     "build",
     "check_model_name",
+    "costs",
     "options_of",
+    "step_keys",
     "takes",
     "cnn",
     "densenet121",

@@ -15,6 +15,7 @@ from smofi.errors import InputError, refuse
 from smofi.models.layers import chain
 
 Piece: TypeAlias = str | nn.Module | Callable[[Any], Any]
+"""A part of a block: the name of a sub-module, a module, or a function of one tensor."""
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 

@@ -10,6 +10,8 @@ plan.py          a dry run                                 advice/         which
 heterogeneity/   how the clients' data differ              devices.py      how their devices differ
 timeline/        what clients do in a round                models.py       what models and their cuts cost
 catalogue.py     the data sets and the presets
+
+Internal: may change without notice.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 tracker.py       what all trackers do: events become numbers and texts; a failure never stops the run
 tensorboard.py, wandb.py, mlflow.py   one tracker each
 build.py         trackers by name, for a run folder            combine.py   several callbacks as one
+
+Public: the names in `__all__`.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from statistics import median
 from typing import Any
 
 import matplotlib
-from form import Row, pick
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator, StrMethodFormatter
 
-from smofi.report.style import COLOURS, FAINT, GRID, MATPLOTLIB_STYLE
+from shared.report import COLOURS, FAINT, GRID, MATPLOTLIB_STYLE
+from shared.rows import Row, pick
 
 LINES: dict[str, dict[str, Any]] = {
     "smofi": {"color": COLOURS[0], "label": "SMoFi"},

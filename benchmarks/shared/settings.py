@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +17,7 @@ Pair = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Setting:
-    """A model, its clients, and the arguments of `smofi.train` beside them; how often it is worth measuring."""
+    """A model, its clients, and the arguments of `smofi.train` beside them; and how many repetitions it is worth."""
 
     name: str
     model: nn.Sequential
@@ -81,7 +78,7 @@ SETTINGS: dict[str, Callable[..., Setting]] = {
 
 
 def settings() -> list[Setting]:
-    """A middling model and the first run's, made anew."""
+    """A model of medium size, and the one of the first run."""
     return [resnet8(), digits_resnet8()]
 
 
@@ -114,27 +111,10 @@ def texts(clients: int, samples: int, length: int = 80, vocabulary: int = 80) ->
 def digits() -> list[Pair]:
     """The training data of `smofi run`."""
     inputs, targets = data.load("digits").train.tensors()
-    parts = data.partition(targets.numpy(), 50, "dirichlet(0.2)", min_size=8, seed=0)
-    return [(inputs[part], targets[part]) for part in parts]
+    indices = data.partition(targets.numpy(), 50, "dirichlet(0.2)", min_size=8, seed=0)
+    return [(inputs[own], targets[own]) for own in indices]
 
 
 def digits_test() -> Pair:
     """The test data of `smofi run`."""
     return data.load("digits").test.tensors()
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """The time of one call."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-def repetitions_asked_for(description: str | None) -> int:
-    """Read `--repetitions` from the command line, and go to one thread."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=7)
-    repetitions: int = parser.parse_args().repetitions
-    torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, one thread on {os.cpu_count()} cores")
-    return repetitions

@@ -7,23 +7,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-from form import Goal, Row, at_least, at_most
+from shared.goals import Goal, at_least, at_most
+from shared.rows import Row
 
-sys.path.append(str(Path(__file__).parent / "peers"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "peers"))
 
 import table as theirs
 
 
 def table(rows: Sequence[Row]) -> str:
     """The table of each workload."""
-    parts = []
+    tables = []
     for workload in dict.fromkeys(row["workload"] for row in rows):
         measured: dict[str, theirs.Measured] = {}
         for row in (row for row in rows if row["workload"] == workload):
             name = row["contestant"]
             measured.setdefault(name, theirs.Measured(name, row["peer"], row["distance"])).add(row)
-        parts.append(f"### {workload}\n\n{theirs.table(list(measured.values()))}")
-    return "\n\n".join(parts)
+        tables.append(f"### {workload}\n\n{theirs.table(list(measured.values()))}")
+    return "\n\n".join(tables)
 
 
 def goals(rows: Sequence[Row]) -> list[Goal]:

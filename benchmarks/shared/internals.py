@@ -1,0 +1,116 @@
+"""What the programs use of smofi beyond its public names, so that a change inside smofi is followed in one place."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from smofi import Event, Record, Session
+from smofi.data import batch_order
+from smofi.engine.at_once.many import Many
+from smofi.engine.cohort.diagnostics import Diagnostics
+from smofi.engine.cpu.freed_memory import keep_freed_memory
+from smofi.engine.cpu.kernels import convolutions, suits_onednn
+from smofi.engine.cpu.quicken import quicken
+from smofi.engine.memory.needs import activation_memory, lasting_memory, round_memory
+from smofi.engine.noise import give_keys
+from smofi.engine.plan import RoundPlan
+from smofi.engine.processes.crew import Alone, Crew, Workers, deal
+from smofi.engine.processes.forked import Forked
+from smofi.experiment.provenance import provenance
+from smofi.flat import Layout, shell
+from smofi.models.dropout import dropouts
+
+__all__ = [
+    "Alone",
+    "Crew",
+    "Diagnostics",
+    "Forked",
+    "Layout",
+    "Many",
+    "RoundPlan",
+    "Workers",
+    "bare_pass",
+    "convolutions",
+    "deal",
+    "dropouts",
+    "evaluation",
+    "first_plan",
+    "give_keys",
+    "keep_freed_memory",
+    "one_round",
+    "parameters",
+    "planned_bytes",
+    "provenance",
+    "quicken",
+    "shell",
+    "suits_onednn",
+    "tell",
+]
+
+
+def first_plan(session: Session) -> RoundPlan:
+    """The plan of the session's first round."""
+    return session.run.planner.plan(0)
+
+
+def parameters(session: Session) -> int:
+    """How many parameters the session's model has."""
+    return session.layout.size
+
+
+def one_round(session: Session, round: int = 0) -> Callable[[], Record]:
+    """A round of the session, the first if not told otherwise; each call starts from the weights of the one before."""
+    return lambda: session.run.one_round(session.run.planner.plan(round))
+
+
+def evaluation(session: Session) -> Callable[[], object]:
+    """The evaluation of the session's global model."""
+    return session.run.evaluator.evaluate
+
+
+def tell(session: Session, event: Event) -> None:
+    """Hand an event to the session's callback."""
+    session.run.emit(event)
+
+
+def bare_pass(session: Session, plan: RoundPlan, rows: Sequence[int] | None = None) -> Callable[[], None]:
+    """Forward and backward on exactly the batches of the plan, gathered beforehand, and nothing else.
+
+    With the layers, the memory format and the convolution kernels of a round; dropout is torch's own. `rows` are the
+    clients of the plan to compute, all if not given.
+    """
+    simulation = session.run.simulation
+    model, clients = copy.deepcopy(simulation.setup.template).train(), simulation.clients
+    for parameter in model.parameters():
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    batches = []
+    for row in range(len(plan.clients)) if rows is None else rows:
+        samples = clients[plan.clients[row]]
+        keys = {"seed": plan.seed, "round": plan.round, "client": plan.clients[row]}
+        order = batch_order(len(samples), plan.batch_sizes[row], plan.steps[row], **keys)
+        batches += [samples.batch(torch.from_numpy(indices)) for indices in order]
+    pixels = min(clients[client].pixels for client in plan.clients)
+    onednn = suits_onednn(model, max(plan.batch_sizes), pixels)
+
+    def run() -> None:
+        with convolutions(onednn):
+            for inputs, targets in batches:
+                cross_entropy(model(inputs), targets).backward()
+
+    return run
+
+
+def planned_bytes(session: Session) -> int:
+    """The memory that `smofi plan` accounts for, if the session's first round is the largest."""
+    simulation, plan = session.run.simulation, first_plan(session)
+    items = [
+        *round_memory(simulation, plan),
+        activation_memory(simulation, plan),
+        *lasting_memory(session.run.state, session.model, simulation.clients),
+    ]
+    return sum(item.bytes for item in items)
