@@ -49,8 +49,10 @@ FULL = {"clock": "full"}
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that a configuration becomes."""
+    """All that a configuration becomes, and an empty folder."""
 
+    config: Config
+    folder: Path
     federation: Federation
     session: smofi.Session
 
@@ -96,6 +98,12 @@ def blocks(made: Prepared) -> str:
     return str(made.session.model)
 
 
+def rounds_between_checkpoints(made: Prepared) -> int:
+    (one,) = experiment.start(made.config, made.folder)
+    one.folder.close()
+    return one.folder.every
+
+
 CHANGES: dict[str, Change | Refused] = {
     "data": Change("npz:{folder}/own.npz", lambda made: made.federation.source.input_shape, (1, 9, 9)),
     "data_folder": Refused("{folder}/nowhere", "{folder}/nowhere", {"data": "cifar10"}),
@@ -121,7 +129,7 @@ CHANGES: dict[str, Change | Refused] = {
     "patience": Change(3, lambda made: made.run.stopping.patience, 3, {"validation": 0.1}),
     "target_accuracy": Change(0.75, lambda made: made.run.stopping.target_accuracy, 0.75),
     "eval_every": Change(2, lambda made: made.run.eval_every, 2),
-    "checkpoint_every": Change(3, lambda made: made, 3),  # of the run folder, see the test
+    "checkpoint_every": Change(3, rounds_between_checkpoints, 3),
     "metrics": Change("macro_f1", lambda made: list(made.run.evaluator.on_test), ["macro_f1"]),
     "diagnose": Change(True, lambda made: made.cohort.diagnostics is not None, True),
     "executor": Change("vmap", lambda made: made.cohort.at_once > 0, True),
@@ -155,9 +163,10 @@ def settings_with(name: str, folder: Path, *, changed: bool = True) -> dict[str,
     return BASE | change.beside | ({name: value} if changed else {})
 
 
-def prepared(config: Config) -> Prepared:
+def prepared(config: Config, folder: Path) -> Prepared:
     federation = gather(config)
-    return Prepared(federation, smofi.prepare(**config.arguments(federation), method=config.method[0]))
+    session = smofi.prepare(**config.arguments(federation), method=config.method[0])
+    return Prepared(config, folder, federation, session)
 
 
 # ----------------------------------------------------------------------------------------------------------- definition
@@ -185,20 +194,12 @@ def test_it_reaches_the_run(name: str, folder: Path, tmp_path: Path) -> None:
     after = Config(**settings_with(name, folder))
     if isinstance(change, Refused):
         with pytest.raises(smofi.InputError) as refused:
-            prepared(after)
+            prepared(after, tmp_path)
         assert change.sentence.format(folder=folder) in str(refused.value)
         return
     before = Config(**settings_with(name, folder, changed=False))
-    seen = change.seen if name != "checkpoint_every" else lambda config: rounds_between_checkpoints(config, tmp_path)
-    make = prepared if name != "checkpoint_every" else lambda config: config
-    assert seen(make(before)) != change.expected
-    assert seen(make(after)) == change.expected
-
-
-def rounds_between_checkpoints(config: Any, path: Path) -> int:
-    (one,) = experiment.start(config, path / str(config.checkpoint_every))
-    one.folder.close()
-    return one.folder.every
+    assert change.seen(prepared(before, tmp_path / "before")) != change.expected
+    assert change.seen(prepared(after, tmp_path / "after")) == change.expected
 
 
 # ----------------------------------------------------------------------------------------------- files, flags, resuming
