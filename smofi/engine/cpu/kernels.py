@@ -38,12 +38,19 @@ def _overruns(module: nn.Module) -> bool:
 
 @contextmanager
 def convolutions(onednn: bool) -> Iterator[None]:
-    """With oneDNN, if torch allows it at all, or without."""
+    """With oneDNN, if torch allows it at all, or without.
+
+    >>> with convolutions(onednn=False):
+    ...     torch.backends.mkldnn.enabled
+    False
+    """
     # Not `mkldnn.flags`, which sets further flags too, and warns about one of them.
     mkldnn: Any = torch.backends.mkldnn
-    before = mkldnn.enabled
-    mkldnn.enabled = before and onednn
+    if onednn or not mkldnn.enabled:
+        yield
+        return
+    mkldnn.enabled = False
     try:
         yield
     finally:
-        mkldnn.enabled = before
+        mkldnn.enabled = True
