@@ -18,7 +18,7 @@ from statistics import median
 import torch
 from shared.goals import Goal, at_most
 from shared.growth_picture import draw
-from shared.internals import Crew, bare_pass, deal, first_plan, one_round, parameters
+from shared.internals import Workers, bare_pass, deal, first_plan, one_round, parameters
 from shared.options import options, positive
 from shared.peak import add_memory, memory_table
 from shared.rows import Row, Sheet, markdown, pick, spread
@@ -31,16 +31,18 @@ CLIENTS = (5, 10, 20, 40, 80, 160)
 WIDTHS = (8, 16, 32, 64)
 
 
-def time_rounds(setting: Setting, repetitions: int, crew: Crew) -> dict[str, list[float]]:
-    """Seconds of the bare pass and of a round of each method, by the whole crew."""
+def time_rounds(setting: Setting, repetitions: int, workers: Workers) -> dict[str, list[float]]:
+    """Seconds of the bare pass and of a round of each method, by all workers."""
     session = setting.session("fedavg")
     plan = first_plan(session)
-    works: dict[str, Callable[[], object]] = {BARE: bare_pass(session, plan, deal(plan.steps, crew.size)[crew.rank])}
-    works |= {method: one_round(setting.session(method, crew=crew)) for method in METHODS}
+    works: dict[str, Callable[[], object]] = {
+        BARE: bare_pass(session, plan, deal(plan.steps, workers.size)[workers.rank])
+    }
+    works |= {method: one_round(setting.session(method, workers=workers)) for method in METHODS}
     taken: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(-1, repetitions):
         for name, work in works.items():
-            taken[name].append(time_together(crew, work))
+            taken[name].append(time_together(workers, work))
     return {name: values[1:] for name, values in taken.items()}  # the first ones warm up
 
 

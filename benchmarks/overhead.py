@@ -17,7 +17,7 @@ from statistics import fmean, median
 
 import torch
 from shared.goals import Goal, at_least, at_most
-from shared.internals import Crew, bare_pass, deal, evaluation, first_plan, one_round, parameters
+from shared.internals import Workers, bare_pass, deal, evaluation, first_plan, one_round, parameters
 from shared.options import options, positive
 from shared.rows import Row, Sheet, cell, markdown, pick
 from shared.settings import SETTINGS, Setting
@@ -36,46 +36,46 @@ class Contestant:
     work: Callable[[], object]
 
 
-def contestants(setting: Setting, methods: Sequence[str], crew: Crew) -> Iterator[Contestant]:
-    """Each method with one worker and with the whole crew, and the bare pass shared out to the crew."""
+def contestants(setting: Setting, methods: Sequence[str], workers: Workers) -> Iterator[Contestant]:
+    """Each method with one worker and with all of them, and the bare pass shared by all."""
     for method in methods:
         yield Contestant(method, 1, one_round(setting.session(method)))
-        if crew.size > 1:
-            yield Contestant(method, crew.size, one_round(setting.session(method, crew=crew)))
-    if crew.size > 1:
+        if workers.size > 1:
+            yield Contestant(method, workers.size, one_round(setting.session(method, workers=workers)))
+    if workers.size > 1:
         session = setting.session("fedavg")
         plan = first_plan(session)
-        yield Contestant(BARE, crew.size, bare_pass(session, plan, deal(plan.steps, crew.size)[crew.rank]))
+        yield Contestant(BARE, workers.size, bare_pass(session, plan, deal(plan.steps, workers.size)[workers.rank]))
 
 
-def measure(setting: Setting, methods: Sequence[str], repetitions: int | None, sheet: Sheet, crew: Crew) -> None:
-    """Add the ratios to the bare pass, how many times as fast the crew is as one, and the evaluation's share."""
+def measure(setting: Setting, methods: Sequence[str], repetitions: int | None, sheet: Sheet, workers: Workers) -> None:
+    """Add the ratios to the bare pass, how many times as fast all workers are as one, and the evaluation's share."""
     session = setting.session("fedavg", test=setting.test)
     plan, evaluate = first_plan(session), evaluation(session)
-    bare, others = bare_pass(session, plan), list(contestants(setting, methods, crew))
+    bare, others = bare_pass(session, plan), list(contestants(setting, methods, workers))
     steps = f"{len(plan.clients)} clients, {sum(plan.steps)} steps"
     sheet.begin(model=f"{setting.name}; {steps}, {parameters(session):,} parameters")
     bares: list[float] = []
     evaluations: list[float] = []
     ratios: dict[tuple[str, int], list[float]] = {(one.method, one.workers): [] for one in others}
     for repetition in range(-1, repetitions or setting.repetitions):
-        bares.append(time_alone(crew, bare))
+        bares.append(time_alone(workers, bare))
         for one in others[:: 1 if repetition % 2 else -1]:  # in turn the first to come
-            taken = (time_alone if one.workers == 1 else time_together)(crew, one.work)
-            bares.append(time_alone(crew, bare))
+            taken = (time_alone if one.workers == 1 else time_together)(workers, one.work)
+            bares.append(time_alone(workers, bare))
             ratios[one.method, one.workers].append(taken / fmean(bares[-2:]))
-        evaluations.append(time_alone(crew, evaluate) / bares[-1])
+        evaluations.append(time_alone(workers, evaluate) / bares[-1])
     warm = slice(1, None)  # the first repetition warms up
     sheet.add("seconds", bares[1 + len(others) :], method=BARE, workers=1)
-    for (method, workers), values in ratios.items():
-        sheet.add(RATIO, values[warm], method=method, workers=workers)
-        if workers > 1:
+    for (method, count), values in ratios.items():
+        sheet.add(RATIO, values[warm], method=method, workers=count)
+        if count > 1:
             ones = ratios.get((method, 1), [1.0] * len(values))
             speeds = [one / many for one, many in zip(ones, values, strict=True)]
-            sheet.add(SPEED, speeds[warm], method=method, workers=workers)
+            sheet.add(SPEED, speeds[warm], method=method, workers=count)
         elif setting.test:
             shares = [one / (one + other) for one, other in zip(evaluations, values, strict=True)]
-            sheet.add(SHARE, shares[warm], method=method, workers=workers)
+            sheet.add(SHARE, shares[warm], method=method, workers=count)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -100,13 +100,13 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
     larger = [row for row in rows if row not in tiny]
     found = []
     for method in METHODS:
-        alone, crewed = {"method": method, "workers": 1}, {"method": method, "workers": 2}
+        alone, shared = {"method": method, "workers": 1}, {"method": method, "workers": 2}
         found += [
             at_most(f"{method}: a round at most 1.03 bare passes, but for digits", pick(larger, RATIO, **alone), 1.03),
             at_most(f"{method}: a round at most 1.15 bare passes on digits", pick(tiny, RATIO, **alone), 1.15),
         ]
         for model, least in (("resnet18", 1.9), ("resnet8", 1.7)):
-            fast = pick([row for row in rows if row["model"].startswith(f"{model} ")], SPEED, **crewed)
+            fast = pick([row for row in rows if row["model"].startswith(f"{model} ")], SPEED, **shared)
             found.append(at_least(f"{method}: two workers at least {least} times as fast: {model}", fast, least))
     return found
 
@@ -119,10 +119,10 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
 
-    def work(crew: Crew) -> list[Row]:
-        sheet = Sheet(given.results, leads=crew.rank == 0)
+    def work(workers: Workers) -> list[Row]:
+        sheet = Sheet(given.results, leads=workers.rank == 0)
         for name in given.models:
-            measure(SETTINGS[name](), given.methods, given.repetitions, sheet, crew)
+            measure(SETTINGS[name](), given.methods, given.repetitions, sheet, workers)
         return sheet.rows
 
     print("\n" + table(in_processes(given.workers, work)))

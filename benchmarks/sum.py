@@ -14,7 +14,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from shared.internals import Crew, Forked, Workers
+from shared.internals import DistributedWorkers, ForkedWorkers, Workers
 from shared.options import options
 from shared.rows import Sheet
 
@@ -22,12 +22,12 @@ BATCHES = {2**10: 500, 100 * 2**10: 200, 2**20: 50, 40 * 2**20: 3}
 """Sums in a row for each number of bytes."""
 
 
-def microseconds(crew: Crew, tensor: torch.Tensor, batch: int) -> float:
+def microseconds(workers: Workers, tensor: torch.Tensor, batch: int) -> float:
     """The time of one sum, from when all are ready."""
-    crew.sum(torch.zeros(1))
+    workers.sum(torch.zeros(1))
     started = time.perf_counter()
     for _ in range(batch):
-        crew.sum(tensor)
+        workers.sum(tensor)
     return (time.perf_counter() - started) / batch * 1e6
 
 
@@ -35,29 +35,29 @@ def main() -> None:
     given = options(__doc__, repetitions=7).parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        forked = Forked(2)
+        forked = ForkedWorkers(2)
         forked.fork()
         place = f"file://{folder}/meeting"
         dist.init_process_group("gloo", init_method=place, rank=forked.rank, world_size=2)
         sheet = Sheet(given.results, leads=forked.rank == 0)
-        measure({"forked": forked, "gloo": Workers(forked.rank, 2, "gloo")}, given.repetitions, sheet)
+        measure({"forked": forked, "gloo": DistributedWorkers(forked.rank, 2, "gloo")}, given.repetitions, sheet)
         dist.destroy_process_group()
         if forked.rank > 0:
             os._exit(0)
         forked.end()
 
 
-def measure(crews: dict[str, Crew], repetitions: int, sheet: Sheet) -> None:
-    """Add a row for every size and crew."""
+def measure(kinds: dict[str, Workers], repetitions: int, sheet: Sheet) -> None:
+    """Add a row for every size and kind of workers."""
     for size, batch in BATCHES.items():
-        times: dict[str, list[float]] = {name: [] for name in crews}
+        times: dict[str, list[float]] = {name: [] for name in kinds}
         for repetition in range(-1, repetitions):
-            for name, crew in crews.items():
-                took = microseconds(crew, torch.zeros(size // 4), batch)
+            for name, workers in kinds.items():
+                took = microseconds(workers, torch.zeros(size // 4), batch)
                 if repetition >= 0:  # the first one warms up
                     times[name].append(took)
         for name, found in times.items():
-            sheet.add("microseconds", found, ".0f", KB=size // 2**10, crew=name)
+            sheet.add("microseconds", found, ".0f", KB=size // 2**10, workers=name)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 A run       train, prepare: the arguments of a run; Session, Result, Record: what they return
             blocks: any module as a model that can be cut, from a Piece a block; CutSpec: the ways to write a cut
             sgd, adam, adamw: the local Optimizer; Loss, Metric, Wire, Augment: your own in place of ours
-            Crew, Forked, joined: the processes that share a run
+            Workers, ForkedWorkers, joined: the processes that share a run
 A method    compose, Method, and what fills its slots: Pull, Decay, Limit, Fuse, Outer, Placement, BatchSizes, Select
             Turnout, Draw, Tick, Schedule: the ticks of a round; Candidates: the clients to select from
 A callback  Callback, Event: RunStarted, RoundStarted, TickDone, RoundDone, Warned, RunEnded
@@ -38,8 +38,8 @@ from smofi.engine.events import (
     Warned,
 )
 from smofi.engine.passes import Loss, Wire
-from smofi.engine.processes.crew import Crew, joined
-from smofi.engine.processes.forked import Forked
+from smofi.engine.processes.forked import ForkedWorkers
+from smofi.engine.processes.workers import Workers, joined
 from smofi.errors import ClientError, CompositionError, InputError, SmofiError, TrainingWarning
 from smofi.method import (
     BatchSizes,
@@ -70,13 +70,13 @@ __all__ = [
     "Candidates",
     "ClientError",
     "CompositionError",
-    "Crew",
+    "Workers",
     "CutSpec",
     "Decay",
     "Device",
     "Draw",
     "Event",
-    "Forked",
+    "ForkedWorkers",
     "Fuse",
     "InputError",
     "Limit",

@@ -18,21 +18,21 @@ from smofi.engine.cpu.quicken import quicken
 from smofi.engine.memory.needs import activation_memory, lasting_memory, round_memory
 from smofi.engine.noise import give_keys
 from smofi.engine.plan import RoundPlan
-from smofi.engine.processes.crew import Alone, Crew, Workers, deal
-from smofi.engine.processes.forked import Forked
+from smofi.engine.processes.forked import ForkedWorkers
+from smofi.engine.processes.workers import DistributedWorkers, OneWorker, Workers, deal
 from smofi.experiment.provenance import provenance
 from smofi.flat import Layout, shell
 from smofi.models.dropout import dropouts
 
 __all__ = [
-    "Alone",
-    "Crew",
+    "OneWorker",
+    "Workers",
     "Diagnostics",
-    "Forked",
+    "ForkedWorkers",
     "Layout",
     "Many",
     "RoundPlan",
-    "Workers",
+    "DistributedWorkers",
     "bare_pass",
     "convolutions",
     "deal",

@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 class Sheet:
-    """The rows of one program. In a crew only the first process has anything to say."""
+    """The rows of one program. Of several workers only the first has anything to say."""
 
     def __init__(self, path: Path | None, leads: bool = True) -> None:
         self.path, self.leads = path if leads else None, leads

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import torch
 
-from shared.internals import Alone, Crew, Forked
+from shared.internals import ForkedWorkers, OneWorker, Workers
 
 Found = TypeVar("Found")
 
@@ -23,35 +23,35 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def in_processes(size: int, work: Callable[[Crew], Found]) -> Found:
+def in_processes(size: int, work: Callable[[Workers], Found]) -> Found:
     """What `work` returns in the first of `size` processes that all do it; the others have ended when this returns."""
     if size == 1:
-        return work(Alone())
+        return work(OneWorker())
     sys.stdout.flush()
-    crew = Forked(size)
-    crew.fork()
+    workers = ForkedWorkers(size)
+    workers.fork()
     try:
-        found = work(crew)
+        found = work(workers)
     except BaseException:
-        if crew.rank == 0:
+        if workers.rank == 0:
             raise
         traceback.print_exc()
         os._exit(1)
     else:
-        if crew.rank > 0:
+        if workers.rank > 0:
             os._exit(0)
         return found
     finally:
-        crew.end()
+        workers.end()
 
 
-def time_alone(crew: Crew, work: Callable[[], object]) -> float:
+def time_alone(workers: Workers, work: Callable[[], object]) -> float:
     """The time of one call in the first process, known to all; the others wait."""
-    taken = seconds(work) if crew.rank == 0 else 0.0
-    return float(crew.copy(torch.tensor(taken, dtype=torch.float64)))
+    taken = seconds(work) if workers.rank == 0 else 0.0
+    return float(workers.copy(torch.tensor(taken, dtype=torch.float64)))
 
 
-def time_together(crew: Crew, work: Callable[[], object]) -> float:
+def time_together(workers: Workers, work: Callable[[], object]) -> float:
     """The time of one call in every process at once, until the last of them is done."""
-    crew.copy(torch.zeros(1))
-    return seconds(lambda: (work(), crew.sum(torch.zeros(1))))
+    workers.copy(torch.zeros(1))
+    return seconds(lambda: (work(), workers.sum(torch.zeros(1))))

@@ -19,7 +19,7 @@ from smofi.cli.reading import reading
 from smofi.cli.results import print_results
 from smofi.config import Config
 from smofi.engine.events import Event
-from smofi.engine.processes.workers import Launcher
+from smofi.engine.processes.starting import Launcher
 from smofi.errors import TrainingWarning
 from smofi.experiment import FolderRun
 from smofi.report import History

@@ -20,7 +20,7 @@ from smofi.engine.evaluate import Evaluator, Metric
 from smofi.engine.events import Callback
 from smofi.engine.memory.limit import most_at_once
 from smofi.engine.plan import Planner
-from smofi.engine.processes.crew import Alone, Crew
+from smofi.engine.processes.workers import OneWorker, Workers
 from smofi.engine.run import Run
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
@@ -60,7 +60,7 @@ class RunLength:
 class Resources:
     """What computes a run: its workers, one by one or many clients at once, within a limit on memory."""
 
-    workers: Crew | None = None
+    workers: Workers | None = None
     executor: str = "loop"
     memory_limit: int | str | None = None
     diagnose: bool = False
@@ -76,7 +76,7 @@ def assemble(setup: Setup, data: RunData, planner: Planner, length: RunLength, r
     """The run, ready to train. Refuses data, a model and a loss that do not fit each other, and too much memory."""
     device = next(iter(setup.template.parameters())).device
     state = GlobalState.of(setup.template, setup.layout, setup.method, setup.optimizer, device)
-    workers = resources.workers or Alone()
+    workers = resources.workers or OneWorker()
     evaluator = _evaluator(setup, state, data, length.metrics, workers)
     _try_out(setup, state, data, planner, evaluator)
     if resources.diagnose and workers.size > 1:
@@ -92,7 +92,7 @@ def assemble(setup: Setup, data: RunData, planner: Planner, length: RunLength, r
 
 
 def _evaluator(
-    setup: Setup, state: GlobalState, data: RunData, metrics: Sequence[str | Metric], workers: Crew
+    setup: Setup, state: GlobalState, data: RunData, metrics: Sequence[str | Metric], workers: Workers
 ) -> Evaluator:
     """Judges the global weights: its model's parameters are views of them."""
     judged = shell(setup.template)

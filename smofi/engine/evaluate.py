@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from smofi.data.samples import Samples
 from smofi.engine.passes import Loss
-from smofi.engine.processes.crew import Alone, Crew
+from smofi.engine.processes.workers import OneWorker, Workers
 from smofi.errors import check_choice, refuse
 
 Metric = Callable[[Tensor, Tensor], float]
@@ -72,12 +72,12 @@ class Evaluator:
         clients: Sequence[Samples],
         validation: Samples | None = None,
         batch_size: int = 500,
-        workers: Crew | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.model, self.loss, self.test, self.clients = model.eval(), loss, test, clients
         self.validation = validation
         self.batch_size = batch_size
-        self.workers: Crew = workers or Alone()
+        self.workers: Workers = workers or OneWorker()
         self.on_test: dict[str, Metric] = {}
         self.on_clients: dict[str, ClientMetric] = {}
         if isinstance(metrics, str) or not isinstance(metrics, Sequence):

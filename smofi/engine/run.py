@@ -21,7 +21,7 @@ from smofi.engine.evaluate import Evaluator
 from smofi.engine.events import Callback, Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner, RoundPlan, RoundTime
-from smofi.engine.processes.crew import Alone
+from smofi.engine.processes.workers import OneWorker
 from smofi.engine.round import NonFinite, run_round
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
@@ -209,7 +209,7 @@ class Run:
         """Evaluate the latest round if it was not, in this process alone: the others do not know it is the last."""
         if self.history and not self.history[-1].evaluated:
             alone = copy.copy(self.evaluator)
-            alone.workers = Alone()
+            alone.workers = OneWorker()
             with own_random_state(self.state.weights.device):
                 self.history[-1] = replace(self.history[-1], **measured(alone))
 

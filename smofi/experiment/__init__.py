@@ -7,7 +7,7 @@ following.py     what the other workers do meanwhile           provenance.py   v
 Public: the names in `__all__`.
 """
 
-from smofi.engine.processes.workers import follows, workers
+from smofi.engine.processes.starting import follows, workers
 from smofi.experiment.following import follow, follow_on, worker_count
 from smofi.experiment.opening import FolderRun
 from smofi.experiment.resuming import resume, stored_config

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from smofi.config import Config
 from smofi.config.federation import gather
-from smofi.engine.processes import workers as processes
+from smofi.engine.processes import starting as processes
 from smofi.experiment.opening import FolderRun, shared_arguments
 from smofi.experiment.resuming import with_own_partition
 from smofi.methods import parse_method
@@ -27,9 +27,9 @@ def worker_count(asked: int | None, config: Config) -> int:
 def follow(config: Config, resumed: Path | None = None) -> None:
     """Take part in the runs of the first worker, method after method, for as long as it goes on."""
     federation = gather(with_own_partition(config, resumed) if resumed else config)
-    arguments, crew = shared_arguments(config, federation, None)
+    arguments, workers = shared_arguments(config, federation, None)
     for method in config.method:
-        prepare(**arguments, method=method, crew=crew).train()
+        prepare(**arguments, method=method, workers=workers).train()
 
 
 def follow_on(runs: list[FolderRun]) -> None:

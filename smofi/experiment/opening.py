@@ -13,8 +13,8 @@ import torch
 from smofi.config import Config, config_yaml
 from smofi.config.federation import Federation
 from smofi.engine.events import Callback
-from smofi.engine.processes.crew import Crew, joined
-from smofi.engine.processes.workers import own_device
+from smofi.engine.processes.starting import own_device
+from smofi.engine.processes.workers import Workers, joined
 from smofi.experiment.keeping import RunKeeper
 from smofi.experiment.provenance import provenance
 from smofi.methods import parse_method
@@ -58,12 +58,14 @@ class FolderRun:
 
 @contextmanager
 def opened(
-    config: Config, federation: Federation, path: Path, callback: Callback | None, crew: Crew | None
+    config: Config, federation: Federation, path: Path, callback: Callback | None, workers: Workers | None
 ) -> Iterator[list[FolderRun]]:
     """A session per method, each with its folder locked; all are closed if anything fails."""
-    arguments, crew = shared_arguments(config, federation, crew)
+    arguments, workers = shared_arguments(config, federation, workers)
     methods = [parse_method(text) for text in config.method]
-    sessions = {method.name: prepare(**arguments, method=method, callback=callback, crew=crew) for method in methods}
+    sessions = {
+        method.name: prepare(**arguments, method=method, callback=callback, workers=workers) for method in methods
+    }
     runs: list[FolderRun] = []
     try:
         for (name, session), folder in zip(sessions.items(), folders_for(path, list(sessions)), strict=True):
@@ -75,10 +77,10 @@ def opened(
         raise
 
 
-def shared_arguments(config: Config, federation: Federation, crew: Crew | None) -> tuple[dict[str, Any], Crew]:
+def shared_arguments(config: Config, federation: Federation, workers: Workers | None) -> tuple[dict[str, Any], Workers]:
     """The arguments of a run on this worker's own device, and the workers that share it."""
     device = own_device(config.device)
-    return config.arguments(federation) | {"device": device}, crew or joined(torch.device(device))
+    return config.arguments(federation) | {"device": device}, workers or joined(torch.device(device))
 
 
 def describe(runs: list[FolderRun], config: Config, federation: Federation, data_hash: str, command: str) -> None:

@@ -13,7 +13,7 @@ from smofi.config.federation import Federation, gather
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.events import Callback
-from smofi.engine.processes.crew import Crew
+from smofi.engine.processes.workers import Workers
 from smofi.errors import InputError
 from smofi.experiment.opening import FolderRun, describe, opened, own_config
 from smofi.runs import RunFolder, partition_hash, partition_in
@@ -25,7 +25,7 @@ def resume(
     callback: Callback | None = None,
     command: str = "",
     progress: ReadProgress = silent,
-    crew: Crew | None = None,
+    workers: Workers | None = None,
 ) -> list[FolderRun]:
     """Runs ready to go on from where they were.
 
@@ -34,7 +34,7 @@ def resume(
     config = settings if isinstance(settings, Config) else stored_config(path, settings)
     federation = gather(with_own_partition(config, path), progress)
     data_hash = federation.source.fingerprint()
-    with opened(config, federation, path, callback, crew) as runs:
+    with opened(config, federation, path, callback, workers) as runs:
         started = [one for one in runs if one.folder.holds_run]
         for one in started:
             _check_same(one, federation, data_hash)

@@ -8,7 +8,7 @@ from smofi.config import Config, config_yaml
 from smofi.config.federation import gather
 from smofi.data.decoded import ReadProgress, silent
 from smofi.engine.events import Callback
-from smofi.engine.processes.crew import Crew
+from smofi.engine.processes.workers import Workers
 from smofi.errors import InputError
 from smofi.experiment.opening import FolderRun, describe, opened
 from smofi.runs import RunFolder
@@ -20,17 +20,17 @@ def start(
     callback: Callback | None = None,
     command: str = "",
     progress: ReadProgress = silent,
-    crew: Crew | None = None,
+    workers: Workers | None = None,
 ) -> list[FolderRun]:
     """Runs ready to train, one per method, in folders that hold no run yet; `progress` watches the data being read.
 
-    They are shared by `crew`, or by the workers that this process is one of.
+    They are shared by `workers`, or by the workers that this process is one of.
     """
     whole = RunFolder(path)
     _refuse_taken(whole)
     config = config.with_absolute_paths()
     federation = gather(config, progress)
-    with opened(config, federation, path, callback, crew) as runs:
+    with opened(config, federation, path, callback, workers) as runs:
         for folder in (whole, *(one.folder for one in runs)):
             _refuse_taken(folder)
         if len(runs) > 1:

@@ -21,7 +21,7 @@ from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.evaluate import Metric
 from smofi.engine.events import Callback
 from smofi.engine.passes import Cast, Loss, Wire
-from smofi.engine.processes.crew import Crew
+from smofi.engine.processes.workers import Workers
 from smofi.errors import refuse
 from smofi.method import Method
 from smofi.methods import parse_method
@@ -39,7 +39,7 @@ HELP = {
     "callback": "a function that is called with every event of `smofi.engine.events`",
     "speeds": "relative speed of each client, by which MergeSFL sizes batches; equal if not given",
     "validation": "data held out to decide when to stop, by `patience` or `target_accuracy`",
-    "crew": "the processes that share the work, from `smofi.joined()` under torchrun; this one alone if not given",
+    "workers": "the processes that share the work, from `smofi.joined()` under torchrun; this one alone if not given",
 }
 """The arguments that are no settings."""
 
@@ -72,7 +72,7 @@ class Arguments:
     eval_every: int = 1
     diagnose: bool = False
     augment: str | Augment | None = None
-    crew: Crew | None = None
+    workers: Workers | None = None
     executor: str = "loop"
     precision: str = "float32"
     compile: bool = False

@@ -71,7 +71,7 @@ def _session(asked: Arguments) -> Session:
         RunData(clients, test, validation, asked.augment_value),
         planner,
         RunLength(asked.rounds, asked.eval_every, asked.metrics, stopping, asked.callback),
-        Resources(asked.crew, asked.executor, asked.memory_limit, asked.diagnose),
+        Resources(asked.workers, asked.executor, asked.memory_limit, asked.diagnose),
     )
     return Session(model, layout, run)
 

@@ -21,8 +21,8 @@ from smofi.clock import Clock
 from smofi.clock.presence import Presence
 from smofi.engine.events import Event, Record, Warned
 from smofi.engine.plan import RoundPlan
-from smofi.engine.processes.crew import Crew
-from smofi.engine.processes.forked import Forked
+from smofi.engine.processes.forked import ForkedWorkers
+from smofi.engine.processes.workers import Workers
 from smofi.experiment import resume
 from smofi.experiment.keeping import from_stored, to_stored
 from smofi.runs import read_checkpoint, write_checkpoint
@@ -389,26 +389,26 @@ def some_leave(history: Sequence[Record]) -> bool:
 def test_two_processes_keep_the_time_of_one(method: str, deadline: float | None, tmp_path: Path) -> None:
     timing = Timing("full", devices=COMING_AND_GOING, step_deadline=deadline)
 
-    def train_with(crew: Crew | None) -> smofi.Result:
-        return prepared(method, rounds=5, participation=0.6, clock=timing, crew=crew).train()
+    def train_with(workers: Workers | None) -> smofi.Result:
+        return prepared(method, rounds=5, participation=0.6, clock=timing, workers=workers).train()
 
-    alone, crew = train_with(None), Forked(2)
-    crew.fork()
-    if crew.rank > 0:
+    alone, workers = train_with(None), ForkedWorkers(2)
+    workers.fork()
+    if workers.rank > 0:
         signal.alarm(60)
         code = 1
         try:
-            train_with(crew)
+            train_with(workers)
             code = 0
         finally:
             os._exit(code)
     try:
-        together = train_with(crew)
-        ended = os.waitid(os.P_PID, crew.children[0], os.WEXITED | os.WNOWAIT)
+        together = train_with(workers)
+        ended = os.waitid(os.P_PID, workers.children[0], os.WEXITED | os.WNOWAIT)
         assert ended is not None
         assert ended.si_status == 0
     finally:
-        crew.end()
+        workers.end()
     assert some_leave(alone.history)
     for one, two in zip(alone.history, together.history, strict=True):
         assert [getattr(two, name) for name in VIRTUAL] == [getattr(one, name) for name in VIRTUAL]

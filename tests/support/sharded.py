@@ -1,5 +1,5 @@
-"""Every method, family of models and optimizer with a crew of as many processes as it is started with; the first writes
-what came out. In a crew, every other case computes its clients at once: those of even number in an even crew.
+"""Every method, family of models and optimizer with as many workers as it is started with; the first writes what came
+out. With several, every other case computes its clients at once: those of even number with an even number of workers.
 
 Run by tests/engine/processes/test_workers.py, under torchrun, alone, or forked into so many:
 
@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 import smofi
 from smofi import models
-from smofi.engine.processes.crew import Crew, joined
-from smofi.engine.processes.forked import Forked
+from smofi.engine.processes.forked import ForkedWorkers
+from smofi.engine.processes.workers import Workers, joined
 
 CASES: dict[str, dict[str, Any]] = {
     "fedavg": {},
@@ -100,19 +100,21 @@ def family(name: str) -> tuple[nn.Sequential, list[tuple[Tensor, Tensor]]]:
     return built.double(), [samples(count) for count in (4, 9, 5)]
 
 
-def forked(size: int) -> Forked:
+def forked(size: int) -> ForkedWorkers:
     """As many processes as that, from here on."""
-    crew = Forked(size)
-    crew.fork()
-    return crew
+    workers = ForkedWorkers(size)
+    workers.fork()
+    return workers
 
 
-def outcomes(crew: Crew) -> Iterator[tuple[str, smofi.Result]]:
+def outcomes(workers: Workers) -> Iterator[tuple[str, smofi.Result]]:
     """Case by case: two rounds of the methods, or as many as it says, and one of the families."""
     clients, test = federation()
     wanted = os.environ.get("SHARDED_ONLY", "").split() or [*CASES, *FAMILIES]
-    executors = itertools.cycle(("loop",) if crew.size == 1 else ("vmap", "loop")[:: 1 if crew.size % 2 == 0 else -1])
-    how: dict[str, Any] = {"batch_size": 4, "local_epochs": 1, "crew": crew}
+    executors = itertools.cycle(
+        ("loop",) if workers.size == 1 else ("vmap", "loop")[:: 1 if workers.size % 2 == 0 else -1]
+    )
+    how: dict[str, Any] = {"batch_size": 4, "local_epochs": 1, "workers": workers}
     for method, changes in ((name, changes) for name, changes in CASES.items() if name in wanted):
         settings = {"rounds": 2, "participation": 0.8, "seed": 3, "executor": next(executors), **how, **changes}
         metrics = ("top1", "macro_f1", "per_client")
@@ -125,16 +127,16 @@ def outcomes(crew: Crew) -> Iterator[tuple[str, smofi.Result]]:
 def main() -> None:
     """Write the final weights of every case and the numbers of its history."""
     torch.set_num_threads(1)
-    crew = forked(int(sys.argv[2])) if len(sys.argv) > 2 else joined(torch.device("cpu"))
+    workers = forked(int(sys.argv[2])) if len(sys.argv) > 2 else joined(torch.device("cpu"))
     found: dict[str, Tensor] = {}
-    for name, result in outcomes(crew):
+    for name, result in outcomes(workers):
         state = result.model.state_dict()
         found[name] = torch.cat([tensor.flatten() for tensor in state.values() if tensor.is_floating_point()])
-        if crew.rank == 0:
+        if workers.rank == 0:
             evaluated = [record for record in result.history if record.evaluated]
             numbers = [(r.accuracy, r.loss, r.train_loss, *r.metrics.get("per_client", [])) for r in evaluated]
             found[f"{name} history"] = torch.tensor(numbers, dtype=torch.float64)
-    if crew.rank == 0:
+    if workers.rank == 0:
         save_file(found, sys.argv[1])
 
 

@@ -15,7 +15,7 @@ from smofi.engine.cohort.rows import change_from
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.steppers import stepper_for
 from smofi.engine.plan import RoundPlan
-from smofi.engine.processes.crew import deal
+from smofi.engine.processes.workers import deal
 from smofi.method import Tick
 
 

@@ -16,7 +16,7 @@ from smofi.engine.cohort.execution import Execution
 from smofi.engine.cohort.room import Room
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.passes import Loss
-from smofi.engine.processes.crew import Alone, Crew
+from smofi.engine.processes.workers import OneWorker, Workers
 from smofi.engine.state import GlobalState
 
 
@@ -30,7 +30,7 @@ class Simulation:
     state: GlobalState
     clients: Sequence[Samples]
     augment: Augment | None = None
-    workers: Crew = field(default_factory=Alone)
+    workers: Workers = field(default_factory=OneWorker)
     execution: Execution = field(default_factory=Execution)
     diagnose: bool = False
 

@@ -13,7 +13,7 @@ from smofi.engine.evaluate import Evaluator
 from smofi.engine.memory.needs import Memory, activation_memory, round_memory
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner
-from smofi.engine.processes.forked import Forked
+from smofi.engine.processes.forked import ForkedWorkers
 from smofi.errors import check_size, refuse
 from smofi.seeds import untouched_streams
 
@@ -31,7 +31,7 @@ def most_at_once(
     allowed, device = check_size("memory_limit", limit), simulation.state.weights.device
     workers = int(os.environ.get("LOCAL_WORLD_SIZE", simulation.workers.size))
     taken = _taken(device)
-    shared = isinstance(simulation.workers, Forked)  # forked processes have program and data in common
+    shared = isinstance(simulation.workers, ForkedWorkers)  # forked processes have program and data in common
     plans = [planner.intended(round, planner.eligible) for round in range(min(rounds, ROUNDS))]
     with untouched_streams(), own_random_state(device):
         step, judging = activation_memory(simulation, plans[0]).bytes, _evaluation(evaluator)

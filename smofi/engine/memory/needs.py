@@ -13,7 +13,7 @@ from smofi.data.samples import Samples, TensorSamples
 from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.plan import RoundPlan
-from smofi.engine.processes.crew import Alone, deal
+from smofi.engine.processes.workers import OneWorker, deal
 from smofi.engine.state import GlobalState
 from smofi.flat import columns_in
 
@@ -139,7 +139,7 @@ def activation_memory(simulation: Simulation, plan: RoundPlan) -> Memory:
         kept[_place(tensor)] = tensor
         return tensor
 
-    trial = replace(simulation, workers=Alone())
+    trial = replace(simulation, workers=OneWorker())
     cohort = SimulatedCohort(trial, replace(some, steps=once, epoch_steps=once, planned_steps=once))
     with closing(cohort.ticks()) as ticks:
         first = next(ticks)

@@ -1,7 +1,8 @@
 """Who shares the work: the processes of one run, its workers.
 
-workers.py     how many workers a run has, and how they are started
+workers.py     the workers as the engine uses them: a sum, a copy, by torch.distributed
+forked.py      the same in shared memory, after a fork
+starting.py    how many workers a run has, and how they are started
 forking.py     started by a fork, where that works              spawning.py    started by the same command again
 watching.py    a worker that dies ends the run                  network.py     the network that reaches other machines
-crew.py        how workers add what each has computed           forked.py      the same in shared memory, after a fork
 """

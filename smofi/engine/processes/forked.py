@@ -1,12 +1,12 @@
-"""A crew of forked processes on one machine: they add in shared memory, and meet by a byte on a socket.
+"""Workers forked on one machine: they add in shared memory, and meet by a byte on a socket.
 
-    crew = Forked(2)
-    crew.fork()         # from here on two processes run the same program
-    crew.sum(tensor)    # both have the sum
+    workers = ForkedWorkers(2)
+    workers.fork()         # from here on two processes run the same program
+    workers.sum(tensor)    # both have the sum
 
 A tensor passes through the shared memory in pieces that fit a slot, small enough for the slots to stay in the cache.
-Every process has two slots, used in turn: whoever writes into one again has since met everybody over the other, and
-nobody comes to that meeting before having read the first.
+Every process has two slots, used in turn: a process that writes into one again has since met all others over the other
+one, and none comes to that meeting before it has read the first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from smofi.engine.processes.crew import WorkerGone
+from smofi.engine.processes.workers import WorkerGone
 from smofi.errors import check_count, refuse
 
 SLOT = 2**20
@@ -35,10 +35,10 @@ Link = tuple[socket.socket, socket.socket]
 """To tell one process, and to hear from another."""
 
 
-class Forked:
+class ForkedWorkers:
     """The processes that `fork` makes out of one, each with its `rank`; on Linux, for tensors on the CPU.
 
-    >>> Forked(1).sum(torch.ones(2)).tolist()
+    >>> ForkedWorkers(1).sum(torch.ones(2)).tolist()
     [1.0, 1.0]
     """
 
@@ -134,7 +134,7 @@ class Forked:
         at some removes; and one that is gone is noticed by those it should have told, who then let go of the others.
         """
         if len(self.links) < len(self.strides):
-            refuse("crew", f"Forked({self.size})", "fork() to be called before anything is shared")
+            refuse("workers", f"ForkedWorkers({self.size})", "fork() to be called before anything is shared")
         try:
             for tell, hear in self.links:
                 tell.send(b".")

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NoReturn
 
-from smofi.engine.processes.crew import WorkerGone
-from smofi.engine.processes.forked import Forked
+from smofi.engine.processes.forked import ForkedWorkers
 from smofi.engine.processes.watching import Report, Watch
+from smofi.engine.processes.workers import WorkerGone
 from smofi.errors import SmofiError
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
@@ -30,7 +30,7 @@ class ForkLauncher:
     """Starts further workers by `fork`; what goes wrong in them is reported."""
 
     def __init__(self, count: int, report: Report) -> None:
-        self.workers = Forked(count)
+        self.workers = ForkedWorkers(count)
         self.report = report
         self.watch: Watch | None = None
 

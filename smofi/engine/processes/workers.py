@@ -1,119 +1,116 @@
-"""The workers of a run: how many there are, how they are started, and that none is left behind.
+"""The workers of a run: processes that share a cohort. Each has some of the rows, and they meet in sums over all rows.
 
-    smofi run ... --workers 2        this process is the first worker, and starts the second
-    torchrun ... -m smofi run ...    torchrun has started all of them; each reads its rank from its environment
-
-The first worker talks, writes the run folder, and decides when to stop. The others follow it, and end with it.
+Every worker runs the same rounds from the same state: a sum leaves the same bits everywhere, so the state stays alike.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
 
 import torch
+import torch.distributed as dist
+from torch import Tensor
 
-from smofi.engine.processes.crew import Crew
-from smofi.engine.processes.forking import ForkLauncher
-from smofi.engine.processes.spawning import SpawnLauncher, end_with_the_first
-from smofi.engine.processes.watching import Report
-from smofi.errors import check_choice, check_count, refuse
+from smofi.engine.processes.network import interface_towards
+from smofi.errors import SmofiError
 
-
-class Launcher(Protocol):
-    """Starts the further workers of a run, and ends them."""
-
-    @property
-    def workers(self) -> Crew | None:
-        """All workers of the run, as the engine uses them; None if the environment tells."""
-
-    def launch(self, follow: Callable[[], None]) -> None:
-        """Start the further workers. Those that are forked have inherited the runs, and call `follow`.
-
-        To be called when nothing can be refused any more, so that a refusal is quick and said once.
-        """
-
-    def end(self) -> None:
-        """End the further workers."""
+PATIENCE = timedelta(minutes=30)
+"""How long a worker waits for another that is alive but busy; one that is dead is noticed at once."""
 
 
-class NoLauncher:
-    """All workers have been started: this process is the only one, or torchrun has started the others."""
+class Workers(Protocol):
+    """All workers of a run, as one of them, number `rank`, sees them."""
 
-    workers = None
+    rank: int
+    size: int
 
-    def launch(self, follow: Callable[[], None]) -> None: ...
-    def end(self) -> None: ...
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum of what every worker brings, in place."""
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """What the first worker has, in place."""
 
 
-def worker_count(asked: int | None, device: str, useful: int) -> int:
-    """How many workers a run has: as many as asked for, or as SMOFI_WORKERS says, or as torchrun has started.
+class OneWorker:
+    """A process that has the work for itself.
 
-    Otherwise one per core that this process may use, or per GPU, but no more than the `useful` ones.
-
-    >>> worker_count(3, "cpu", useful=1), worker_count(None, "cpu", useful=1)
-    (3, 1)
+    >>> OneWorker().sum(torch.ones(2)).tolist()
+    [1.0, 1.0]
     """
-    if "WORLD_SIZE" in os.environ:
-        return int(os.environ["WORLD_SIZE"])
-    if asked is None and "SMOFI_WORKERS" in os.environ:
-        asked = int(os.environ["SMOFI_WORKERS"])
-    if asked is not None:
-        return check_count("workers", asked, high=4096)
-    if useful == 1:
-        return 1
-    if torch.device(device).type == "cuda":
-        return max(1, torch.cuda.device_count())
-    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
-    cores = len(allowed(0)) if allowed else os.cpu_count() or 1
-    return max(1, min(cores, useful))
+
+    rank, size = 0, 1
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        return tensor
 
 
-def follows() -> bool:
-    """Whether this process follows another one: neither prints nor writes."""
-    return int(os.environ.get("RANK", "0")) > 0
+class WorkerGone(SmofiError):
+    """Another worker ended, so that this one cannot go on."""
+
+    def __init__(self, rank: int, size: int, error: Exception) -> None:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[-1][:200]
+        super().__init__(
+            f"worker {rank + 1} of {size} lost touch with another one, which has ended or was killed ({reason})"
+        )
 
 
-def own_device(device: str) -> str:
-    """The device of this worker: where there are several GPUs, one each."""
-    return f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
+class DistributedWorkers:
+    """The processes of `torch.distributed`, gloo on CPUs and nccl on GPUs; they meet when they first have to."""
+
+    def __init__(self, rank: int, size: int, backend: str) -> None:
+        self.rank, self.size, self.backend = rank, size, backend
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        self._together(dist.all_reduce, tensor)
+        return tensor
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        self._together(dist.broadcast, tensor, 0)
+        return tensor
+
+    def _together(self, operation: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            if not dist.is_initialized():
+                self._join()
+            operation(*arguments)
+        except RuntimeError as error:
+            raise WorkerGone(self.rank, self.size, error) from error
+
+    def _join(self) -> None:
+        """Meet the others. Left to itself, gloo takes the network that the machine's name points to, if to any."""
+        if "gloo" in self.backend and (network := interface_towards(os.environ.get("MASTER_ADDR", "127.0.0.1"))):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", network)
+        dist.init_process_group(self.backend, rank=self.rank, world_size=self.size, timeout=PATIENCE)
 
 
-@contextmanager
-def workers(count: int, device: str, command: Sequence[str], report: Report) -> Iterator[Launcher]:
-    """What starts `count` workers, this process included. All of them have ended when this block ends.
+def joined(device: torch.device) -> Workers:
+    """The workers that this process is one of, as torchrun or `smofi run --workers` started them, or itself alone.
 
-    `report` tells the user when a worker fails.
+    >>> joined(torch.device("cpu")).size
+    1
     """
-    if follows():
-        end_with_the_first()
-    launcher = _launcher(count, device, command, report)
-    try:
-        yield launcher
-    finally:
-        launcher.end()
+    rank, size = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    return OneWorker() if size == 1 else DistributedWorkers(rank, size, backend)
 
 
-def _launcher(count: int, device: str, command: Sequence[str], report: Report) -> Launcher:
-    if count == 1 or "WORLD_SIZE" in os.environ:
-        return NoLauncher()
-    return ForkLauncher(count, report) if start_by(device) == "fork" else SpawnLauncher(count, command, report)
+def deal(steps: Sequence[int], hands: int) -> list[list[int]]:
+    """Rows for each process, so that at every step the processes have as many active rows as one another, or one more.
 
+    Longest first, in turns that go back and forth.
 
-def start_by(device: str) -> str:
-    """How further workers are started: "fork" where that works, otherwise "spawn", the same command again.
-
-    A forked process cannot use the parent's GPUs or torch's further threads, and forking is not safe on macOS.
-    SMOFI_START overrides the choice.
-
-    >>> start_by("cuda")
-    'spawn'
+    >>> deal([5, 1, 4, 2, 3], hands=2)
+    [[0, 1, 3], [2, 4]]
     """
-    possible = sys.platform == "linux" and torch.device(device).type == "cpu" and torch.get_num_threads() == 1
-    method = os.environ.get("SMOFI_START", "fork" if possible else "spawn")
-    if check_choice("SMOFI_START", method, ("fork", "spawn")) == "fork" and not possible:
-        refuse("SMOFI_START", method, "spawn, other than on Linux with --device cpu and --threads 1")
-    return method
+    order = sorted(range(len(steps)), key=lambda row: (-steps[row], row))
+    dealt: list[list[int]] = [[] for _ in range(hands)]
+    for place, row in enumerate(order):
+        turn, seat = divmod(place, hands)
+        dealt[seat if turn % 2 == 0 else hands - 1 - seat].append(row)
+    return [sorted(rows) for rows in dealt]

@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 import smofi
 from smofi.engine.cohort import local
 from smofi.engine.cohort.execution import Execution
-from smofi.engine.processes.crew import Workers
+from smofi.engine.processes.workers import DistributedWorkers
 from smofi.methods import parse_method
 from smofi.training import Session
 from support.sharded import CASES, FAMILIES, family, federation, model
@@ -97,7 +97,7 @@ def chosen(method: str = "smofi", built: nn.Sequential | None = None, **changes:
 
 def test_all_clients_of_the_process_at_once_if_asked() -> None:
     assert chosen(executor="vmap") == Execution(6)
-    assert chosen(executor="vmap", crew=Workers(0, 2, "gloo")) == Execution(3)
+    assert chosen(executor="vmap", workers=DistributedWorkers(0, 2, "gloo")) == Execution(3)
     assert chosen(executor="loop") == Execution() == chosen()
 
 

@@ -24,8 +24,8 @@ from smofi import Device, Timing
 from smofi.data import batch_order
 from smofi.engine.cohort.execution import Execution
 from smofi.engine.plan import RoundPlan
-from smofi.engine.processes.crew import Crew
-from smofi.engine.processes.forked import Forked
+from smofi.engine.processes.forked import ForkedWorkers
+from smofi.engine.processes.workers import Workers
 from smofi.training import Session
 
 Landed = Sequence[Sequence[int]]
@@ -303,27 +303,29 @@ def test_all_on_time_is_as_without_a_deadline() -> None:
 def test_two_processes_give_the_numbers_of_one(method: str, cut: Any, tmp_path: Path) -> None:
     data = federation([1, 4, 4], SIZES)
 
-    def compute(crew: Crew | None, executor: str) -> dict[str, Tensor]:
-        return after(prepared(convnet(), data, method=method, cut=cut, crew=crew, executor=executor), LATE, SHARES)
+    def compute(workers: Workers | None, executor: str) -> dict[str, Tensor]:
+        return after(
+            prepared(convnet(), data, method=method, cut=cut, workers=workers, executor=executor), LATE, SHARES
+        )
 
-    crew = Forked(2)
-    crew.fork()
-    if crew.rank > 0:
+    workers = ForkedWorkers(2)
+    workers.fork()
+    if workers.rank > 0:
         signal.alarm(60)
         code = 1
         try:
             for executor in ("loop", "vmap"):
-                save_file(compute(crew, executor), tmp_path / executor)
+                save_file(compute(workers, executor), tmp_path / executor)
             code = 0
         finally:
             os._exit(code)
     try:
-        found = {executor: compute(crew, executor) for executor in ("loop", "vmap")}
-        ended = os.waitid(os.P_PID, crew.children[0], os.WEXITED | os.WNOWAIT)
+        found = {executor: compute(workers, executor) for executor in ("loop", "vmap")}
+        ended = os.waitid(os.P_PID, workers.children[0], os.WEXITED | os.WNOWAIT)
         assert ended is not None
         assert ended.si_status == 0
     finally:
-        crew.end()
+        workers.end()
     alone = compute(None, "loop")
     for executor, together in found.items():
         assert gap(together, alone) < 1e-10

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import smofi
 from smofi.engine.cohort.execution import Execution
-from smofi.engine.processes.crew import Workers
+from smofi.engine.processes.workers import DistributedWorkers
 
 WIDE = 1500  # the model has 4.5 million parameters, 18 MB
 
@@ -60,4 +60,4 @@ def test_clients_that_never_meet_need_one_row() -> None:
 
 def test_workers_share_the_limit() -> None:
     with pytest.raises(smofi.InputError, match=r"= 2 workers x [\d,]+ MB that a process takes already \+ 2 workers x"):
-        prepared("200MB", crew=Workers(0, 2, "gloo"))
+        prepared("200MB", workers=DistributedWorkers(0, 2, "gloo"))

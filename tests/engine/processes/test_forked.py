@@ -15,11 +15,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from smofi.engine.processes.crew import WorkerGone
-from smofi.engine.processes.forked import SLOT, Forked
+from smofi.engine.processes.forked import SLOT, ForkedWorkers
+from smofi.engine.processes.workers import WorkerGone
 from smofi.errors import InputError
 
-Work = Callable[[Forked], dict[str, Tensor]]
+Work = Callable[[ForkedWorkers], dict[str, Tensor]]
 
 
 @pytest.fixture(autouse=True)
@@ -38,19 +38,19 @@ def _within_a_minute() -> Iterator[None]:
 
 def in_each(size: int, folder: Path, work: Work) -> list[dict[str, Tensor]]:
     """What every one of so many processes gets out of `work`."""
-    crew = Forked(size)
-    crew.fork()
-    if crew.rank > 0:
+    workers = ForkedWorkers(size)
+    workers.fork()
+    if workers.rank > 0:
         signal.alarm(60)
         code = 1
         try:
-            save_file(work(crew), folder / f"{crew.rank}")
+            save_file(work(workers), folder / f"{workers.rank}")
             code = 0
         finally:
             os._exit(code)
-    first = work(crew)
-    assert [exit_code(child) for child in crew.children] == [0] * (size - 1)
-    crew.end()
+    first = work(workers)
+    assert [exit_code(child) for child in workers.children] == [0] * (size - 1)
+    workers.end()
     return [first, *(load_file(folder / f"{rank}") for rank in range(1, size))]
 
 
@@ -80,8 +80,8 @@ def brought(rank: int, count: int, dtype: torch.dtype) -> Tensor:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_a_sum_of_any_size_and_type_is_that_of_adding_by_rank_in_every_process(size: int, tmp_path: Path) -> None:
-    def work(crew: Forked) -> dict[str, Tensor]:
-        return {name: crew.sum(brought(crew.rank, *case)) for name, case in CASES.items()}
+    def work(workers: ForkedWorkers) -> dict[str, Tensor]:
+        return {name: workers.sum(brought(workers.rank, *case)) for name, case in CASES.items()}
 
     expected = {name: reduce(torch.add, [brought(rank, *case) for rank in range(size)]) for name, case in CASES.items()}
     for found in in_each(size, tmp_path, work):
@@ -90,20 +90,20 @@ def test_a_sum_of_any_size_and_type_is_that_of_adding_by_rank_in_every_process(s
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_a_copy_is_what_the_first_one_has(size: int, tmp_path: Path) -> None:
-    def work(crew: Forked) -> dict[str, Tensor]:
-        return {name: crew.copy(brought(crew.rank, *case)) for name, case in CASES.items()}
+    def work(workers: ForkedWorkers) -> dict[str, Tensor]:
+        return {name: workers.copy(brought(workers.rank, *case)) for name, case in CASES.items()}
 
     for found in in_each(size, tmp_path, work):
         assert [name for name, case in CASES.items() if not found[name].equal(brought(0, *case))] == []
 
 
 def test_tensors_that_do_not_lie_in_one_piece_are_changed_in_place(tmp_path: Path) -> None:
-    def work(crew: Forked) -> dict[str, Tensor]:
-        whole = torch.full((6, SLOT // 8), float(crew.rank + 1))
-        crew.sum(whole[::2])
-        crew.sum(whole.T[3:5])
-        crew.copy(whole[1, ::3])
-        return {"whole": whole, "scalar": crew.sum(torch.tensor(crew.rank + 1))}
+    def work(workers: ForkedWorkers) -> dict[str, Tensor]:
+        whole = torch.full((6, SLOT // 8), float(workers.rank + 1))
+        workers.sum(whole[::2])
+        workers.sum(whole.T[3:5])
+        workers.copy(whole[1, ::3])
+        return {"whole": whole, "scalar": workers.sum(torch.tensor(workers.rank + 1))}
 
     for rank, found in enumerate(in_each(2, tmp_path, work)):
         expected = torch.full((6, SLOT // 8), float(rank + 1))
@@ -117,12 +117,12 @@ def test_tensors_that_do_not_lie_in_one_piece_are_changed_in_place(tmp_path: Pat
 
 
 def test_sums_inside_and_outside_of_inference_mode(tmp_path: Path) -> None:
-    def work(crew: Forked) -> dict[str, Tensor]:
+    def work(workers: ForkedWorkers) -> dict[str, Tensor]:
         with torch.inference_mode():
-            inside = crew.sum(torch.ones(3))
+            inside = workers.sum(torch.ones(3))
         weights = torch.ones(3, requires_grad=True)
-        outside = crew.sum((weights * 2).detach())
-        return {"inside": inside.clone(), "outside": outside, "weights": crew.sum(weights).detach().clone()}
+        outside = workers.sum((weights * 2).detach())
+        return {"inside": inside.clone(), "outside": outside, "weights": workers.sum(weights).detach().clone()}
 
     for found in in_each(2, tmp_path, work):
         assert [found[name].tolist() for name in ("inside", "outside", "weights")] == [[2.0] * 3, [4.0] * 3, [2.0] * 3]
@@ -132,12 +132,12 @@ def test_sums_inside_and_outside_of_inference_mode(tmp_path: Path) -> None:
 def test_many_sums_in_a_row_are_never_mixed_up_however_uneven_the_processes(size: int, tmp_path: Path) -> None:
     rounds = 300
 
-    def work(crew: Forked) -> dict[str, Tensor]:
+    def work(workers: ForkedWorkers) -> dict[str, Tensor]:
         found = torch.empty(rounds, 50, dtype=torch.int64)
         for round in range(rounds):
-            if round % (7 + crew.rank) == 0:
+            if round % (7 + workers.rank) == 0:
                 time.sleep(0.002)  # longer than anybody asks again before falling asleep
-            found[round] = crew.sum(torch.full((50,), round * 10**crew.rank))
+            found[round] = workers.sum(torch.full((50,), round * 10**workers.rank))
         return {"found": found}
 
     factor = sum(10**rank for rank in range(size))
@@ -153,24 +153,24 @@ def again_and_again(operation: Callable[[Tensor], Tensor]) -> None:
 @pytest.mark.parametrize("operation", ["sum", "copy"])
 @pytest.mark.parametrize("size", [2, 3, 6])
 def test_a_killed_process_is_noticed_by_all_the_others(size: int, operation: str, tmp_path: Path) -> None:
-    crew = Forked(size)
-    crew.fork()
-    if crew.rank > 0:
+    workers = ForkedWorkers(size)
+    workers.fork()
+    if workers.rank > 0:
         signal.alarm(60)
         try:
-            crew.sum(torch.ones(3))
-            if crew.rank == size - 1:
+            workers.sum(torch.ones(3))
+            if workers.rank == size - 1:
                 os.kill(os.getpid(), signal.SIGKILL)
-            again_and_again(getattr(crew, operation))
+            again_and_again(getattr(workers, operation))
         except WorkerGone as error:
-            (tmp_path / str(crew.rank)).write_text(str(error))
+            (tmp_path / str(workers.rank)).write_text(str(error))
         finally:
             os._exit(0)
-    crew.sum(torch.ones(3))
+    workers.sum(torch.ones(3))
     with pytest.raises(WorkerGone, match=f"worker 1 of {size} lost touch with another one, which has ended or was kil"):
-        again_and_again(getattr(crew, operation))
-    assert sum(exit_code(child) for child in crew.children) == signal.SIGKILL
-    crew.end()
+        again_and_again(getattr(workers, operation))
+    assert sum(exit_code(child) for child in workers.children) == signal.SIGKILL
+    workers.end()
     told = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert set(told) == {str(rank) for rank in range(1, size - 1)}
     assert all(f"worker {int(rank) + 1} of {size} lost touch" in text for rank, text in told.items())
@@ -178,18 +178,18 @@ def test_a_killed_process_is_noticed_by_all_the_others(size: int, operation: str
 
 def test_to_end_them_leaves_no_process_and_no_open_file() -> None:
     before = set(os.listdir("/proc/self/fd"))
-    crew = Forked(4)
-    crew.fork()
-    if crew.rank > 0:
+    workers = ForkedWorkers(4)
+    workers.fork()
+    if workers.rank > 0:
         time.sleep(60)
         os._exit(0)
-    children = list(crew.children)
+    children = list(workers.children)
     assert len(children) == 3
-    crew.end()
+    workers.end()
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert set(os.listdir("/proc/self/fd")) <= before
     with pytest.raises(WorkerGone):
-        crew.sum(torch.ones(1))
+        workers.sum(torch.ones(1))
 
 
 def test_those_who_were_made_are_ended_if_another_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,20 +208,22 @@ def test_those_who_were_made_are_ended_if_another_cannot_be(monkeypatch: pytest.
 
     monkeypatch.setattr(os, "fork", fork)
     with pytest.raises(BlockingIOError):
-        Forked(3).fork()
+        ForkedWorkers(3).fork()
     assert not Path(f"/proc/{made[0]}").exists()
 
 
 def test_what_is_refused() -> None:
     with pytest.raises(InputError, match="size=0 is not accepted"):
-        Forked(0)
-    crew = Forked(2)
-    with pytest.raises(InputError, match=r"crew='Forked\(2\)' is not accepted: expected fork\(\) to be called before"):
-        crew.sum(torch.ones(1))
+        ForkedWorkers(0)
+    workers = ForkedWorkers(2)
+    with pytest.raises(
+        InputError, match=r"workers='ForkedWorkers\(2\)' is not accepted: expected fork\(\) to be called before"
+    ):
+        workers.sum(torch.ones(1))
     torch.set_num_threads(2)
     try:
         with pytest.raises(InputError, match="threads=2 is not accepted: expected 1 in a process that forks"):
-            crew.fork()
+            workers.fork()
     finally:
         torch.set_num_threads(1)
-        crew.end()
+        workers.end()

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from smofi.cli import complain, main
 from smofi.config import Config
-from smofi.engine.processes.crew import Workers, deal
 from smofi.engine.processes.forking import _follow_and_exit
-from smofi.engine.processes.workers import start_by
+from smofi.engine.processes.starting import start_by
+from smofi.engine.processes.workers import DistributedWorkers, deal
 from smofi.errors import InputError, SmofiError
 from smofi.experiment import resume, start, worker_count
 from smofi.training import prepare
@@ -286,7 +286,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(InputError, match="workers=0 is not accepted"):
         worker_count(0, Config())
     with pytest.raises(InputError, match="diagnose=True is not accepted: expected False with 2 workers"):
-        prepare(**Config(diagnose=True).arguments(), method="smofi", crew=Workers(0, 2, "gloo"))
+        prepare(**Config(diagnose=True).arguments(), method="smofi", workers=DistributedWorkers(0, 2, "gloo"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,119 @@
+"""The workers of a run: how many there are, how they are started, and that none is left behind.
+
+    smofi run ... --workers 2        this process is the first worker, and starts the second
+    torchrun ... -m smofi run ...    torchrun has started all of them; each reads its rank from its environment
+
+The first worker talks, writes the run folder, and decides when to stop. The others follow it, and end with it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+
+from smofi.engine.processes.forking import ForkLauncher
+from smofi.engine.processes.spawning import SpawnLauncher, end_with_the_first
+from smofi.engine.processes.watching import Report
+from smofi.engine.processes.workers import Workers
+from smofi.errors import check_choice, check_count, refuse
+
+
+class Launcher(Protocol):
+    """Starts the further workers of a run, and ends them."""
+
+    @property
+    def workers(self) -> Workers | None:
+        """All workers of the run, as the engine uses them; None if the environment tells."""
+
+    def launch(self, follow: Callable[[], None]) -> None:
+        """Start the further workers. Those that are forked have inherited the runs, and call `follow`.
+
+        To be called when nothing can be refused any more, so that a refusal is quick and said once.
+        """
+
+    def end(self) -> None:
+        """End the further workers."""
+
+
+class NoLauncher:
+    """All workers have been started: this process is the only one, or torchrun has started the others."""
+
+    workers = None
+
+    def launch(self, follow: Callable[[], None]) -> None: ...
+    def end(self) -> None: ...
+
+
+def worker_count(asked: int | None, device: str, useful: int) -> int:
+    """How many workers a run has: as many as asked for, or as SMOFI_WORKERS says, or as torchrun has started.
+
+    Otherwise one per core that this process may use, or per GPU, but no more than the `useful` ones.
+
+    >>> worker_count(3, "cpu", useful=1), worker_count(None, "cpu", useful=1)
+    (3, 1)
+    """
+    if "WORLD_SIZE" in os.environ:
+        return int(os.environ["WORLD_SIZE"])
+    if asked is None and "SMOFI_WORKERS" in os.environ:
+        asked = int(os.environ["SMOFI_WORKERS"])
+    if asked is not None:
+        return check_count("workers", asked, high=4096)
+    if useful == 1:
+        return 1
+    if torch.device(device).type == "cuda":
+        return max(1, torch.cuda.device_count())
+    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
+    cores = len(allowed(0)) if allowed else os.cpu_count() or 1
+    return max(1, min(cores, useful))
+
+
+def follows() -> bool:
+    """Whether this process follows another one: neither prints nor writes."""
+    return int(os.environ.get("RANK", "0")) > 0
+
+
+def own_device(device: str) -> str:
+    """The device of this worker: where there are several GPUs, one each."""
+    return f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
+
+
+@contextmanager
+def workers(count: int, device: str, command: Sequence[str], report: Report) -> Iterator[Launcher]:
+    """What starts `count` workers, this process included. All of them have ended when this block ends.
+
+    `report` tells the user when a worker fails.
+    """
+    if follows():
+        end_with_the_first()
+    launcher = _launcher(count, device, command, report)
+    try:
+        yield launcher
+    finally:
+        launcher.end()
+
+
+def _launcher(count: int, device: str, command: Sequence[str], report: Report) -> Launcher:
+    if count == 1 or "WORLD_SIZE" in os.environ:
+        return NoLauncher()
+    return ForkLauncher(count, report) if start_by(device) == "fork" else SpawnLauncher(count, command, report)
+
+
+def start_by(device: str) -> str:
+    """How further workers are started: "fork" where that works, otherwise "spawn", the same command again.
+
+    A forked process cannot use the parent's GPUs or torch's further threads, and forking is not safe on macOS.
+    SMOFI_START overrides the choice.
+
+    >>> start_by("cuda")
+    'spawn'
+    """
+    possible = sys.platform == "linux" and torch.device(device).type == "cpu" and torch.get_num_threads() == 1
+    method = os.environ.get("SMOFI_START", "fork" if possible else "spawn")
+    if check_choice("SMOFI_START", method, ("fork", "spawn")) == "fork" and not possible:
+        refuse("SMOFI_START", method, "spawn, other than on Linux with --device cpu and --threads 1")
+    return method
