@@ -24,7 +24,7 @@ CutSpec = int | tuple[int, int] | str | Sequence[int | tuple[int, int]]
 
 @dataclass(frozen=True)
 class Cut:
-    """The server holds blocks `first` to `last`, the last excluded; the client holds those before and after."""
+    """The server has blocks `first` to `last`, the last excluded; the client has those before and after."""
 
     first: int
     last: int
@@ -72,25 +72,25 @@ class Cuts:
 
 @dataclass(frozen=True)
 class Region:
-    """A run of blocks that the same rows hold on the server."""
+    """A run of blocks that the same rows have on the server."""
 
     first: int
     last: int
-    holders: tuple[int, ...]
+    rows: tuple[int, ...]
 
 
 def regions(cuts: Sequence[Cut]) -> list[Region]:
     """Where the server columns of a round's rows overlap: one region if all are cut alike.
 
     >>> regions([Cut(1, 4, 4), Cut(2, 4, 4)])
-    [Region(first=1, last=2, holders=(0,)), Region(first=2, last=4, holders=(0, 1))]
+    [Region(first=1, last=2, rows=(0,)), Region(first=2, last=4, rows=(0, 1))]
     """
     edges = sorted({edge for cut in cuts for edge in (cut.first, cut.last)})
     found = []
     for first, last in itertools.pairwise(edges):
-        holders = tuple(row for row, cut in enumerate(cuts) if cut.first <= first and last <= cut.last)
-        if holders:
-            found.append(Region(first, last, holders))
+        rows = tuple(row for row, cut in enumerate(cuts) if cut.first <= first and last <= cut.last)
+        if rows:
+            found.append(Region(first, last, rows))
     return found
 
 

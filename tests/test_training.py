@@ -74,7 +74,9 @@ def test_numbers_of_numpy_are_numbers() -> None:
 @pytest.mark.parametrize("value", ["gpu", "cuda:99", "meta", "", "cpu:x"])
 def test_a_device_has_to_be_one_that_torch_can_use(value: str) -> None:
     message = refusal(device=value)
-    assert message.startswith(f"device={value!r} is not accepted: expected a device torch can use, as cpu or cuda (")
+    assert message.startswith(
+        f"device={value!r} is not accepted: expected a device that torch can use, such as cpu or cuda ("
+    )
     assert "\n" not in message
 
 
@@ -149,7 +151,7 @@ def test_one_server_model_has_one_cut(method: str) -> None:
 @pytest.mark.parametrize("value", [[], [1.0], [1.0] * 4])
 def test_speeds_need_one_for_each_client(value: list[float]) -> None:
     assert refusal(method="mergesfl", speeds=value) == (
-        f"speeds={value!r} is not accepted: expected a number for each of the 3 clients, and it has {len(value)}"
+        f"speeds={value!r} is not accepted: expected 3 numbers, one for each client, but it has {len(value)}"
     )
 
 
@@ -215,9 +217,9 @@ def test_inputs_are_finite(value: float) -> None:
     bad = X.clone()
     bad[7, 1] = value
     assert refusal(clients=[(X, Y), (bad, Y)]) == (
-        "clients[1] is not accepted: its inputs hold values that are not finite numbers"
+        "clients[1] is not accepted: its inputs contain values that are not finite numbers"
     )
-    assert refusal(test=(bad, Y)) == "test is not accepted: its inputs hold values that are not finite numbers"
+    assert refusal(test=(bad, Y)) == "test is not accepted: its inputs contain values that are not finite numbers"
 
 
 @pytest.mark.parametrize("loss", [nn.functional.cross_entropy, nn.CrossEntropyLoss()], ids=["function", "module"])
@@ -226,7 +228,7 @@ def test_targets_are_classes_that_the_model_has(loss: Any, wrong: int, low: int,
     bad = Y.clone()
     bad[-1] = wrong
     bad[:3] = torch.tensor([0, 1, 2])
-    reach = f"its targets reach from {low} to {high}, the model's outputs from 0 to 2"
+    reach = f"its targets range from {low} to {high}, but the model's classes from 0 to 2"
     assert refusal(clients=[*clients(), (X, bad)], loss=loss) == f"clients[3] is not accepted: {reach}"
     assert refusal(test=(X, bad), loss=loss) == f"test is not accepted: {reach}"
 

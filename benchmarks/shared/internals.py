@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from smofi import Event, Record, Session
 from smofi.data import batch_order
-from smofi.engine.at_once.many import Many
+from smofi.engine.at_once.gradients import ClientsAtOnce
 from smofi.engine.cohort.diagnostics import Diagnostics
 from smofi.engine.cpu.freed_memory import keep_freed_memory
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
@@ -30,7 +30,7 @@ __all__ = [
     "Diagnostics",
     "ForkedWorkers",
     "Layout",
-    "Many",
+    "ClientsAtOnce",
     "RoundPlan",
     "DistributedWorkers",
     "bare_pass",

@@ -4,21 +4,21 @@ Read it in this order:
 
 round        the paper's Algorithm 2, for every method
 plan         what a round will do, decided before it starts
-run          the rounds one after the other, evaluated, recorded, kept, stopped
+run          the rounds one after the other: evaluated, recorded, saved, stopped
 state        what a run carries from round to round
 events       what happens during a run, as values that a callback sees
 evaluate     how good the global model is
 stopping     when to stop early
 check        what is refused before any training
 assembly     a run put together from all of these
-passes       what a forward pass is given beside its model
+passes       what a forward pass needs besides its model
 noise        what is random inside a step
 
-and in rooms of their own:
+and in packages of their own:
 
 cohort/      a round's rows: the halves of a client, ways to take a step, fusion, sums
 at_once/     many clients in one pass
-processes/   who shares the work
+processes/   the workers that share the work
 cpu/         cheaper passes on a CPU
 memory/      what a run needs, and a limit on it
 

@@ -40,14 +40,14 @@ class RunData:
 
     @property
     def held_out(self) -> dict[str, Samples]:
-        """What a round is judged by, by name."""
+        """The test and validation samples, by name, where there are any."""
         named = {"test": self.test, "validation": self.validation}
         return {name: samples for name, samples in named.items() if samples is not None}
 
 
 @dataclass(frozen=True, eq=False)
 class RunLength:
-    """How many rounds there are, when they are evaluated and how, when they end early, and what sees them."""
+    """How many rounds to run, when and how to evaluate them, when to stop early, and the callback."""
 
     rounds: int
     eval_every: int = 1
@@ -58,7 +58,7 @@ class RunLength:
 
 @dataclass(frozen=True, eq=False)
 class Resources:
-    """What computes a run: its workers, one by one or many clients at once, within a limit on memory."""
+    """What a run is computed with: its workers, how many clients at once, and a limit on memory."""
 
     workers: Workers | None = None
     executor: str = "loop"
@@ -82,7 +82,7 @@ def assemble(setup: Setup, data: RunData, planner: Planner, length: RunLength, r
     if resources.diagnose and workers.size > 1:
         refuse("diagnose", True, f"False with {workers.size} workers: it compares all clients in one process")
     simulation = Simulation(setup, state, data.clients, data.augment, workers, diagnose=resources.diagnose)
-    planner.plan(0)  # refuses devices that are never there
+    planner.plan(0)  # refuses devices that are never available
     room_for = MOST_AT_ONCE
     if resources.memory_limit is not None:
         room_for = most_at_once(resources.memory_limit, simulation, planner, evaluator, length.rounds, room_for)

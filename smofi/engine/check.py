@@ -36,7 +36,9 @@ def check_device(device: str | torch.device) -> torch.device:
         found = torch.device(device)
         torch.zeros(1, device=found).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        refuse("device", str(device), f"a device torch can use, as cpu or cuda ({str(error).splitlines()[0]})")
+        refuse(
+            "device", str(device), f"a device that torch can use, such as cpu or cuda ({str(error).splitlines()[0]})"
+        )
     return found
 
 
@@ -45,7 +47,7 @@ def check_speeds(speeds: Sequence[float] | None, clients: int) -> Sequence[float
     if speeds is None:
         return None
     if len(speeds) != clients:
-        refuse("speeds", speeds, f"a number for each of the {clients} clients, and it has {len(speeds)}")
+        refuse("speeds", speeds, f"{clients} numbers, one for each client, but it has {len(speeds)}")
     return [check_number("speeds", speed, above=0) for speed in speeds]
 
 
@@ -74,23 +76,23 @@ def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | N
     first = next(iter(tensors), "")
     stores = {id(samples.store): samples.store for samples in tensors.values()}
     floats = {key: store.inputs for key, store in stores.items() if store.inputs.is_floating_point()}
-    unsound = {key for key, inputs in floats.items() if not bool(inputs.isfinite().all())}
+    non_finite = {key for key, inputs in floats.items() if not bool(inputs.isfinite().all())}
     for name, samples in tensors.items():
         if samples.shape != tensors[first].shape:
             raise InputError(
                 f"{name} is not accepted: its inputs have shape {samples.shape}, and those of {first} have "
                 f"{tensors[first].shape}"
             )
-        if id(samples.store) in unsound and not bool(samples.store.inputs[samples.rows].isfinite().all()):
-            raise InputError(f"{name} is not accepted: its inputs hold values that are not finite numbers")
+        if id(samples.store) in non_finite and not bool(samples.store.inputs[samples.rows].isfinite().all()):
+            raise InputError(f"{name} is not accepted: its inputs contain values that are not finite numbers")
         labels = samples.labels
         if classifies and not labels.is_floating_point():
             counted = labels[labels != IGNORED]
             low, high = (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
             if low < 0 or high >= classes:
                 raise InputError(
-                    f"{name} is not accepted: its targets reach from {low} to {high}, the model's outputs from 0 to "
-                    f"{classes - 1}"
+                    f"{name} is not accepted: its targets range from {low} to {high}, but the model's classes "
+                    f"from 0 to {classes - 1}"
                 )
 
 

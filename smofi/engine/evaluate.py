@@ -81,7 +81,7 @@ class Evaluator:
         self.on_test: dict[str, Metric] = {}
         self.on_clients: dict[str, ClientMetric] = {}
         if isinstance(metrics, str) or not isinstance(metrics, Sequence):
-            refuse("metrics", metrics, 'a list of names or functions, as ("top1", "macro_f1")')
+            refuse("metrics", metrics, 'a list of names or functions, such as ("top1", "macro_f1")')
         for metric in metrics:
             if callable(metric):
                 self.on_test[_fresh(getattr(metric, "__name__", "metric"), self.on_test)] = metric
@@ -92,7 +92,7 @@ class Evaluator:
 
     @property
     def held_out(self) -> list[Samples]:
-        """All samples that a round is judged by."""
+        """All samples that an evaluation uses."""
         own = [client for client in self.clients if len(client)] if self.on_clients else []
         return [*(samples for samples in (self.test, self.validation) if samples is not None), *own]
 
@@ -130,27 +130,27 @@ class Evaluator:
         places, total = torch.cat(mine).to(outputs.device), sum(map(len, batches))
         # every sample belongs to one worker, and is zero in every other
         return (
-            self.workers.sum(part.new_zeros(total, *part.shape[1:]).index_copy_(0, places, part))
-            for part in (outputs, targets)
+            self.workers.sum(mine.new_zeros(total, *mine.shape[1:]).index_copy_(0, places, mine))
+            for mine in (outputs, targets)
         )  # type: ignore[return-value]
 
     def _outputs(self, samples: Samples, batches: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        parts = []
+        results = []
         for indices in batches:
             inputs, targets = samples.batch(indices.to(next(self.model.parameters()).device))
-            parts.append((self.model(inputs), targets))
-        return torch.cat([outputs for outputs, _ in parts]), torch.cat([targets for _, targets in parts])
+            results.append((self.model(inputs), targets))
+        return torch.cat([outputs for outputs, _ in results]), torch.cat([targets for _, targets in results])
 
     @torch.inference_mode()
     def _accuracies(self) -> list[float | None]:
         """The accuracy on each client's own samples; each worker takes some of the clients."""
-        found = torch.zeros(len(self.clients), dtype=torch.float64)
+        accuracies = torch.zeros(len(self.clients), dtype=torch.float64)
         for number in range(self.workers.rank, len(self.clients), self.workers.size):
             client = self.clients[number]
             if len(client):
-                found[number] = top1(*self._outputs(client, torch.arange(len(client)).split(self.batch_size)))
+                accuracies[number] = top1(*self._outputs(client, torch.arange(len(client)).split(self.batch_size)))
         device = next(self.model.parameters()).device
-        values = self.workers.sum(found.to(device)).tolist()
+        values = self.workers.sum(accuracies.to(device)).tolist()
         return [value if len(client) else None for value, client in zip(values, self.clients, strict=True)]
 
 

@@ -11,11 +11,11 @@ from typing import Any
 class Record:
     """One round of history; `round` counts from 1. Accuracy and loss are the global model's on the test data,
     `validation` its accuracy on the validation split; in a round without an evaluation all three are None and `metrics`
-    is empty. Diagnostics are there only when asked for.
+    is empty. Diagnostics are recorded only with `diagnose`.
 
     With a clock, `virtual_seconds` is what the round takes on the clients' devices, and `virtual_end` the time since
     the run began. Of each selected client: `bytes_up`, `bytes_down`, and `idle`, the share of its time that it waits.
-    `left_out` are those that are not part of the new model, for having left or come too late."""
+    `left_out` are those that are not part of the new model, because they left or were too late."""
 
     round: int
     accuracy: float | None
@@ -44,7 +44,7 @@ class Record:
 
 @dataclass(frozen=True)
 class RunStarted:
-    """Before the first round: `eligible` of the `clients` hold at least one batch, `per_round` of them take part.
+    """Before the first round: `eligible` of the `clients` have at least one batch, `per_round` of them take part.
     A resumed run has `done` rounds behind it. `computed` says whether clients are computed one by one or at once."""
 
     method: str

@@ -40,5 +40,5 @@ def give_keys(module: nn.Module, keys: Tensor | None) -> None:
 
 
 def own_random_state(device: torch.device) -> AbstractContextManager[None]:
-    """Whatever is drawn inside, the caller's random state is afterwards as it was."""
+    """Restores the caller's random state afterwards, whatever is drawn inside."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])

@@ -1,4 +1,4 @@
-"""What a forward pass is given beside its model: a loss, a precision, and what crosses the cut passes through."""
+"""What a forward pass needs besides its model: a loss, a precision, and the wire across the cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run: the rounds one after the other, evaluated, recorded, kept, and stopped when they stop making sense."""
+"""A run: the rounds one after the other, evaluated, recorded, saved, and stopped early if need be."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
 from smofi.errors import TrainingWarning
 
-ENOUGH = -1
-"""In place of a round's number: there is no other."""
+NO_MORE_ROUNDS = -1
+"""Announced in place of a round's number, when there are no more."""
 
 NOTES = ("began", "warned", "eval_every", "choice")
-"""What a checkpoint calls the first training loss, whether divergence was warned of, how often the run evaluates, and
+"""What a checkpoint calls: the first training loss, whether divergence was warned of, how often the run evaluates, and
 how it computes its clients."""
 
 ADVICE = "try a smaller learning rate, smofi(alpha=-1), or +clip(max_norm=10)"
 
 
-def unheard(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """A callback that does nothing."""
 
 
 class Keeper(Protocol):
-    """Whoever keeps what a run has done, such as a run folder."""
+    """What saves a run after each round, such as a run folder."""
 
     def after_round(self, run: Run) -> None: ...
 
@@ -67,7 +67,7 @@ class Run:
         self.simulation, self.planner, self.evaluator = simulation, planner, evaluator
         self.state, self.workers = simulation.state, simulation.workers
         self.stopping, self.rounds, self.eval_every = stopping, rounds, eval_every
-        self.emit: Callback = callback or unheard
+        self.emit: Callback = callback or ignore_event
         self.keeper: Keeper | None = None
         self.history: list[Record] = []
         self.stopped: str | None = None
@@ -131,7 +131,7 @@ class Run:
                     self.stopped = f"interrupted after round {len(self.history)} of {self.rounds}"
             if self.keeper:
                 self.keeper.after_round(self)
-        self._announce(ENOUGH)
+        self._announce(NO_MORE_ROUNDS)
         self.emit(RunEnded(len(self.history), self.stopped))
 
     def interrupt(self) -> None:
@@ -179,7 +179,7 @@ class Run:
         done = len(self.history)
         if done == self.rounds:
             self._evaluate_last()
-        elif done % every and not self.evaluates(done):  # it was for being the last, if it was
+        elif done % every and not self.evaluates(done):  # it was evaluated only because it was the last
             self.history[-1] = replace(self.history[-1], **measured(None))
 
     def warn(self, message: str) -> None:
@@ -191,22 +191,23 @@ class Run:
         self.simulation = replace(self.simulation, execution=execution)
 
     def _announce(self, number: int) -> int:
-        """What the first process says: how many clients at once, then the number of the round to come or ENOUGH."""
+        """What the first worker decides: how many clients at once, then the number of the next round or
+        NO_MORE_ROUNDS."""
         return int(self.workers.copy(torch.tensor([number], device=self.state.weights.device)))
 
     def _share(self, time: float) -> float:
-        """What the first process's clock says."""
+        """The virtual time of the first worker, in all of them."""
         return float(self.workers.copy(torch.tensor([time], dtype=torch.float64, device=self.state.weights.device)))
 
     def _follow(self) -> None:
-        """The same rounds as the first process, for as long as it says; it is the one who tells."""
-        self.emit = unheard
-        while (round := self._announce(ENOUGH)) != ENOUGH:
-            with suppress(NonFinite):  # seen by all, told by the first
+        """Run the same rounds as the first worker, until it announces the end; only the first emits events."""
+        self.emit = ignore_event
+        while (round := self._announce(NO_MORE_ROUNDS)) != NO_MORE_ROUNDS:
+            with suppress(NonFinite):  # every worker sees it, the first one reports it
                 self.one_round(self.planner.plan(round, self._share(0.0)))
 
     def _evaluate_last(self) -> None:
-        """Evaluate the latest round if it was not, in this process alone: the others do not know it is the last."""
+        """Evaluate the latest round if it was not, in this worker alone: the others do not know that it is the last."""
         if self.history and not self.history[-1].evaluated:
             alone = copy.copy(self.evaluator)
             alone.workers = OneWorker()
@@ -229,13 +230,13 @@ class Run:
 
     def _warn_if_diverging(self) -> None:
         latest = self.history[-1]
-        # far above: twice where it began and one more, so that a loss near zero may wander
+        # far above: twice the first loss and one more, so that a loss near zero may vary
         first = self.first_loss
         if not self.warned_of_divergence and first is not None and latest.train_loss > 2 * first + 1:
             self.warned_of_divergence = True
             self.warn(
-                f"the training loss is {latest.train_loss:.3g} in round {latest.round} and began at {first:.3g}: "
-                f"training seems to diverge; {ADVICE}"
+                f"the training loss is {latest.train_loss:.3g} in round {latest.round}, up from {first:.3g} at "
+                f"the start: training seems to diverge; {ADVICE}"
             )
 
 

@@ -17,7 +17,7 @@ class GlobalState:
     """The global weights `[P]` and statistics `[S]`, the global update's memory `[vectors, P]`, and, where a method
     carries it, the momentum `[K, P]` with the number of updates that each block's has seen `[blocks]`.
 
-    Always changed in place: models and segments hold views into these tensors.
+    Always changed in place: models and segments are views into these tensors.
     """
 
     weights: Tensor

@@ -37,5 +37,5 @@ class Stopping:
 
 def best_round(history: Sequence[Record]) -> int | None:
     """The first round with the best validation accuracy."""
-    known = [(record.validation, -record.round) for record in history if record.validation is not None]
-    return -max(known)[1] if known else None
+    validated = [(record.validation, -record.round) for record in history if record.validation is not None]
+    return -max(validated)[1] if validated else None

@@ -314,7 +314,7 @@ def test_a_loss_that_diverges_is_warned_of_once() -> None:
     warned = [str(warning.message) for warning in caught if issubclass(warning.category, TrainingWarning)]
     assert len(warned) == len(caught) == 1
     assert warned == [event.message for event in events if isinstance(event, Warned)]
-    assert warned[0].startswith(f"the training loss is {means[0]:.3g} in round 1 and began at 0.25: ")
+    assert warned[0].startswith(f"the training loss is {means[0]:.3g} in round 1, up from 0.25 at the start: ")
     assert "try a smaller learning rate, smofi(alpha=-1), or +clip(max_norm=10)" in warned[0]
 
 
@@ -356,7 +356,7 @@ def held(cohort: SimulatedCohort) -> int:
     fusion = cohort.context.fusion
     if fusion:
         tensors += [value for value in vars(fusion).values() if isinstance(value, Tensor)]
-        tensors += fusion.kept.values()
+        tensors += fusion.last_momenta.values()
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
     return sum(storages.values()) // tensors[0].element_size()
 

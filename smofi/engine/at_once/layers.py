@@ -24,7 +24,7 @@ from smofi.engine.cpu.kernels import suits_onednn
 from smofi.engine.cpu.quicken import Quick
 from smofi.engine.passes import IGNORED, Loss
 
-OfImages = Callable[..., Tensor]
+ImageKernel = Callable[..., Tensor]
 """(layer, images `[B, C * channels, H, W]`, C, the layer's own tensors, of all clients) -> images."""
 
 LARGE = 1 << 30
@@ -82,7 +82,7 @@ def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return inside.wrap(means, 0, level)
 
 
-def _kernel_of(layer: nn.Module) -> OfImages | None:
+def _kernel_of(layer: nn.Module) -> ImageKernel | None:
     if type(layer) is nn.Conv2d and layer.padding_mode == "zeros":
         pointwise = set(layer.kernel_size) == {1} and layer.groups == 1 and set(layer.padding) == {0}
         return _pointwise if pointwise else _convolution
@@ -91,20 +91,20 @@ def _kernel_of(layer: nn.Module) -> OfImages | None:
     return None if getattr(layer, "return_indices", False) else KERNELS.get(type(layer))
 
 
-def _images(kernel: OfImages, layer: nn.Module, x: Tensor) -> Tensor:
+def _images(kernel: ImageKernel, layer: nn.Module, x: Tensor) -> Tensor:
     if isinstance(layer, nn.Conv2d) and x.dim() == 3:
         return _images(kernel, layer, x.unsqueeze(0)).squeeze(0)
     inside = internals()
     level = inside.level()
     found = _of_all_clients(inside, layer, x, level)
     if level is None or found is None or found[0].dim() != 5:
-        return _alone(layer, x)
+        return _unmerged(layer, x)
     images, at, own = found
     with inside.paused():
         clients = images.shape[at]
         merged = kernel(layer, _merge(images if at == 1 else images.movedim(at, 1)), clients, *own)
-        parted = merged.unflatten(1, (clients, -1))
-    return inside.wrap(parted, 1, level)
+        per_client = merged.unflatten(1, (clients, -1))
+    return inside.wrap(per_client, 1, level)
 
 
 def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
@@ -112,18 +112,18 @@ def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
     level = inside.level()
     found = _of_all_clients(inside, layer, x, level)
     if level is None or found is None or found[0].dim() < 3:
-        return _alone(layer, x)
+        return _unmerged(layer, x)
     inputs, at, (weight, *bias) = found
     with inside.paused():
         inputs = inputs.movedim(at, 0) if at else inputs
         rows = inputs.flatten(1, -2)
         out = torch.baddbmm(bias[0].unsqueeze(1), rows, weight.mT) if bias else torch.bmm(rows, weight.mT)
-        parted = out.unflatten(1, inputs.shape[1:-1])
-    return inside.wrap(parted, 0, level)
+        per_client = out.unflatten(1, inputs.shape[1:-1])
+    return inside.wrap(per_client, 0, level)
 
 
-def _alone(layer: nn.Module, x: Tensor) -> Tensor:
-    """As if it had never been merged: outside of vmap, or with weights that are the same for all clients."""
+def _unmerged(layer: nn.Module, x: Tensor) -> Tensor:
+    """The layer's own forward pass: outside of vmap, or with weights that are the same for all clients."""
     out: Tensor = type(layer).forward(layer, x)
     return out
 
@@ -146,7 +146,8 @@ def _of_all_clients(
 
 
 def _merge(images: Tensor) -> Tensor:
-    """`[B, C, channels, H, W]` as `[B, C * channels, H, W]`, channels-last: copied only if it lies otherwise."""
+    """`[B, C, channels, H, W]` as `[B, C * channels, H, W]`, channels-last: copied only if it is laid out
+    differently."""
     if len(images) == 1:
         # The stride of a batch of one means nothing, but torch's own kernel for the gradient of the weights uses it.
         return images.flatten(1, 2).clone(memory_format=torch.channels_last)
@@ -191,10 +192,10 @@ def _scale_and_shift(affine: Sequence[Tensor]) -> tuple[Tensor | None, Tensor | 
 
 
 def _pooling(layer: nn.Module, images: Tensor, clients: int) -> Tensor:
-    return _alone(layer, images)
+    return _unmerged(layer, images)
 
 
-KERNELS: dict[type[nn.Module], OfImages] = {
+KERNELS: dict[type[nn.Module], ImageKernel] = {
     nn.BatchNorm2d: _batch_norm,
     nn.GroupNorm: _group_norm,
     nn.MaxPool2d: _pooling,

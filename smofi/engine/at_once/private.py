@@ -1,4 +1,4 @@
-"""What computing clients at once uses of torch that is not public: looked up here alone, when it is first asked for.
+"""What computing clients at once uses of torch that is not public: looked up only here, on first use.
 
     maybe_current_level   which vmap is under way
     _add_batch_dim        a tensor of all clients, as vmap's function sees it: that of one client

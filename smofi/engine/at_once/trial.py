@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from smofi.engine.at_once.many import Many
+from smofi.engine.at_once.gradients import ClientsAtOnce
 from smofi.engine.at_once.private import why_missing
 from smofi.engine.noise import give_keys, own_random_state
 from smofi.engine.passes import Loss
@@ -83,7 +83,7 @@ class _Trial:
     def _at_once(self) -> dict[str, Tensor]:
         weights, statistics = (rows.clone() for rows in self.rows)
         gradients = torch.zeros_like(weights)
-        many, keys = Many(self.model, self.layout, self.loss), self.keys if self.has_dropout else None
+        many, keys = ClientsAtOnce(self.model, self.layout, self.loss), self.keys if self.has_dropout else None
         losses = many.backward(weights, statistics, gradients, self.inputs.clone(), self.targets, keys)
         return {"losses": losses, "gradients": gradients, "statistics": statistics}
 

@@ -1,6 +1,6 @@
 """A round's clients and their rows, in the order of how long things live.
 
-for a run       setup         what is fixed, whoever computes it
+for a run       setup         what is fixed, the same in every process
                 simulation    the same with the clients' samples, and the processes that share the work
                 room          memory for rows
                 execution     client by client or many at once; `choosing` measures, `measurements` keeps the times

@@ -23,17 +23,17 @@ from smofi.seeds import untouched_streams
 
 EXECUTORS = ("auto", "loop", "vmap")
 WORTHWHILE = 1.1
-"""How many times as fast it has to be, in prospect, for `auto` to compute clients at once."""
+"""How many times as fast it has to look for `auto` to compute clients at once."""
 
 LONG_STEP = 0.03
-"""Seconds; where a client's step takes longer on a CPU, the time goes into arithmetic, and nothing is to be gained."""
+"""Seconds; where a client's step takes longer on a CPU, the time goes into arithmetic, and there is nothing to gain."""
 
 TICKS, TURNS = 3, 3
 """How often each way is timed in a row, and how often the two take turns."""
 
 
 def choose(executor: str, simulation: Simulation, plan: RoundPlan, room_for: int = MOST_AT_ONCE) -> Execution:
-    """What a setting stands for in this simulation, with a typical plan and memory for so many clients at once."""
+    """What a setting means in this simulation, given a typical plan and memory for `room_for` clients at once."""
     if executor == "loop":
         return Execution()
     if reason := _obstacle(simulation):
@@ -48,7 +48,7 @@ def _chosen(executor: str, simulation: Simulation, plan: RoundPlan, room_for: in
         reason = _try(simulation, plan)
         return Execution(why=reason) if reason else Execution(max(1, clients))
     if clients < 2:
-        return Execution(why="there are no two clients to compute at once")
+        return Execution(why="there is only one client to compute")
     return _faster(simulation, plan, clients)
 
 
@@ -57,10 +57,10 @@ def _obstacle(simulation: Simulation) -> str | None:
     if setup.method.where.one_server:
         return f"{setup.method} has a single server model"
     if setup.wire:
-        return "a wire wants every client's own split"
+        return "a wire needs the split of each client to be executed"
     if simulation.diagnose:
-        return "diagnose looks at every client by itself"
-    return "compiled" if setup.compiled else None
+        return "diagnose looks at each client on its own"
+    return "the passes are compiled" if setup.compiled else None
 
 
 def _try(simulation: Simulation, plan: RoundPlan) -> str | None:
@@ -70,10 +70,10 @@ def _try(simulation: Simulation, plan: RoundPlan) -> str | None:
 
 
 def _faster(simulation: Simulation, plan: RoundPlan, clients: int) -> Execution:
-    found = measured_before(_circumstances(simulation, plan, clients), lambda: _measure(simulation, plan, clients))
-    loop, two, every = found.loop, found.two, found.every
-    if found.obstacle:
-        return Execution(why=found.obstacle)
+    times = measured_before(_circumstances(simulation, plan, clients), lambda: _measure(simulation, plan, clients))
+    loop, two, every = times.loop, times.two, times.every
+    if times.obstacle:
+        return Execution(why=times.obstacle)
     if loop > LONG_STEP and simulation.state.weights.device.type == "cpu":
         return Execution(why=f"a step takes {1000 * loop:.0f} ms, nearly all of it arithmetic", measured=True)
     # c clients at once take a + b c seconds: from how many on is that less than c times one?
@@ -88,7 +88,7 @@ def _faster(simulation: Simulation, plan: RoundPlan, clients: int) -> Execution:
 
 
 def _measure(simulation: Simulation, plan: RoundPlan, clients: int) -> StepTimes:
-    """Several at once are tried only where a step of one is short."""
+    """Several at once are timed only where a single client's step is short."""
     # as in the round, but every client is active for as long as it takes
     long = [TICKS + 1] * len(plan.steps)
     short = replace(plan, steps=long, epoch_steps=long, planned_steps=long, landed=None)
@@ -145,7 +145,7 @@ def _own_rows(simulation: Simulation, plan: RoundPlan) -> list[int]:
 
 
 def stopwatch(device: torch.device) -> Callable[[], float]:
-    """The time in seconds, when the device is done with what it was given."""
+    """The time in seconds, once the device has finished its work."""
 
     def after_device() -> float:
         torch.cuda.synchronize(device)

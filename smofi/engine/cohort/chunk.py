@@ -24,7 +24,7 @@ class Chunk:
     """Rows that live in a room, one per client, at places 0, 1, ...
 
     `members` are the clients by their row. `steps` are theirs and, where a server model is shared with other processes,
-    those of the clients there.
+    those of the other processes' clients too.
 
     Rows cut alike that lie next to each other are a stretch: their momenta are one tensor, and they can be updated
     together.
@@ -38,7 +38,7 @@ class Chunk:
         self.cuts = [plan.cuts[row] for row in rows]
         self.stretches = [list(places) for _, places in groupby(range(len(rows)), key=self.cuts.__getitem__)]
         self.moments: dict[tuple[int, int], tuple[Tensor, list[float]]] = {}
-        self.known: dict[tuple[int, int], Sides] = {}
+        self.sides_by_places: dict[tuple[int, int], Sides] = {}
         self.members = {row: Member(self, place, row, steps[row]) for place, row in enumerate(rows)}
 
     def matrices(self, places: slice) -> tuple[Tensor, Tensor, Tensor]:
@@ -51,12 +51,12 @@ class Chunk:
     def sides(self, places: slice) -> Sides:
         """The client's and the server's columns of consecutive rows that are cut alike."""
         key = places.start, places.stop
-        if key not in self.known:
+        if key not in self.sides_by_places:
             stretch = next(stretch for stretch in self.stretches if places.start in stretch)
             cut = self.cuts[places.start]
-            client = [one for blocks in cut.client_blocks for one in self._segments(stretch, places, blocks)]
-            self.known[key] = client, self._segments(stretch, places, range(cut.first, cut.last), server=True)
-        return self.known[key]
+            client = [segment for blocks in cut.client_blocks for segment in self._segments(stretch, places, blocks)]
+            self.sides_by_places[key] = client, self._segments(stretch, places, range(cut.first, cut.last), server=True)
+        return self.sides_by_places[key]
 
     def _segments(self, stretch: list[int], places: slice, blocks: range, server: bool = False) -> list[Segment]:
         """Blocks of some rows: a single segment, unless carried momentum has seen a different number of updates."""
@@ -73,15 +73,17 @@ class Chunk:
         moments, counts = self._moments(
             stretch, blocks[0], columns, updates, 1 if single else len(stretch), bool(fusion)
         )
-        own = tuple(moments[:, rows])
+        own_moments = tuple(moments[:, rows])
         return Segment(
             blocks=range(blocks[0], blocks[-1] + 1),
             columns=columns,
             weights=self.room.weights.matrix(columns)[rows if single else places],
             gradient=gradient[places] if own_gradient else gradient[:count],
             start=self.state.weights[columns],
-            prior=tuple(one.expand(count, -1) for one in fusion.view(fusion.prior, columns)) if fusion else own,
-            moments=fusion.view(fusion.latest[:, :count], columns) if fusion else own,
+            prior=tuple(moment.expand(count, -1) for moment in fusion.view(fusion.prior, columns))
+            if fusion
+            else own_moments,
+            moments=fusion.view(fusion.latest[:, :count], columns) if fusion else own_moments,
             total=fusion.view(fusion.total, columns) if fusion else (),
             counts=counts,
             rows=rows,
@@ -96,8 +98,8 @@ class Chunk:
             if self.setup.method.carry:
                 moments = self.state.carried[:, None, columns].repeat(1, rows, 1)
             else:
-                kept = 0 if fused else self.setup.optimizer.moments
-                moments = self.state.weights.new_zeros(kept, rows, columns.stop - columns.start)
+                count = 0 if fused else self.setup.optimizer.moments
+                moments = self.state.weights.new_zeros(count, rows, columns.stop - columns.start)
             self.moments[key] = moments, [updates] * rows
         return self.moments[key]
 
@@ -120,7 +122,7 @@ class Member:
 
     @cached_property
     def client_half(self) -> ClientHalf:
-        """Made when first asked for, as the server's is: a model that runs whole needs neither."""
+        """Made on first use, like the server's half: a model that runs as a whole needs neither."""
         chunk = self.chunk
         return ClientHalf(chunk.setup, self.model, chunk.cuts[self.place], self.sides[0], self.steps)
 

@@ -1,4 +1,4 @@
-"""What lives for a round: its plan, who weighs how much, the fused momentum, the sums, and what watches over it."""
+"""What lives for a round: its plan, the clients' shares, the fused momentum, the sums, and the diagnostics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class RoundContext:
 
     @property
     def executes_split(self) -> bool:
-        """Whether a real split would change anything: there is a wire, merged batches, or labels that stay."""
+        """Whether a real split would change anything: there is a wire, merged batches, or labels that stay with the
+        client."""
         setup = self.setup
         return bool(setup.wire) or setup.method.where.merges or any(cut.u_shaped for cut in self.plan.cuts)
 
@@ -61,7 +62,7 @@ class RoundContext:
         return ClientSteps(plan, samples, device, self.setup.dropout, self.simulation.augment, ahead)
 
     def keep_momenta(self, members: Sequence[Member]) -> None:
-        """Of clients that have just taken a step, and take none in the next tick."""
+        """Keep the momenta of those clients that have just taken a step and take none in the next tick."""
         if not self.fusion:
             return
         for place, member in enumerate(members):

@@ -40,7 +40,7 @@ class Diagnostics:
             self.stale = stale_share(Turnout(plan.steps, plan.epoch_steps, landed=plan.landed), method.fuse)
 
     def gradient(self, gradients: Rows, group: Sequence[int]) -> None:
-        """The gradients of a group's clients are there, still as the loss gave them."""
+        """The gradients of a group's clients are computed, and the method has not changed them yet."""
         if self.gradients is None or self.gradients[0] is not gradients:
             count = max(len(piece) for _, piece in gradients.pieces)
             own = [[piece[row if len(piece) > 1 else 0] for _, piece in gradients.pieces] for row in range(count)]
@@ -127,8 +127,8 @@ class Alignment:
         count = sum(self.active.values())
         for span, direction in self.directions.items():
             if self.active[span]:
-                part = self._inside(mean, span)
-                self.cosines.append((torch.dot(direction, part), torch.dot(part, part)))
+                fused = self._inside(mean, span)
+                self.cosines.append((torch.dot(direction, fused), torch.dot(fused, fused)))
                 self.ticks.append(len(self.counts))
                 self.active[span] = 0
                 direction.zero_()
@@ -147,19 +147,19 @@ class Alignment:
         return vector[span[0] - self.low : span[1] - self.low] if len(self.directions) > 1 else vector
 
     def _mean_of_active(self) -> Tensor:
-        if len(self.directions) > 1:  # otherwise one factor for all columns, and a cosine knows none
+        if len(self.directions) > 1:  # otherwise one factor for all columns, which changes no cosine
             for columns in self.regions:
-                holders = sum(
+                clients = sum(
                     count
                     for (start, stop), count in self.active.items()
                     if start <= columns.start and columns.stop <= stop
                 )
-                self.total[columns.start - self.low : columns.stop - self.low] /= max(1, holders)
+                self.total[columns.start - self.low : columns.stop - self.low] /= max(1, clients)
         return self.total
 
 
 def stale_share(turnout: Turnout, weight: Fuse) -> float:
-    """The mean, over the steps of a round, of the part of the fused momentum's weight that absent clients have.
+    """The mean, over the steps of a round, of the share of the fused momentum's weight that absent clients have.
 
     >>> stale_share(Turnout([1, 2], [1, 2]), lambda age: 1.0)
     0.25

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 MOST_AT_ONCE = 64
-"""More at once bring nothing, and take memory."""
+"""More at once is not faster, and takes memory."""
 
 
 @dataclass(frozen=True)
 class Execution:
     """Up to `at_once` clients are computed in one pass, as long as `at_least` of them are left; 0 is one by one.
 
-    `measured` ones may come out differently the next time; `room_for` is how many there is memory for.
+    `measured` tells that timing decided, so that the next run may decide differently; `room_for` is how many clients
+    there is memory for.
 
     >>> str(Execution(10, why="as asked"))
     'up to 10 clients at once (as asked)'
@@ -25,7 +26,7 @@ class Execution:
     room_for: int = MOST_AT_ONCE
 
     def as_before(self, at_once: int, at_least: int) -> Execution:
-        """As a run that is resumed did it when it started, if that is open, and as far as there is room."""
+        """The execution of a resumed run: as it was, unless a setting decides otherwise, as far as there is memory."""
         if not self.measured and not (self.at_once and at_once):
             return self
         return replace(self, at_once=min(at_once, self.room_for), at_least=at_least, why="as before")

@@ -4,7 +4,7 @@
 
 An active client's momentum is added to the sum the moment it is computed and then forgotten. Finished clients of equal
 age have equal weight, so their last momenta are kept as one sum per finishing step; that of a late client is kept by
-itself, until its next step is there. One that has not taken any step yet counts in |J|, with a momentum of zero.
+itself, until its next step is done. One that has not taken any step yet counts in |J|, with a momentum of zero.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Fusion:
         self, weight: Fuse, regions: Sequence[Region], layout: Layout, moments: int, like: Tensor, rows: int = 1
     ) -> None:
         self.weight = weight
-        self.regions = [(layout.columns(r.first, r.last), len(r.holders)) for r in regions]
+        self.regions = [(layout.columns(r.first, r.last), len(r.rows)) for r in regions]
         self.low, high = self.regions[0][0].start, self.regions[-1][0].stop
         self.prior = like.new_zeros(moments, high - self.low)
         self.latest = like.new_zeros(moments, rows, high - self.low)
         self.total = torch.zeros_like(self.prior)
-        self.kept: dict[tuple[int, int | None], Tensor] = {}
+        self.last_momenta: dict[tuple[int, int | None], Tensor] = {}
         self.step = 0
 
     def view(self, buffer: Tensor, columns: Columns) -> tuple[Tensor, ...]:
@@ -46,23 +46,23 @@ class Fusion:
         """Keep the momentum in this row of the scratch: its client takes no step in the next tick. It is finished, or
         it is late, and then `late` is its row in the round."""
         inside = slice(columns.start - self.low, columns.stop - self.low)
-        kept = self.kept.setdefault((self.step, late), torch.zeros_like(self.total))
+        kept = self.last_momenta.setdefault((self.step, late), torch.zeros_like(self.total))
         kept[:, inside] += self.latest[:, scratch_row, inside]
 
     def forget(self, late: int) -> None:
         """The next step of a late client, by its row in the round, is done: the momentum of its last one counts no
         more."""
-        for key in [key for key in self.kept if key[1] == late]:
-            del self.kept[key]
+        for key in [key for key in self.last_momenta if key[1] == late]:
+            del self.last_momenta[key]
 
     def fuse(self, reduce: Callable[[Tensor], Tensor]) -> None:
         """End the step: `prior` becomes the fused momentum. `reduce` sums over the processes that share the cohort."""
-        for (last_step, _), momentum in self.kept.items():
+        for (last_step, _), momentum in self.last_momenta.items():
             if last_step < self.step:
                 self.total.add_(momentum, alpha=self.weight(self.step - last_step))
         total = reduce(self.total)
-        for columns, holders in self.regions:
+        for columns, clients in self.regions:
             inside = slice(columns.start - self.low, columns.stop - self.low)
-            torch.div(total[:, inside], holders, out=self.prior[:, inside])
+            torch.div(total[:, inside], clients, out=self.prior[:, inside])
         self.total.zero_()
         self.step += 1

@@ -5,8 +5,8 @@
     ClientHalf                                   finish(output) -> loss, gradient                     U shape: the loss
     ServerHalf                                               backward(gradients)                      is the client's
 
-Neither knows the other, nor who else takes part, nor where it runs: a simulation passes tensors from one to the other
-through a wire, a deployment through a network.
+Neither knows the other, nor which other clients take part, nor where it runs: a simulation passes tensors from one to
+the other through a wire, a deployment through a network.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ClientHalf:
     def finish(self, output: Tensor, share: float = 1.0) -> tuple[Tensor, Tensor]:
         """U shape: end the forward pass on the client's own labels; its loss, and the gradient of the server's output.
 
-        `share` is the client's part of the samples that the server merges.
+        `share` is the client's share of the samples that the server merges.
         """
         assert self.back is not None
         give_keys(self.back, self.keys)
@@ -100,13 +100,13 @@ class ServerHalf:
     ) -> tuple[Tensor, list[Tensor]]:
         """A step on the batches of one client, or of several at once: the loss, and each client's cut gradient."""
         self.forward(activations, keys)
-        return self.loss(targets), scaled_parts(self.cut_gradient(), [len(one) for one in activations])
+        return self.loss(targets), client_cut_gradients(self.cut_gradient(), [len(one) for one in activations])
 
     def forward(self, activations: Sequence[Tensor], keys: Sequence[Tensor | None]) -> Tensor:
         """The output for all activations, as one batch; `keys` are those of the clients' dropout."""
         self.arrived = join(activations).requires_grad_()
-        given = [one for one in keys if one is not None]
-        give_keys(self.blocks, join(given) if given else None)
+        dropout_keys = [key for key in keys if key is not None]
+        give_keys(self.blocks, join(dropout_keys) if dropout_keys else None)
         with self.setup.cast():
             # a copy, as on another machine: a first layer may work in place
             self.output = self.blocks(self.arrived.clone())
@@ -114,7 +114,7 @@ class ServerHalf:
         return sent
 
     def loss(self, targets: Sequence[Tensor]) -> Tensor:
-        """The mean over all samples; its gradients are there when this returns."""
+        """The mean over all samples; its gradients are computed when this returns."""
         with self.setup.cast():
             value = self.setup.loss(self.output, join(targets))
         value.backward()
@@ -136,17 +136,17 @@ class ServerHalf:
         self.setup.local.apply([self.columns], lr, across)
 
 
-def scaled_parts(gradient: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+def client_cut_gradients(gradient: Tensor, sizes: Sequence[int]) -> list[Tensor]:
     """The cut gradient of each client of a merged batch, given their batch sizes.
 
     It is scaled by sum(B) / B_i, so that a client sees the gradient of the mean over its own samples.
 
-    >>> [part.tolist() for part in scaled_parts(torch.tensor([1.0, 1.0, 1.0, 1.0]), [1, 3])]
+    >>> [gradient.tolist() for gradient in client_cut_gradients(torch.tensor([1.0, 1.0, 1.0, 1.0]), [1, 3])]
     [[4.0], [1.3333333730697632, 1.3333333730697632, 1.3333333730697632]]
     """
     shares = [size / sum(sizes) for size in sizes]
-    parts = zip(gradient.split(list(sizes)), shares, strict=True)
-    return [part if share == 1 else part / share for part, share in parts]
+    slices = zip(gradient.split(list(sizes)), shares, strict=True)
+    return [own if share == 1 else own / share for own, share in slices]
 
 
 def join(tensors: Sequence[Tensor]) -> Tensor:

@@ -1,4 +1,4 @@
-"""A step once its gradients are there: the method's gradient slots, then the optimizer, on one row or on several.
+"""A step once its gradients are computed: the method's gradient slots, then the optimizer, on one row or on several.
 
 A large model's columns are gone over in pieces that stay in the processor's cache: everything that is to be done with a
 piece is done before the next one is touched.
@@ -25,9 +25,9 @@ IN_CACHE = 1 << 17
 class Segment:
     """Columns of consecutive rows that are updated together, `[rows, columns]`: views into weights, gradients, moments.
 
-    `start` is where the round began, `[columns]`. `prior` is what the momentum continues from: its own `moments`, or
-    SMoFi's fused ones; then `total`, `[columns]`, is the sum that the moments are added to. Of `counts`, those at
-    `rows` are the numbers of updates that these rows have seen.
+    `start` are the global weights of the round's start, `[columns]`. `prior` is what the momentum continues from: its
+    own `moments`, or SMoFi's fused ones; then `total`, `[columns]`, is the sum that the moments are added to. Of
+    `counts`, those at `rows` are the numbers of updates that these rows have seen.
     """
 
     blocks: range
@@ -80,7 +80,7 @@ Segments = Sequence[Segment]
 """One side of the cut: the client's columns (two runs in the U shape) or the server's."""
 
 Across = Callable[[Tensor], Tensor]
-"""Sums over processes that each hold a part of what a norm is taken over."""
+"""Sums over processes, where a norm is over columns that several of them have."""
 
 
 class LocalStep:
@@ -99,7 +99,7 @@ class LocalStep:
         self.coupled = coupled
 
     @property
-    def spanning(self) -> int:
+    def model_wide_limits(self) -> int:
         """How many limits are on a norm over the whole model."""
         return sum(limit.scope == "model" for limit in self.limits)
 
@@ -108,7 +108,7 @@ class LocalStep:
         segments = [segment for side in sides for segment in side]
         if self.limits:
             for segment in segments:
-                self._bend(segment)
+                self._add_pull_and_decay(segment)
         for limit in self.limits:
             if limit.scope == "part":
                 for side in sides:
@@ -119,7 +119,7 @@ class LocalStep:
             count = segment.count()
             for piece in segment.pieces:
                 if not self.limits:
-                    self._bend(piece)
+                    self._add_pull_and_decay(piece)
                 if self.decoupled:
                     piece.weights.mul_(1 - lr * self.decoupled)
                 self.optimizer.update(piece.weights, piece.gradient, piece.prior, piece.moments, lr, count)
@@ -127,7 +127,7 @@ class LocalStep:
                     total += moment[0] if len(moment) == 1 else moment.sum(0)
                 piece.gradient.zero_()
 
-    def _bend(self, piece: Segment) -> None:
+    def _add_pull_and_decay(self, piece: Segment) -> None:
         if self.pull:
             self.pull(piece.gradient, piece.weights, piece.start)
         if self.coupled:

@@ -31,8 +31,8 @@ def measured_before(circumstances: str, measure: Callable[[], StepTimes]) -> Ste
     path = data_home() / "measured" / f"{hashlib.sha256(circumstances.encode()).hexdigest()[:32]}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         return StepTimes(**json.loads(path.read_text())["measured"])
-    found = measure()
+    times = measure()
     with suppress(OSError):  # it cannot be written: then it is measured again next time
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps({"measured": asdict(found), "of": circumstances}).encode())
-    return found
+        write_atomically(path, json.dumps({"measured": asdict(times), "of": circumstances}).encode())
+    return times

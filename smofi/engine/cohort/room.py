@@ -45,10 +45,10 @@ class Room:
         self.weights = Rows(count, layout.size, like, shared)
         self.statistics = Rows(count, layout.statistics_size, like, shared_statistics)
         self.gradients = Rows(count if merges else at_once or 1, layout.size, like, shared)
-        del self.models[count:]  # they would keep the rows of before
+        del self.models[count:]  # they would keep the old rows in memory
         self.models += [shell(self.setup.template).train() for _ in range(count - len(self.models))]
         for place, model in enumerate(self.models[:count]):
-            own = place if merges else 0  # otherwise one gradient at a time
-            rows = (self.weights, place), (self.statistics, place), (self.gradients, own)
+            gradient_row = place if merges else 0  # otherwise one gradient at a time
+            rows = (self.weights, place), (self.statistics, place), (self.gradients, gradient_row)
             layout.bind(model, *(partial(matrix.of, row) for matrix, row in rows))
         self.count, self.bound_to = count, (count, at_once, shared_cut)

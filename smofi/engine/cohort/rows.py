@@ -11,7 +11,7 @@ from smofi.flat import Columns
 class Rows:
     """`count` rows of `size` columns, stored as pieces so that the columns in `shared` exist only once.
 
-    A piece with a single row is every row's: asking it for any row gives that one.
+    A piece with a single row is shared by all rows: any row of it is that one.
     """
 
     def __init__(self, count: int, size: int, like: Tensor, shared: Columns | None = None) -> None:
@@ -44,7 +44,7 @@ class Rows:
             piece.zero_()
 
     def weighted_sum(self, shares: Tensor, once: float = 1.0) -> Tensor:
-        """sum_j p_j row_j, `[P]`; columns that exist only once are there once, or not at all if `once` is 0."""
+        """sum_j p_j row_j, `[P]`; columns that exist only once are multiplied by `once`: 0 leaves them out."""
         return torch.cat([once * piece[0] if run == self.shared else shares @ piece for run, piece in self.pieces])
 
     def weighted_change(self, shares: Tensor, origin: Tensor, once: float = 1.0) -> Tensor:

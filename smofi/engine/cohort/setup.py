@@ -1,4 +1,4 @@
-"""What is fixed for a run, as one value: whoever computes a part of it, here or on a device, is given the same."""
+"""What is fixed for a run, as one value: the same in every process that computes some of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Setup:
     """The model's structure and layout, the method, the optimizer, the loss, and how passes are computed.
 
     `wire` is what everything that crosses the cut passes through; with one, the split is executed for real. `cast` is
-    the precision of the passes, `compiled` whether `torch.compile` has a go at them.
+    the precision of the passes, `compiled` whether `torch.compile` compiles them.
     """
 
     template: nn.Sequential
@@ -35,7 +35,7 @@ class Setup:
 
     @cached_property
     def local(self) -> LocalStep:
-        """What follows upon a gradient: the method's gradient slots, then the optimizer."""
+        """What happens with a gradient: the method's gradient slots, then the optimizer."""
         return LocalStep(self.method, self.optimizer)
 
     @cached_property
@@ -44,6 +44,6 @@ class Setup:
         return bool(dropouts(self.template))
 
     @property
-    def crossing(self) -> Wire:
+    def wire_or_direct(self) -> Wire:
         """The wire, or one that changes nothing."""
         return self.wire or direct

@@ -1,4 +1,4 @@
-"""The simulated cohort: a round's clients, all in this process, or those that fell to it among several."""
+"""The simulated cohort: a round's clients, all of them, or those that this worker computes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from smofi.method import Tick
 
 
 class SimulatedCohort:
-    """One round of a simulation, as `run_round` asks for it.
+    """One round of a simulation, as `run_round` drives it.
 
     Where clients meet only at the end of a round, they run one after the other in one row, added up as they finish; or,
-    if so chosen, several beside each other.
+    if the execution says so, several at once.
     """
 
     def __init__(self, simulation: Simulation, plan: RoundPlan) -> None:
-        """Nothing is added up yet, and it is settled which process computes which clients."""
+        """Decide which worker computes which clients; nothing is added up yet."""
         self.simulation, self.plan, self.workers = simulation, plan, simulation.workers
         self.setup, self.state = simulation.setup, simulation.state
         at_once, mine = simulation.execution.at_once, deal(plan.steps, self.workers.size)[self.workers.rank]
@@ -64,7 +64,7 @@ class SimulatedCohort:
         """Every server row continues from the average of the active ones, with a fresh optimizer."""
         chunk, layout, planned = self.chunk, self.setup.layout, self.context.planned_shares
         for region in self.context.regions:
-            rows = [row for row in region.holders if row in active]
+            rows = [row for row in region.rows if row in active]
             if not rows:
                 continue
             shares = torch.zeros_like(planned)
@@ -73,9 +73,9 @@ class SimulatedCohort:
             weights = chunk.room.weights.matrix(layout.columns(region.first, region.last))
             columns = layout.statistic_columns(region.first, region.last)
             statistics, origin = chunk.room.statistics.matrix(columns), self.state.statistics[columns]
-            holders = [place for place, row in enumerate(chunk.rows) if row in region.holders]
-            weights[holders] = self.workers.sum(mine @ weights)
-            statistics[holders] = origin + self.workers.sum(mine @ change_from(origin, statistics))
+            places = [place for place, row in enumerate(chunk.rows) if row in region.rows]
+            weights[places] = self.workers.sum(mine @ weights)
+            statistics[places] = origin + self.workers.sum(mine @ change_from(origin, statistics))
         for member in chunk.members.values():
             for segment in member.sides[1]:
                 segment.reset()
@@ -95,11 +95,11 @@ class SimulatedCohort:
         """The training loss of every step, a vector per row."""
         if self.workers.size > 1 and not self.sums.exchanged:
             self.sums.exchanged = True
-            table = self.state.weights.new_zeros(len(self.plan.clients), max(self.plan.steps))
+            matrix = self.state.weights.new_zeros(len(self.plan.clients), max(self.plan.steps))
             for row, losses in self.sums.losses.items():
-                table[row, : len(losses)] = losses
-            self.workers.sum(table)
-            self.sums.losses = {row: table[row, :steps] for row, steps in enumerate(self.plan.steps)}
+                matrix[row, : len(losses)] = losses
+            self.workers.sum(matrix)
+            self.sums.losses = {row: matrix[row, :steps] for row, steps in enumerate(self.plan.steps)}
         none = self.state.weights.new_zeros(0)  # of a client that took no step
         return [self.sums.losses.get(row, none) for row in range(len(self.plan.clients))]
 
@@ -115,17 +115,17 @@ class SimulatedCohort:
         """Every one of these rows starts from the global weights: W_j <- W."""
         room, simulation = self.simulation.room, self.simulation
         room.open(max(map(len, self.chunks)), simulation.execution.at_once, self.plan.cuts[0])
-        known = range(len(self.plan.clients)) if simulation.shares_server else rows
-        steps = {row: self.context.steps_of(row, pool if row in rows else None) for row in known}
+        stepping = range(len(self.plan.clients)) if simulation.shares_server else rows
+        steps = {row: self.context.steps_of(row, pool if row in rows else None) for row in stepping}
         self.chunk = Chunk(room, self.plan, rows, steps, self.context.fusion)
 
     def _close(self) -> None:
         """The rows are done; they are added up, and may be used again."""
         chunk, room, shares = self.chunk, self.chunk.room, self.context.shares
         if chunk.rows:
-            own = shares.new_zeros(room.count)  # zero for rows that no client has at the moment
-            own[: len(chunk.rows)] = shares[chunk.rows]
-            self.sums.add(own, room.weights, room.statistics, once=float(self.workers.rank == 0))
+            row_shares = shares.new_zeros(room.count)  # zero for rows that no client uses at the moment
+            row_shares[: len(chunk.rows)] = shares[chunk.rows]
+            self.sums.add(row_shares, room.weights, room.statistics, once=float(self.workers.rank == 0))
             for row, finite in zip(chunk.rows, room.weights.finite(), strict=False):
                 self.sums.broken[row] = ~finite
         for row, steps in chunk.steps.items():

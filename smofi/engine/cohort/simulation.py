@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from smofi.data.augment import Augment
 from smofi.data.samples import Samples
-from smofi.engine.at_once.many import Many
+from smofi.engine.at_once.gradients import ClientsAtOnce
 from smofi.engine.cohort.execution import Execution
 from smofi.engine.cohort.room import Room
 from smofi.engine.cohort.setup import Setup
@@ -55,10 +55,10 @@ class Simulation:
         return torch.compile(_loss_of) if self.setup.compiled else _loss_of
 
     @cached_property
-    def many(self) -> Many:
+    def clients_at_once(self) -> ClientsAtOnce:
         """The gradients of many clients at once."""
         setup = self.setup
-        return Many(setup.template, setup.layout, setup.loss, setup.cast)
+        return ClientsAtOnce(setup.template, setup.layout, setup.loss, setup.cast)
 
 
 def _loss_of(model: nn.Module, loss: Loss, inputs: Tensor, targets: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ class ClientSteps:
 
     @property
     def seed(self) -> int:
-        """Of whatever is random in the next step."""
+        """The seed of all that is random in the next step."""
         return self.seeds[self.done]
 
     @property
@@ -95,7 +95,7 @@ def stacked_batches(clients: Sequence[ClientSteps]) -> tuple[Tensor, Tensor, Ten
 
 @contextmanager
 def naming_clients(clients: Sequence[ClientSteps]) -> Iterator[None]:
-    """Say whose step it was, if it fails."""
+    """If a step fails, raise an error that names its clients."""
     try:
         yield
     except SmofiError:

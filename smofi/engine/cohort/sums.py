@@ -32,9 +32,9 @@ class Sums:
         self.weights += weights.weighted_sum(shares, once)
         self.change += statistics.weighted_change(shares, self.state.statistics, once)
 
-    def add_moments(self, share: float, parts: Sequence[Segment]) -> None:
+    def add_moments(self, share: float, segments: Sequence[Segment]) -> None:
         """p_j m_j of a row's segments, and the same for the number of updates of every block."""
-        for segment in parts:
+        for segment in segments:
             self.updates[segment.blocks.start : segment.blocks.stop] += share * segment.updates
             for total, moment in zip(self.moments, segment.moments, strict=True):
                 total[segment.columns].add_(moment[0], alpha=share)

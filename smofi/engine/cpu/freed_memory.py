@@ -14,11 +14,11 @@ NEVER, LARGEST = 2**31 - 1, 32 * 2**20
 
 
 def keep_freed_memory() -> bool:
-    """Have glibc keep what is freed; returns whether it does: not against settings of one's own, nor without glibc.
+    """Have glibc keep what is freed, unless the user has set its thresholds. Returns whether it does.
 
     A training step frees all its activations at its end, and glibc would give them back: every step would have them
-    mapped and zeroed anew, page by page, for small convolutional networks a tenth to a quarter of its time. The most
-    memory that is held at once does not change.
+    mapped and zeroed anew, page by page, for small convolutional networks a tenth to a quarter of its time. Peak
+    memory does not change.
     """
     if os.environ.keys() & {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"}:
         return False

@@ -1,4 +1,4 @@
-"""The same layers with less work: for every model a round computes with, whoever wrote it.
+"""The same layers with less work: for every model that a round computes with, built in or the user's.
 
     ReLU, MaxPool     run as MaxPool, ReLU, on a quarter of the numbers: the largest of them stays the largest
     Conv, ReLU        work in place, where nothing else will read what the ReLU reads
@@ -38,7 +38,7 @@ NORMALISATIONS: dict[type, type] = {nn.Conv1d: nn.BatchNorm1d, nn.Conv2d: nn.Bat
 def quicken(model: Model) -> Model:
     """Let the blocks of a model compute the same with less work; the model is changed, none of its weights is.
 
-    What follows upon what across blocks stays as it is, for a cut may part them.
+    Layers are not reordered across blocks, because a cut may separate them.
 
     >>> model = nn.Sequential(nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2)), nn.Flatten())
     >>> quicken(model)[0]
@@ -115,8 +115,8 @@ def _poolings_first(layers: Iterable[nn.Module]) -> list[Layer]:
 
 
 def _sees_an_element(pooling: Any) -> bool:
-    """Whether each window holds an element of the image, as a dilated one in the padding may not: its largest is -inf,
-    and not 0."""
+    """Whether each window contains an element of the image, as a dilated one in the padding may not: its largest is
+    -inf, and not 0."""
     return pooling.dilation == 1 and not pooling.return_indices
 
 

@@ -18,7 +18,7 @@ from smofi.errors import check_size, refuse
 from smofi.seeds import untouched_streams
 
 ROUNDS = 50
-"""As many rounds are looked at for the fullest one."""
+"""How many rounds are looked at, to find the one that needs the most memory."""
 
 
 def most_at_once(
@@ -30,7 +30,7 @@ def most_at_once(
     """
     allowed, device = check_size("memory_limit", limit), simulation.state.weights.device
     workers = int(os.environ.get("LOCAL_WORLD_SIZE", simulation.workers.size))
-    taken = _taken(device)
+    in_use = _in_use(device)
     shared = isinstance(simulation.workers, ForkedWorkers)  # forked processes have program and data in common
     plans = [planner.intended(round, planner.eligible) for round in range(min(rounds, ROUNDS))]
     with untouched_streams(), own_random_state(device):
@@ -40,27 +40,26 @@ def most_at_once(
 
     def needed(at_once: int) -> list[Memory]:
         fullest = max((round_memory(simulation, plan, at_once) for plan in plans), key=_total)
-        largest, wide = max(step * max(1, at_once), judging), max(1, at_once)
-        gradients = wide * simulation.setup.layout.size * simulation.setup.layout.dtype.itemsize
+        largest, rows_at_once = max(step * max(1, at_once), judging), max(1, at_once)
+        gradients = rows_at_once * simulation.setup.layout.size * simulation.setup.layout.dtype.itemsize
         return [
             *fullest,
-            Memory("activations", f"of {wide} at once or of an evaluation", largest),
-            Memory("gradients on their way", f"{wide} x {simulation.setup.layout.size:,}", gradients),
+            Memory("activations", f"of {rows_at_once} at once or of an evaluation", largest),
+            Memory("gradients before they are copied", f"{rows_at_once} x {simulation.setup.layout.size:,}", gradients),
         ]
 
     def total(at_once: int) -> int:
-        return (1 if shared else workers) * taken + workers * _total(needed(at_once))
+        return (1 if shared else workers) * in_use + workers * _total(needed(at_once))
 
     if total(0) > allowed:
         sums = ", ".join(f"{item.what} {item.arithmetic}" for item in needed(0) if item.bytes > _total(needed(0)) / 50)
-        crowd = f"{workers} workers x " if workers > 1 else ""
-        everyone = crowd and not shared
+        times_workers = f"{workers} workers x " if workers > 1 else ""
         refuse(
             "memory_limit",
             limit,
-            f"at least {_megabytes(total(0))} = {crowd if everyone else ''}{_megabytes(taken)} that a process takes "
-            f"already + {crowd}{_megabytes(_total(needed(0)))} for {sums}. A smaller model, a lower participation or "
-            f"fewer workers need less",
+            f"at least {_megabytes(total(0))} = {'' if shared else times_workers}{_megabytes(in_use)} that a "
+            f"process already uses + {times_workers}{_megabytes(_total(needed(0)))} for {sums}. A smaller model, "
+            f"a lower participation or fewer workers need less",
         )
     return next(count for count in range(most, -1, -1) if total(count) <= allowed)
 
@@ -69,8 +68,8 @@ def _total(items: list[Memory]) -> int:
     return sum(item.bytes for item in items)
 
 
-def _taken(device: torch.device) -> int:
-    """What this process takes already."""
+def _in_use(device: torch.device) -> int:
+    """The memory that this process uses already."""
     import resource  # not everywhere
 
     if device.type == "cuda":

@@ -47,10 +47,10 @@ class _RoundMemory:
     def __init__(self, simulation: Simulation, plan: RoundPlan, at_once: int | None) -> None:
         self.plan, self.layout, self.diagnosed = plan, simulation.setup.layout, simulation.diagnose
         self.method, self.moments = simulation.setup.method, simulation.setup.optimizer.moments
-        wide = simulation.execution.at_once if at_once is None else at_once
+        at_once = simulation.execution.at_once if at_once is None else at_once
         self.mine = deal(plan.steps, simulation.workers.size)[simulation.workers.rank]
-        self.count = len(self.mine) if simulation.side_by_side else min(wide or 1, len(self.mine))
-        self.wide = min(wide, self.count) or 1
+        self.count = len(self.mine) if simulation.side_by_side else min(at_once or 1, len(self.mine))
+        self.rows_at_once = min(at_once, self.count) or 1
         self.servers = [columns_in(plan.cuts[row].server(self.layout)) for row in self.mine[: self.count]]
         self.on_clients = self.count * self.layout.size - sum(self.servers)
         # SMoFi's buffers reach from the first server column of any client to the last
@@ -74,7 +74,7 @@ class _RoundMemory:
         statistics = self.count * layout.statistics_size
         if where.one_server:
             statistics -= (self.count - 1) * columns_in(layout.statistic_columns(cut.first, cut.last))
-        gradients, in_gradients = self.wide * layout.size, f"{self.wide} x {layout.size:,}"
+        gradients, in_gradients = self.rows_at_once * layout.size, f"{self.rows_at_once} x {layout.size:,}"
         if where.merges:
             gradients, in_gradients = self.rows, self.in_rows
         added = 1 + (self.moments if self.method.carry else 0)
@@ -93,13 +93,13 @@ class _RoundMemory:
         if not self.method.fuse:
             return [self._item("momentum", f"{moments} x {self.in_rows}", moments * self.rows)]
         alike = len(set(self.servers)) == 1
-        parts = f"{self.count} x {self.on_clients // self.count:,}" if alike else f"{self.on_clients:,}"
+        in_clients = f"{self.count} x {self.on_clients // self.count:,}" if alike else f"{self.on_clients:,}"
         # one sum for all that finish in the same tick before the last; at most one for each where some may be late
         finished = {step for row, step in self.plan.absences if row in self.mine}
         endings = len(self.mine) if self.plan.may_be_late else len(finished)
-        buffers = 2 + self.wide
+        buffers = 2 + self.rows_at_once
         return [
-            self._item("momentum: client parts", f"{moments} x {parts}", moments * self.on_clients),
+            self._item("momentum: client parts", f"{moments} x {in_clients}", moments * self.on_clients),
             self._item("momentum: fused", f"{buffers} x {moments} x {fused:,}", buffers * moments * fused),
             self._item("momentum: finished clients", f"{endings} x {moments} x {fused:,}", endings * moments * fused),
         ]
@@ -113,16 +113,16 @@ class _RoundMemory:
 
 
 def lasting_memory(state: GlobalState, model: torch.nn.Module, data: Sequence[Samples | None]) -> list[Memory]:
-    """What lives as long as the run: its state, the model it came from, and all data held as tensors."""
-    held = [one for one in data if isinstance(one, TensorSamples)]
+    """What lives as long as the run: its state, the model it came from, and all data kept as tensors."""
+    in_memory = [samples for samples in data if isinstance(samples, TensorSamples)]
     # by storage: clients share one store, and the test data may be a view into all of the data
-    parts = [part for one in held for part in (one.store.inputs, one.store.targets, one.rows)]
-    storages = {_place(part): part.untyped_storage().nbytes() for part in parts}
+    tensors = [tensor for one in in_memory for tensor in (one.store.inputs, one.store.targets, one.rows)]
+    storages = {_place(tensor): tensor.untyped_storage().nbytes() for tensor in tensors}
     carried = {name: _bytes(tensor) for name, tensor in state.tensors().items() if tensor.numel()}
     return [
         Memory("global state", " + ".join(carried), sum(carried.values())),
         Memory("initial model", "parameters + buffers", sum(map(_bytes, model.state_dict().values()))),
-        Memory("data", f"{sum(map(len, held)):,} samples", sum(storages.values())),
+        Memory("data", f"{sum(map(len, in_memory)):,} samples", sum(storages.values())),
     ]
 
 
@@ -133,10 +133,10 @@ def activation_memory(simulation: Simulation, plan: RoundPlan) -> Memory:
     merges = simulation.setup.method.where.merges
     some = plan.only(mine if merges else mine[: max(1, simulation.execution.at_once)])
     once = [1] * len(some.clients)
-    kept: dict[int, Tensor] = {}
+    saved: dict[int, Tensor] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
-        kept[_place(tensor)] = tensor
+    def save(tensor: Tensor) -> Tensor:
+        saved[_place(tensor)] = tensor
         return tensor
 
     trial = replace(simulation, workers=OneWorker())
@@ -144,9 +144,9 @@ def activation_memory(simulation: Simulation, plan: RoundPlan) -> Memory:
     with closing(cohort.ticks()) as ticks:
         first = next(ticks)
         rows = {_place(piece) for matrix in (trial.room.weights, trial.room.statistics) for _, piece in matrix.pieces}
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
             cohort.step(first.groups)
-    size = sum(tensor.untyped_storage().nbytes() for place, tensor in kept.items() if place not in rows)
+    size = sum(tensor.untyped_storage().nbytes() for place, tensor in saved.items() if place not in rows)
     return Memory("activations", "measured in one step", size)
 
 

@@ -1,4 +1,4 @@
-"""Who shares the work: the processes of one run, its workers.
+"""The workers of a run: processes that share its work.
 
 workers.py     the workers as the engine uses them: a sum, a copy, by torch.distributed
 forked.py      the same in shared memory, after a fork

@@ -29,7 +29,7 @@ SLOT = 2**20
 """The bytes of a slot."""
 
 SPIN = 1e-3
-"""Seconds of asking again and again before falling asleep, since waking up takes longer than most sums."""
+"""Seconds to poll before blocking, since waking up takes longer than most sums."""
 
 Link = tuple[socket.socket, socket.socket]
 """To tell one process, and to hear from another."""
@@ -45,7 +45,7 @@ class ForkedWorkers:
     def __init__(self, size: int) -> None:
         self.rank, self.size = 0, check_count("size", size)
         self.children: list[int] = []
-        memory = mmap.mmap(-1, 2 * size * SLOT)  # anonymous, and shared with whoever is forked
+        memory = mmap.mmap(-1, 2 * size * SLOT)  # anonymous, and shared with forked processes
         self.slots = torch.frombuffer(memory, dtype=torch.uint8).view(2, size, SLOT)
         self.views: dict[torch.dtype, list[tuple[Tensor, ...]]] = {}
         self.turn = 0
@@ -59,7 +59,9 @@ class ForkedWorkers:
     def fork(self) -> None:
         """Make the other processes; the first has them as `children`."""
         if torch.get_num_threads() > 1:
-            refuse("threads", torch.get_num_threads(), "1 in a process that forks: the others would be missing there")
+            refuse(
+                "threads", torch.get_num_threads(), "1 in a process that forks: a fork does not copy the other threads"
+            )
         try:
             for rank in range(1, self.size):
                 child = _fork()
@@ -74,9 +76,9 @@ class ForkedWorkers:
             (self.pairs[self.rank][k][0], self.pairs[(self.rank - stride) % self.size][k][1])
             for k, stride in enumerate(self.strides)
         ]
-        kept = {end for link in self.links for end in link}
-        # an end that somebody else keeps open, too, would hide the death of its owner
-        _close([end for pairs in self.pairs for pair in pairs for end in pair if end not in kept])
+        own_ends = {end for link in self.links for end in link}
+        # if another process kept an end open, the death of its owner would go unnoticed
+        _close([end for pairs in self.pairs for pair in pairs for end in pair if end not in own_ends])
 
     def end(self) -> None:
         """End the processes that this one has made; the others notice when they next meet."""
@@ -95,9 +97,9 @@ class ForkedWorkers:
             if self.size * piece.nbytes <= 2 * SLOT:
                 _add(slots, piece)
                 continue
-            # where that would be much to read, everybody adds up a part for all, in the first slot
-            part = slice(len(piece) * self.rank // self.size, len(piece) * (self.rank + 1) // self.size)
-            _add([slot[part] for slot in slots], slots[0][part])
+            # where that would be much to read, each process adds up one slice for all, in the first slot
+            share = slice(len(piece) * self.rank // self.size, len(piece) * (self.rank + 1) // self.size)
+            _add([slot[share] for slot in slots], slots[0][share])
             self._meet()
             piece.copy_(slots[0])
         return tensor
@@ -114,7 +116,8 @@ class ForkedWorkers:
         return tensor
 
     def _pieces(self, tensor: Tensor) -> Iterator[tuple[Tensor, list[Tensor]]]:
-        """The tensor piece by piece, each with everybody's slot for it; what is put into the pieces is then in it."""
+        """The tensor piece by piece, each with every process's slot for it; what is written to a piece is in the
+        tensor."""
         if tensor.dtype not in self.views:
             with torch.inference_mode(False):  # a view made in that mode would be of no use outside of it
                 self.views[tensor.dtype] = [turn.view(tensor.dtype).unbind() for turn in self.slots]
@@ -128,13 +131,13 @@ class ForkedWorkers:
             tensor.copy_(flat.view(tensor.shape))
 
     def _meet(self) -> None:
-        """Go on when everybody has come. The system calls also order what is written before and read after.
+        """Wait until every process is here. The system calls also order what is written before and read after.
 
-        In turn k = 0, 1, ... process i tells process i + 2^k and hears from i - 2^k. So everybody hears from everybody,
-        at some removes; and one that is gone is noticed by those it should have told, who then let go of the others.
+        In turn k = 0, 1, ... process i tells process i + 2^k and hears from i - 2^k. So each hears from every other
+        one, if only by way of others. If a process has ended, those it should have told notice, and close their links.
         """
         if len(self.links) < len(self.strides):
-            refuse("workers", f"ForkedWorkers({self.size})", "fork() to be called before anything is shared")
+            refuse("workers", f"ForkedWorkers({self.size})", "fork() to be called first")
         try:
             for tell, hear in self.links:
                 tell.send(b".")
@@ -178,7 +181,7 @@ def _fork() -> int:
 
 
 def _allow_files(count: int) -> None:
-    """Raise the limit on open files, as far as that is allowed, if so many more would come near it."""
+    """Raise the limit on open files, as far as that is allowed, if `count` more would come near it."""
     import resource  # wherever there is fork
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -49,8 +49,8 @@ class NoLauncher:
     def end(self) -> None: ...
 
 
-def worker_count(asked: int | None, device: str, useful: int) -> int:
-    """How many workers a run has: as many as asked for, or as SMOFI_WORKERS says, or as torchrun has started.
+def worker_count(requested: int | None, device: str, useful: int) -> int:
+    """How many workers a run has: as many as requested, or as SMOFI_WORKERS says, or as torchrun has started.
 
     Otherwise one per core that this process may use, or per GPU, but no more than the `useful` ones.
 
@@ -59,10 +59,10 @@ def worker_count(asked: int | None, device: str, useful: int) -> int:
     """
     if "WORLD_SIZE" in os.environ:
         return int(os.environ["WORLD_SIZE"])
-    if asked is None and "SMOFI_WORKERS" in os.environ:
-        asked = int(os.environ["SMOFI_WORKERS"])
-    if asked is not None:
-        return check_count("workers", asked, high=4096)
+    if requested is None and "SMOFI_WORKERS" in os.environ:
+        requested = int(os.environ["SMOFI_WORKERS"])
+    if requested is not None:
+        return check_count("workers", requested, high=4096)
     if useful == 1:
         return 1
     if torch.device(device).type == "cuda":

@@ -17,7 +17,7 @@ from torch import Tensor
 from smofi.engine.processes.network import interface_towards
 from smofi.errors import SmofiError
 
-PATIENCE = timedelta(minutes=30)
+TIMEOUT = timedelta(minutes=30)
 """How long a worker waits for another that is alive but busy; one that is dead is noticed at once."""
 
 
@@ -28,14 +28,14 @@ class Workers(Protocol):
     size: int
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum of what every worker brings, in place."""
+        """The sum over all workers, in place."""
 
     def copy(self, tensor: Tensor) -> Tensor:
         """What the first worker has, in place."""
 
 
 class OneWorker:
-    """A process that has the work for itself.
+    """A run in a single process.
 
     >>> OneWorker().sum(torch.ones(2)).tolist()
     [1.0, 1.0]
@@ -56,12 +56,13 @@ class WorkerGone(SmofiError):
     def __init__(self, rank: int, size: int, error: Exception) -> None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[-1][:200]
         super().__init__(
-            f"worker {rank + 1} of {size} lost touch with another one, which has ended or was killed ({reason})"
+            f"worker {rank + 1} of {size} lost contact with another worker, which has ended or was killed ({reason})"
         )
 
 
 class DistributedWorkers:
-    """The processes of `torch.distributed`, gloo on CPUs and nccl on GPUs; they meet when they first have to."""
+    """The processes of `torch.distributed`, gloo on CPUs and nccl on GPUs; they connect when they first exchange
+    something."""
 
     def __init__(self, rank: int, size: int, backend: str) -> None:
         self.rank, self.size, self.backend = rank, size, backend
@@ -86,7 +87,7 @@ class DistributedWorkers:
         """Meet the others. Left to itself, gloo takes the network that the machine's name points to, if to any."""
         if "gloo" in self.backend and (network := interface_towards(os.environ.get("MASTER_ADDR", "127.0.0.1"))):
             os.environ.setdefault("GLOO_SOCKET_IFNAME", network)
-        dist.init_process_group(self.backend, rank=self.rank, world_size=self.size, timeout=PATIENCE)
+        dist.init_process_group(self.backend, rank=self.rank, world_size=self.size, timeout=TIMEOUT)
 
 
 def joined(device: torch.device) -> Workers:
@@ -100,17 +101,17 @@ def joined(device: torch.device) -> Workers:
     return OneWorker() if size == 1 else DistributedWorkers(rank, size, backend)
 
 
-def deal(steps: Sequence[int], hands: int) -> list[list[int]]:
-    """Rows for each process, so that at every step the processes have as many active rows as one another, or one more.
+def deal(steps: Sequence[int], workers: int) -> list[list[int]]:
+    """Rows for each process, so that at every step their numbers of active rows differ by one at most.
 
-    Longest first, in turns that go back and forth.
+    The longest first, dealt out in turns that go back and forth.
 
-    >>> deal([5, 1, 4, 2, 3], hands=2)
+    >>> deal([5, 1, 4, 2, 3], workers=2)
     [[0, 1, 3], [2, 4]]
     """
     order = sorted(range(len(steps)), key=lambda row: (-steps[row], row))
-    dealt: list[list[int]] = [[] for _ in range(hands)]
+    dealt: list[list[int]] = [[] for _ in range(workers)]
     for place, row in enumerate(order):
-        turn, seat = divmod(place, hands)
-        dealt[seat if turn % 2 == 0 else hands - 1 - seat].append(row)
+        turn, seat = divmod(place, workers)
+        dealt[seat if turn % 2 == 0 else workers - 1 - seat].append(row)
     return [sorted(rows) for rows in dealt]

@@ -106,9 +106,9 @@ def test_all_clients_of_the_process_at_once_if_asked() -> None:
     ("changes", "why"),
     [
         ({"method": "sflv2"}, "sflv2 has a single server model"),
-        ({"wire": lambda tensor, direction, client: tensor}, "a wire wants every client's own split"),
-        ({"diagnose": True}, "diagnose looks at every client by itself"),
-        ({"compile": True}, "compiled"),
+        ({"wire": lambda tensor, direction, client: tensor}, "a wire needs the split of each client to be executed"),
+        ({"diagnose": True}, "diagnose looks at each client on its own"),
+        ({"compile": True}, "the passes are compiled"),
     ],
 )
 def test_what_cannot_be_computed_at_once_is_said(executor: str, changes: dict[str, Any], why: str) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.nn.functional import cross_entropy
 
-from smofi.engine.at_once.many import Many
+from smofi.engine.at_once.gradients import ClientsAtOnce
 from smofi.engine.at_once.private import NAMES, copy_all, internals, why_missing
 from smofi.engine.at_once.trial import why_not
 from smofi.flat import Layout
@@ -110,4 +110,4 @@ def test_without_one_of_them_a_sentence_says_why(name: str, monkeypatch: pytest.
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     assert why_not(model, cross_entropy, (torch.eye(4), torch.arange(4))) == expected
     with pytest.raises(RuntimeError, match=r"cannot be computed at once: torch .* has no torch\._C"):
-        Many(model, Layout.of(model), cross_entropy)
+        ClientsAtOnce(model, Layout.of(model), cross_entropy)

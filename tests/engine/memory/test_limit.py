@@ -44,7 +44,7 @@ def test_what_does_not_fit_is_refused_with_the_arithmetic() -> None:
     sentence = str(refused.value)
     assert sentence.startswith("memory_limit='150MB' is not accepted: expected at least ")
     assert "rows: weights 6 x 4,507,503 x 4 bytes" in sentence
-    assert "MB that a process takes already" in sentence
+    assert "MB that a process already uses" in sentence
 
 
 def test_as_many_at_once_as_fit() -> None:
@@ -59,5 +59,5 @@ def test_clients_that_never_meet_need_one_row() -> None:
 
 
 def test_workers_share_the_limit() -> None:
-    with pytest.raises(smofi.InputError, match=r"= 2 workers x [\d,]+ MB that a process takes already \+ 2 workers x"):
+    with pytest.raises(smofi.InputError, match=r"= 2 workers x [\d,]+ MB that a process already uses \+ 2 workers x"):
         prepared("200MB", workers=DistributedWorkers(0, 2, "gloo"))

@@ -167,13 +167,15 @@ def test_a_killed_process_is_noticed_by_all_the_others(size: int, operation: str
         finally:
             os._exit(0)
     workers.sum(torch.ones(3))
-    with pytest.raises(WorkerGone, match=f"worker 1 of {size} lost touch with another one, which has ended or was kil"):
+    with pytest.raises(
+        WorkerGone, match=f"worker 1 of {size} lost contact with another worker, which has ended or was kil"
+    ):
         again_and_again(getattr(workers, operation))
     assert sum(exit_code(child) for child in workers.children) == signal.SIGKILL
     workers.end()
     told = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert set(told) == {str(rank) for rank in range(1, size - 1)}
-    assert all(f"worker {int(rank) + 1} of {size} lost touch" in text for rank, text in told.items())
+    assert all(f"worker {int(rank) + 1} of {size} lost contact" in text for rank, text in told.items())
 
 
 def test_to_end_them_leaves_no_process_and_no_open_file() -> None:

@@ -60,10 +60,10 @@ def test_the_same_layout_gives_the_same_bits(way: str, tmp_path: Path) -> None:
     assert all(first[key].equal(second[key]) for key in first)
 
 
-@pytest.mark.parametrize("hands", [1, 2, 3, 5])
-def test_rows_are_dealt_so_that_every_step_is_balanced(hands: int) -> None:
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+def test_rows_are_dealt_so_that_every_step_is_balanced(workers: int) -> None:
     steps = [5, 1, 40, 2, 3, 3, 3, 17, 8, 8, 1]
-    dealt = deal(steps, hands)
+    dealt = deal(steps, workers)
     assert sorted(row for rows in dealt for row in rows) == list(range(len(steps)))
     for step in range(max(steps)):
         active = [sum(1 for row in rows if step < steps[row]) for rows in dealt]
@@ -121,7 +121,9 @@ def test_a_worker_that_is_killed_ends_the_run_and_leaves_nobody_behind(way: str,
         assert leader.stderr is not None
         if victim == "second":
             assert leader.returncode == 2
-            assert "worker 1 of 2 lost touch with another one, which has ended or was killed" in leader.stderr.read()
+            assert (
+                "worker 1 of 2 lost contact with another worker, which has ended or was killed" in leader.stderr.read()
+            )
     assert gone(follower), "a worker is left behind"
     (again,) = resume(tmp_path / "run", {"target_accuracy": 0.01})
     assert len(again.train().history) >= 5  # the last checkpoint is whole
@@ -175,7 +177,7 @@ def test_what_fails_in_another_worker_is_told_and_ends_the_run(
     assert (first.startswith("smofi: client "), first.endswith("failed in round 1, step 1: no luck today")) == (
         True,
     ) * 2
-    assert second.startswith("smofi: worker 1 of 2 lost touch with another one, which has ended or was killed")
+    assert second.startswith("smofi: worker 1 of 2 lost contact with another worker, which has ended or was killed")
     assert others == []
 
 

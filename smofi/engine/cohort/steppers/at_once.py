@@ -52,7 +52,7 @@ class AtOnceStepper:
         context, steps = self.context, [member.steps for member in run]
         places = slice(run[0].place, run[-1].place + 1)
         with naming_clients(steps):
-            losses = context.simulation.many.backward(*chunk.matrices(places), *stacked_batches(steps))
+            losses = context.simulation.clients_at_once.backward(*chunk.matrices(places), *stacked_batches(steps))
         for one, loss in zip(steps, losses.unbind(), strict=True):
             one.advance(loss)
         with torch.no_grad():

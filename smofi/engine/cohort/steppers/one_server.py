@@ -1,6 +1,6 @@
 """One server model with the first process, and clients with all of them: SFLV2 and MergeSFL shared by several workers.
 
-    every process   forward of its own active clients        activations --sum-->   everyone
+    every process   forward of its own active clients        activations --sum-->   all
     the first       group after group: the server's pass     cut gradients --copy-->
     every process   backward of its own clients
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from smofi.engine.cohort.chunk import Chunk
 from smofi.engine.cohort.context import RoundContext
-from smofi.engine.cohort.halves import ClientHalf, ServerHalf, scaled_parts
+from smofi.engine.cohort.halves import ClientHalf, ServerHalf, client_cut_gradients
 from smofi.engine.cohort.local import Segments
 from smofi.engine.cohort.steps import naming_clients
 from smofi.flat import blocks_of, shell
@@ -32,7 +32,7 @@ class Crossing:
 
     @classmethod
     def of(cls, context: RoundContext) -> Crossing:
-        """Found by sending one through."""
+        """Measured by sending one sample through."""
         simulation, plan, setup = context.simulation, context.plan, context.setup
         first = torch.zeros(1, dtype=torch.int64).to(context.shares.device)
         sample, _ = simulation.clients[plan.clients[0]].batch(first)
@@ -59,7 +59,7 @@ class OneServerStepper:
                 if row in chunk.members:
                     client = chunk.members[row].client_half
                     with naming_clients([client.steps]):
-                        sent[row] = self.setup.crossing(client.forward(), "up", client.client)
+                        sent[row] = self.setup.wire_or_direct(client.forward(), "up", client.client)
             sizes = {row: chunk.steps[row].batch_size for row in rows}
             arrived = self._gather(sizes, sent, self.crossing.activation)
             start = 0
@@ -85,10 +85,10 @@ class OneServerStepper:
             targets = [clients[row].targets if row in clients else chunk.steps[row].targets() for row in group]
             losses = dict.fromkeys(group, server.loss(targets))
         gradient = self._send(server.cut_gradient() if server else None, sum(sizes), self.crossing.activation)
-        for row, part in zip(group, scaled_parts(gradient, sizes), strict=True):
+        for row, part in zip(group, client_cut_gradients(gradient, sizes), strict=True):
             if row in clients:
                 client = clients[row]
-                client.backward(self.setup.crossing(part, "down", client.client))
+                client.backward(self.setup.wire_or_direct(part, "down", client.client))
         self._update(list(clients.values()), server)
         for row, one in zip(group, steps, strict=True):
             one.advance(losses.get(row))
@@ -97,7 +97,7 @@ class OneServerStepper:
         self, sizes: dict[int, int], clients: dict[int, ClientHalf], server: ServerHalf | None, output: Tensor | None
     ) -> dict[int, Tensor]:
         """U shape: down to the clients, each of which ends on its own labels, and back up."""
-        wire, samples = self.setup.crossing, sum(sizes.values())
+        wire, samples = self.setup.wire_or_direct, sum(sizes.values())
         parts = self._send(output, samples, self.crossing.output).split(list(sizes.values()))
         losses, returned = {}, {}
         for row, part in zip(sizes, parts, strict=True):
@@ -117,7 +117,7 @@ class OneServerStepper:
     def _update(self, clients: Sequence[ClientHalf], server: ServerHalf | None) -> None:
         halves: list[ClientHalf | ServerHalf] = [*clients, *([server] if server else [])]
         lr, local = self.context.plan.lr, self.setup.local
-        if not local.spanning:
+        if not local.model_wide_limits:
             for half in halves:
                 half.update(lr)
             return
@@ -125,32 +125,32 @@ class OneServerStepper:
         if sides:
             local.apply(sides, lr, across=self.workers.sum)
         else:  # a norm is over both sides, and this process has neither
-            for _ in range(local.spanning):
+            for _ in range(local.model_wide_limits):
                 self.workers.sum(self.context.shares.new_zeros(1))
 
     def _gather(self, sizes: dict[int, int], own: dict[int, Tensor], like: Tensor) -> Tensor:
         """What the clients send, one after the other; `sizes` are their batch sizes by row."""
-        room, view = _room(sum(sizes.values()), like)
+        buffer, view = _buffer(sum(sizes.values()), like)
         for row, part in zip(sizes, view.split(list(sizes.values())), strict=True):
             if row in own:
                 part.copy_(own[row])
-        self.workers.sum(room)
+        self.workers.sum(buffer)
         return view
 
     def _send(self, tensor: Tensor | None, samples: int, like: Tensor) -> Tensor:
-        """What the first process has, to everyone."""
-        room, view = _room(samples, like)
+        """What the first process has, sent to all."""
+        buffer, view = _buffer(samples, like)
         if tensor is not None:
             view.copy_(tensor.detach())
-        self.workers.copy(room)
+        self.workers.copy(buffer)
         return view
 
 
-def _room(samples: int, like: Tensor) -> tuple[Tensor, Tensor]:
+def _buffer(samples: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Zeros for this many samples, as they lie in memory, and as a layer sees them: images are channels-last."""
     if like.dim() != 4:
-        room = like.new_zeros(samples, *like.shape[1:])
-        return room, room
+        buffer = like.new_zeros(samples, *like.shape[1:])
+        return buffer, buffer
     _, channels, height, width = like.shape
-    room = like.new_zeros(samples, height, width, channels)
-    return room, room.permute(0, 3, 1, 2)
+    buffer = like.new_zeros(samples, height, width, channels)
+    return buffer, buffer.permute(0, 3, 1, 2)

@@ -2,7 +2,7 @@
 
     client i     forward --up-->                                  --up--> finish, on its own labels
     server                      forward, all activations --down-->                                   --> backward
-    client i     <--down-- cut gradient                           (two parts: the loss is the server's)
+    client i     <--down-- cut gradient                           (no U shape: the loss is the server's)
 
 Everything that crosses the cut passes through one hook, `wire(tensor, direction, client)`.
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from smofi.engine.cohort.chunk import Chunk, Member
 from smofi.engine.cohort.context import RoundContext
-from smofi.engine.cohort.halves import ClientHalf, ServerHalf, scaled_parts
+from smofi.engine.cohort.halves import ClientHalf, ServerHalf, client_cut_gradients
 from smofi.engine.cohort.steps import naming_clients
 from smofi.engine.passes import Wire
 
@@ -38,14 +38,14 @@ class SplitStepper:
         context, first = self.context, members[0]
         clients, server = [member.client_half for member in members], first.server_half
         with naming_clients([member.steps for member in members]), context.kernels():
-            losses = split_step(clients, server, context.setup.crossing)
+            losses = split_step(clients, server, context.setup.wire_or_direct)
         for client, loss in zip(clients, losses, strict=True):
             client.steps.advance(loss)
         watching, lr = context.diagnostics, context.plan.lr
         with torch.no_grad():
             if watching:
                 watching.gradient(first.chunk.room.gradients, [member.row for member in members])
-            if context.setup.local.spanning:  # a norm is over both sides of one client
+            if context.setup.local.model_wide_limits:  # a norm is over both sides of one client
                 context.setup.local.apply(first.sides, lr)
             else:
                 server.update(lr)
@@ -71,7 +71,7 @@ def split_step(clients: Sequence[ClientHalf], server: ServerHalf, wire: Wire) ->
         losses = [value] * len(clients)
     else:
         losses = _through_clients(clients, server, wire, server.forward(arrived, keys), sizes)
-        gradients = scaled_parts(server.cut_gradient(), sizes)
+        gradients = client_cut_gradients(server.cut_gradient(), sizes)
     for client, gradient in zip(clients, gradients, strict=True):
         client.backward(wire(gradient, "down", client.client))
     return losses

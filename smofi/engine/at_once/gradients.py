@@ -24,11 +24,11 @@ from smofi.flat import Layout, Place, shell
 from smofi.models.dropout import Dropout
 
 
-class Many:
+class ClientsAtOnce:
     """A model, of which `template` is the structure, for rows of any number of clients.
 
     >>> model = nn.Sequential(nn.Linear(2, 1, bias=False), nn.Flatten(0))
-    >>> many = Many(model, Layout.of(model), nn.functional.mse_loss)
+    >>> many = ClientsAtOnce(model, Layout.of(model), nn.functional.mse_loss)
     >>> weights, gradients = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.empty(2, 2)
     >>> inputs, targets = torch.tensor([[[3.0, 4.0]], [[3.0, 4.0]]]), torch.tensor([[1.0], [1.0]])
     >>> many.backward(weights, torch.empty(2, 0), gradients, inputs, targets)
@@ -67,9 +67,9 @@ class Many:
         with convolutions(self.onednn):
             with self.cast():
                 losses = self._losses([*parameters, *running], inputs, targets, keys)
-            found = torch.autograd.grad(losses, parameters, torch.ones_like(losses), materialize_grads=True)
+            computed = torch.autograd.grad(losses, parameters, torch.ones_like(losses), materialize_grads=True)
         with torch.no_grad():
-            copy_all(_tensors(places, gradients), found)
+            copy_all(_tensors(places, gradients), computed)
             copy_all(rows, running)
         return losses.detach()
 
@@ -77,7 +77,7 @@ class Many:
         def forward(inputs: Tensor, targets: Tensor, keys: Tensor | None) -> Tensor:
             level = self.inside.level()
             assert level is not None
-            # As arguments they would be wrapped just so, but slower.
+            # As arguments of vmap they would be wrapped in the same way, but more slowly.
             for (owner, name), tensor in zip(self.slots, tensors, strict=True):
                 owner[name] = self.inside.wrap(tensor, 0, level)
             for dropout in self.dropouts:
@@ -102,7 +102,7 @@ class Many:
 
 
 def _tensors(places: Sequence[Place], rows: Tensor) -> list[Tensor]:
-    """What all rows `[C, columns]` hold at these places, `[C, ...]`: views."""
+    """Views of all rows `[C, columns]` at these places, `[C, ...]`."""
     pieces = rows.split([place.shape.numel() for place in places], dim=1)
     return [_view(place, piece) for place, piece in zip(places, pieces, strict=True)]
 

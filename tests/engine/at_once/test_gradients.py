@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.nn.functional import cross_entropy, mse_loss
 
 from smofi import models
-from smofi.engine.at_once.many import Many
+from smofi.engine.at_once.gradients import ClientsAtOnce
 from smofi.engine.at_once.trial import why_not
 from smofi.engine.cpu.kernels import convolutions
 from smofi.engine.cpu.quicken import quicken
@@ -74,7 +74,7 @@ def loop(model: nn.Sequential, loss: Loss, batches: list[Batch]) -> Outcome:
 def at_once(model: nn.Sequential, loss: Loss, batches: list[Batch]) -> Outcome:
     layout, weights, statistics = begin(model, len(batches[0][0]))
     gradients, losses = torch.full_like(weights, torch.nan), []
-    many = Many(model, layout, loss)
+    many = ClientsAtOnce(model, layout, loss)
     for inputs, targets, keys in batches:
         losses.append(many.backward(weights, statistics, gradients, inputs, targets, keys if dropouts(model) else None))
         weights -= LR * gradients
@@ -330,7 +330,9 @@ def test_running_statistics_follow_the_textbook() -> None:
     model = nn.Sequential(norm, nn.Flatten(), nn.Linear(8, 3)).double()
     layout, weights, statistics = begin(model, CLIENTS)
     inputs, targets, _ = draw((2, 2, 2), batch=5, classes=3)[0]
-    Many(model, layout, cross_entropy).backward(weights, statistics, torch.empty_like(weights), inputs, targets)
+    ClientsAtOnce(model, layout, cross_entropy).backward(
+        weights, statistics, torch.empty_like(weights), inputs, targets
+    )
     # mean <- 0.75 * 0 + 0.25 * mean; variance <- 0.75 * 1 + 0.25 * the unbiased one
     pixels = inputs.transpose(1, 2).flatten(2)
     expected = torch.cat([0.25 * pixels.mean(2), 0.75 + 0.25 * pixels.var(2)], dim=1)
@@ -341,7 +343,7 @@ def test_active_clients_are_the_first_rows_and_the_others_stay() -> None:
     model = models.build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, width=4).double()
     layout, weights, statistics = begin(model, CLIENTS)
     inputs, targets, _ = draw((1, 8, 8), batch=4, classes=10)[0]
-    many = Many(model, layout, cross_entropy)
+    many = ClientsAtOnce(model, layout, cross_entropy)
     gradients, changed = torch.zeros_like(weights), statistics.clone()
     losses = many.backward(weights, changed, gradients, inputs, targets)
     some, some_changed = torch.full_like(weights, 7.0), statistics.clone()
@@ -359,7 +361,9 @@ def test_weights_and_the_template_are_left_alone() -> None:
     layout, weights, statistics = begin(model, CLIENTS)
     kept = weights.clone()
     inputs, targets, _ = draw((1, 4, 4), batch=4, classes=3)[0]
-    Many(model, layout, cross_entropy).backward(weights, statistics, torch.empty_like(weights), inputs, targets)
+    ClientsAtOnce(model, layout, cross_entropy).backward(
+        weights, statistics, torch.empty_like(weights), inputs, targets
+    )
     assert torch.equal(weights, kept)
     assert not weights.requires_grad
     assert not model.training
@@ -371,7 +375,7 @@ def test_weights_and_the_template_are_left_alone() -> None:
 
 def test_quick_layers_work_in_place_one_by_one_but_not_at_once() -> None:
     model = quicken(nn.Sequential(nn.Sequential(nn.Linear(6, 4), nn.ReLU()), nn.Linear(4, 3)))
-    many = Many(model, Layout.of(model), cross_entropy)
+    many = ClientsAtOnce(model, Layout.of(model), cross_entropy)
     assert [block.in_place for block in (model[0], many.model[0])] == [True, False]
 
 
@@ -380,7 +384,9 @@ def test_onednn_is_as_the_caller_had_it() -> None:
     layout, weights, statistics = begin(model, CLIENTS)
     inputs, targets, _ = draw((1, 4, 4), batch=4, classes=3)[0]
     before = torch.backends.mkldnn.enabled
-    Many(model, layout, cross_entropy).backward(weights, statistics, torch.empty_like(weights), inputs, targets)
+    ClientsAtOnce(model, layout, cross_entropy).backward(
+        weights, statistics, torch.empty_like(weights), inputs, targets
+    )
     assert torch.backends.mkldnn.enabled == before
 
 
@@ -465,4 +471,6 @@ def test_dropout_without_keys_is_noticed() -> None:
     layout, weights, statistics = begin(model, CLIENTS)
     inputs, targets, _ = draw((6,), batch=4, classes=3)[0]
     with pytest.raises(RuntimeError, match="random operation"):
-        Many(model, layout, cross_entropy).backward(weights, statistics, torch.empty_like(weights), inputs, targets)
+        ClientsAtOnce(model, layout, cross_entropy).backward(
+            weights, statistics, torch.empty_like(weights), inputs, targets
+        )
