@@ -107,7 +107,7 @@ def parse_cut(spec: CutSpec, layout: Layout, clients: int) -> Cuts:
         return Cuts(tuple(_one(spec, low, layout) for low in value), drawn=True)
     if isinstance(value, Sequence) and not isinstance(value, tuple):
         if len(value) != clients:
-            refuse("cut", spec, f"one cut for each of the {clients} clients, and it has {len(value)}")
+            refuse("cut", spec, f"one cut for each of the {clients} clients, but it has {len(value)}")
         options = tuple(_one(spec, one, layout) for one in value)
         return Cuts(options if len(set(options)) > 1 else options[:1])
     return Cuts((_one(spec, value, layout),))

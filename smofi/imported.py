@@ -34,7 +34,7 @@ def import_function(setting: str, text: str) -> Callable[..., Any]:
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         refuse(setting, text, f"a function of module {module}, which has no {function!r}{hint}")
     if not callable(found):
-        refuse(setting, text, f"a function, and {function!r} of module {module} is of type {type(found).__name__}")
+        refuse(setting, text, f"a function, but {function!r} of module {module} is of type {type(found).__name__}")
     function_found: Callable[..., Any] = found
     return function_found
 
@@ -58,5 +58,5 @@ def names_in(setting: str, text: str) -> tuple[str, str]:
     module, colon, function = text.removeprefix(PREFIX).partition(":")
     words = [*module.split("."), function]
     if not text.startswith(PREFIX) or not colon or not all(word.isidentifier() for word in words):
-        refuse(setting, text, 'a module and a function of it, as "python:module:function"')
+        refuse(setting, text, 'a module and a function in it, such as "python:module:function"')
     return module, function

@@ -103,7 +103,7 @@ MISTAKES = [
     ("run --cut 0,9", "cut='0,9'", "4=output"),
     ("run --cut -1", "cut='-1'", "is not accepted"),
     ("run --cut deep", "cut='deep'", "L (as 2)"),
-    ("run --cut [0,1]", "cut='[0,1]'", "one cut for each of the 50 clients, and it has 2"),
+    ("run --cut [0,1]", "cut='[0,1]'", "one cut for each of the 50 clients, but it has 2"),
     ("run --clients 2 --cut [0,1] --method sflv2", "cut='[0,1]'", "sflv2 keeps a single server model"),
     # places
     ("run --output file", "output=", "file", "is not accepted"),

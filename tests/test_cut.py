@@ -147,13 +147,13 @@ def test_blocks_that_nobody_has_on_the_server_are_in_no_region() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)).map(sorted), min_size=1, max_size=6))
-def test_every_server_block_is_in_one_region_with_all_its_holders(pairs: list[list[int]]) -> None:
+def test_every_server_block_is_in_one_region_with_all_its_rows(pairs: list[list[int]]) -> None:
     cuts = [Cut(first, last + 1, 6) for first, last in pairs]
     found = regions(cuts)
     for block in range(6):
-        holders = tuple(row for row, cut in enumerate(cuts) if cut.first <= block < cut.last)
-        containing = [region.holders for region in found if region.first <= block < region.last]
-        assert containing == ([holders] if holders else [])
+        rows = tuple(row for row, cut in enumerate(cuts) if cut.first <= block < cut.last)
+        containing = [region.rows for region in found if region.first <= block < region.last]
+        assert containing == ([rows] if rows else [])
     assert all(before.last <= after.first for before, after in itertools.pairwise(found))
 
 
@@ -221,7 +221,7 @@ def test_a_list_needs_a_cut_for_every_client(spec: Any) -> None:
     with pytest.raises(InputError) as refusal:
         parse_cut(spec, layout(), clients=3)
     assert str(refusal.value) == (
-        f"cut={spec!r} is not accepted: expected one cut for each of the 3 clients, and it has {count}"
+        f"cut={spec!r} is not accepted: expected one cut for each of the 3 clients, but it has {count}"
     )
 
 

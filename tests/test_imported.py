@@ -37,7 +37,7 @@ def test_a_function_in_a_package(here: Path) -> None:
              "python:math:sqrt:x", "python:../math:sqrt", "python:math:__import__('os')", "python:math:a.b"]
 )  # fmt: skip
 def test_what_is_not_a_module_and_a_function_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"data=.* is not accepted: expected a module and a function of it"):
+    with pytest.raises(InputError, match=r"data=.* is not accepted: expected a module and a function in it"):
         import_function("data", text)
 
 
@@ -48,7 +48,7 @@ def test_what_is_not_a_module_and_a_function_is_refused(text: str) -> None:
         ("def (", "importing broken failed with SyntaxError"),
         ("import sys; sys.exit(3)", "importing broken failed with SystemExit: 3"),
         ("import nowhere_to_be_found", "ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
-        ("load = 3", "a function, and 'load' of module broken is of type int"),
+        ("load = 3", "a function, but 'load' of module broken is of type int"),
         ("def loud(): pass", r"a function of module broken, which has no 'load' \(did you mean 'loud'\?\)"),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_cut_that_the_model_cannot_do_is_refused() -> None:
     message = refusal(cut=3)
     assert message.startswith("cut=3 is not accepted: expected 0 <= L <= 2 core blocks on the client")
     assert message.endswith("the model's blocks are 0=0, 1=1, 2=2, 3=3")
-    assert "one cut for each of the 3 clients, and it has 2" in refusal(cut=[0, 1])
+    assert "one cut for each of the 3 clients, but it has 2" in refusal(cut=[0, 1])
 
 
 @pytest.mark.parametrize("method", ["sflv2", "sflv2(turns='client')", "mergesfl", "fedprox(mu=0.1)+sflv2"])
@@ -182,7 +182,7 @@ def test_clients_are_a_sequence(value: Any) -> None:
 
 def test_every_input_needs_a_target() -> None:
     assert refusal(clients=[(X, Y), (X, Y[:-1])]) == (
-        "clients[1] is not accepted: expected as many inputs as targets, and it has inputs of shape (12, 3) and "
+        "clients[1] is not accepted: expected as many inputs as targets, but it has inputs of shape (12, 3) and "
         "targets of shape (11,)"
     )
     assert "clients[0] is not accepted" in refusal(clients=[(torch.tensor(1.0), torch.tensor(1))])
@@ -206,10 +206,10 @@ def test_a_dataset_gives_pairs() -> None:
 
 def test_all_samples_have_one_shape() -> None:
     assert refusal(clients=[*clients(), (torch.zeros(8, 4), torch.zeros(8, dtype=torch.int64))]) == (
-        "clients[3] is not accepted: its inputs have shape (4,), and those of clients[0] have (3,)"
+        "clients[3] is not accepted: its inputs have shape (4,), but those of clients[0] have (3,)"
     )
     message = refusal(test=(torch.zeros(8, 4), torch.zeros(8, dtype=torch.int64)))
-    assert message == "test is not accepted: its inputs have shape (4,), and those of clients[0] have (3,)"
+    assert message == "test is not accepted: its inputs have shape (4,), but those of clients[0] have (3,)"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

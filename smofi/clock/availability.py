@@ -1,4 +1,4 @@
-"""When each client's device is there: always, as phones come and go, or as in a file of traces."""
+"""When each client's device is available: always, as phones come and go, or as in a file of traces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def presences(availability: str, clients: int, seed: int) -> list[Presence]:
 
 
 def one_each(rows: Sequence[T], clients: int, seed: int, purpose: str) -> list[T]:
-    """As they stand if there is one for each client; else each client draws one, and several may draw the same.
+    """The rows themselves if there is one for each client; else each client draws one, and several may draw the same.
 
     >>> one_each("abc", 3, seed=0, purpose="example")
     ['a', 'b', 'c']
@@ -48,7 +48,7 @@ def one_each(rows: Sequence[T], clients: int, seed: int, purpose: str) -> list[T
 
 def phone_presence(seed: int, client: int) -> Presence:
     """A phone that comes and goes, for about a week that then repeats: its share of ready time and its mean gap are
-    drawn first, then intervals and gaps by turns with just these means, in whole seconds, begun at any moment.
+    drawn first, then intervals and gaps by turns with just these means, in whole seconds, starting at any moment.
 
     >>> phone_presence(0, 0).period >= WEEK
     True
@@ -78,17 +78,17 @@ def read_traces(name: str) -> list[Presence]:
     sheet = Sheet.read("availability", name, COLUMNS)
     for column in COLUMNS:
         if column not in sheet.columns:
-            sheet.wrong(f"a column {column!r}, and there are {', '.join(sheet.columns)}")
+            sheet.wrong(f"a column {column!r}, but there are {', '.join(sheet.columns)}")
     spans: dict[str, tuple[float, float]] = {}
     ready: dict[str, list[tuple[float, float]]] = {}
     cells = zip(sheet.words("device"), *map(sheet.numbers, COLUMNS[1:]), strict=True)
     for (line, _), (device, begin, end, start, stop) in zip(sheet.rows, cells, strict=True):
         if not begin < end:
-            sheet.wrong(f"trace_end_s > trace_start_s in line {line}, and they are {end:g} and {begin:g}")
+            sheet.wrong(f"trace_end_s > trace_start_s in line {line}, but they are {end:g} and {begin:g}")
         if not begin <= start <= stop <= end:
             sheet.wrong(
                 "trace_start_s <= ready_start_s <= ready_end_s <= trace_end_s in line "
-                f"{line}, and they are {begin:g}, {start:g}, {stop:g} and {end:g}"
+                f"{line}, but they are {begin:g}, {start:g}, {stop:g} and {end:g}"
             )
         if spans.setdefault(device, (begin, end)) != (begin, end):
             sheet.wrong(f"the same trace_start_s and trace_end_s in all lines of device {device!r:.100}, up to {line}")

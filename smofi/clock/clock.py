@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
-from smofi.clock.closed import replay
+from smofi.clock.closed_form import replay
 from smofi.clock.costs import StepCosts, client_bytes, job
 from smofi.clock.devices import Device, devices_for
 from smofi.clock.jobs import SERVER, Job, Replayed, Rules
@@ -49,10 +49,11 @@ class Clock:
 
     @property
     def deadline(self) -> float:
-        """Of a step; a deadline changes nothing where clients do not wait at every step, or share a server model."""
-        given = self.timing.step_deadline
+        """The deadline of a step. It changes nothing where clients do not wait at every step, or share a server
+        model."""
+        deadline = self.timing.step_deadline
         applies = self.method.waits == "step" and not self.method.where.one_server
-        return given if applies and given is not None else math.inf
+        return deadline if applies and deadline is not None else math.inf
 
     def step_costs(self, cut: Cut) -> StepCosts:
         """What a step costs at this cut."""
@@ -63,35 +64,35 @@ class Clock:
         return [1 / self._sample_seconds(client, cut) for client, cut in zip(clients, cuts, strict=True)]
 
     def present(self, clients: Sequence[int], now: float) -> tuple[float, list[int]]:
-        """Those that are there, now or as soon as one is."""
+        """The time, later if no client is available now, and the clients that are available then."""
         if self._always:
             return now, list(clients)
         then = min(self.devices[client].presence.comes(now) for client in clients)
         if then == math.inf:
-            raise InputError("availability leaves no client to train with: no eligible one is ever there")
+            raise InputError("availability leaves no client to train with: no eligible client is ever available")
         return then, [client for client in clients if self.devices[client].presence.leaves(then) > then]
 
     def settle(self, plan: RoundPlan, now: float) -> tuple[RoundPlan, float]:
         """The plan with the steps that get done, the shares of those that take part in the average, and the time."""
-        found = self.replayed(plan, now)
+        replayed = self.replayed(plan, now)
         enough = [
             2 * done >= planned and not gone
-            for done, planned, gone in zip(found.steps, plan.steps, found.gone, strict=True)
+            for done, planned, gone in zip(replayed.steps, plan.steps, replayed.gone, strict=True)
         ]
         # p_j, renormalised over those that are aggregated
-        kept = [share if taken else 0.0 for share, taken in zip(plan.shares, enough, strict=True)]
-        total = sum(kept)
+        shares = [share if taken else 0.0 for share, taken in zip(plan.shares, enough, strict=True)]
+        total = sum(shares)
         settled = replace(
             plan,
-            steps=found.steps,
-            shares=kept if all(enough) or not total else [share / total for share in kept],
-            landed=tuple(map(tuple, found.landed)) if self.deadline < math.inf else None,
-            time=self._time(plan, found, enough, now),
+            steps=replayed.steps,
+            shares=shares if all(enough) or not total else [share / total for share in shares],
+            landed=tuple(map(tuple, replayed.landed)) if self.deadline < math.inf else None,
+            time=self._time(plan, replayed, enough, now),
         )
-        return settled, found.end
+        return settled, replayed.end
 
     def replayed(self, plan: RoundPlan, now: float, *, watch: bool = False) -> Replayed:
-        """What comes of the round as planned; `watch` to see what each client does when."""
+        """The planned round, replayed; `watch` also records what each client does when."""
         return replay(self.jobs(plan, now), self.rules(plan), now, watch=watch)
 
     def jobs(self, plan: RoundPlan, now: float) -> list[Job]:
@@ -143,32 +144,32 @@ class Clock:
         return all(device.presence is ALWAYS for device in self.devices)
 
     @cached_property
-    def _known(self) -> dict[Cut, tuple[StepCosts, int]]:
+    def _costs_by_cut(self) -> dict[Cut, tuple[StepCosts, int]]:
         return {}
 
     def _at(self, cut: Cut) -> tuple[StepCosts, int]:
         """What a step costs, and the bytes of a client's part that are charged for."""
-        if cut not in self._known:
+        if cut not in self._costs_by_cut:
             weights = client_bytes(self.layout, cut, self.carried) if self.timing.clock == "full" else 0
-            self._known[cut] = StepCosts.of(self.costs, cut, self.number_bytes, self.overhead), weights
-        return self._known[cut]
+            self._costs_by_cut[cut] = StepCosts.of(self.costs, cut, self.number_bytes, self.overhead), weights
+        return self._costs_by_cut[cut]
 
     def _sample_seconds(self, client: int, cut: Cut) -> float:
         legs = self.step_costs(cut).step(1, self.devices[client], self.server)
         return sum(leg.seconds for leg in legs if leg.kind != SERVER)
 
-    def _time(self, plan: RoundPlan, found: Replayed, enough: Sequence[bool], now: float) -> RoundTime:
+    def _time(self, plan: RoundPlan, replayed: Replayed, enough: Sequence[bool], now: float) -> RoundTime:
         step_costs, weights = zip(*map(self._at, plan.cuts), strict=True) if plan.cuts else ((), ())
-        samples = [batch * done for batch, done in zip(plan.batch_sizes, found.steps, strict=True)]
-        there = [self._was_there(client, now, found.end) for client in plan.clients]
+        samples = [batch * done for batch, done in zip(plan.batch_sizes, replayed.steps, strict=True)]
+        present = [self._seconds_present(client, now, replayed.end) for client in plan.clients]
         up = [n * one.up + own * taken for n, one, own, taken in zip(samples, step_costs, weights, enough, strict=True)]
-        fetched = [own if busy else 0 for own, busy in zip(weights, found.busy, strict=True)]
+        fetched = [own if busy else 0 for own, busy in zip(weights, replayed.busy, strict=True)]
         down = [n * one.down + own for n, one, own in zip(samples, step_costs, fetched, strict=True)]
-        idle = [max(0.0, 1 - busy / time) if time else 0.0 for busy, time in zip(found.busy, there, strict=True)]
+        idle = [max(0.0, 1 - busy / time) if time else 0.0 for busy, time in zip(replayed.busy, present, strict=True)]
         left_out = [client for client, taken in zip(plan.clients, enough, strict=True) if not taken]
-        return RoundTime(now, found.end, up, down, idle, left_out)
+        return RoundTime(now, replayed.end, up, down, idle, left_out)
 
-    def _was_there(self, client: int, start: float, end: float) -> float:
+    def _seconds_present(self, client: int, start: float, end: float) -> float:
         return min(end, self.devices[client].presence.leaves(start)) - start
 
 
@@ -183,11 +184,15 @@ def start_clock(
     number_bytes: int,
     overhead: int = 0,
 ) -> Clock | None:
-    """The clock of a run, None if there is to be none. `counted` are the costs of its model."""
+    """The clock of a run, None if it has none. `counted` are the costs of its model."""
     if timing.clock == "none":
         return None
     if not counted.macs:
-        refuse("clock", timing.clock, '"none" for this model: it has no multiply-accumulates to share out')
+        refuse(
+            "clock",
+            timing.clock,
+            '"none" for this model: it has no multiply-accumulates to divide between client and server',
+        )
     devices = devices_for(
         timing.devices, timing.availability, clients, seed=seed, macs=counted.macs, symmetric=timing.clock == "paper"
     )

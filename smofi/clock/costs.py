@@ -36,7 +36,7 @@ class StepCosts:
         """At this cut. A number that crosses it takes `number_bytes`, 0 for the model's own, and a sample `overhead`
         bytes more."""
         macs = [block.macs for block in costs.blocks]
-        front, server, back = (sum(part) / max(1, sum(macs)) for part in _parted(macs, cut))
+        front, server, back = (sum(side) / max(1, sum(macs)) for side in _by_side(macs, cut))
         activation, output = (
             costs.blocks[edge - 1].numbers * (number_bytes or costs.blocks[edge - 1].width) + overhead
             for edge in (cut.first, cut.last)
@@ -75,7 +75,7 @@ def client_bytes(layout: Layout, cut: Cut, moments: int = 0) -> int:
     return ((1 + moments) * columns + statistics) * layout.dtype.itemsize
 
 
-def _parted(values: list[int], cut: Cut) -> tuple[list[int], list[int], list[int]]:
+def _by_side(values: list[int], cut: Cut) -> tuple[list[int], list[int], list[int]]:
     return values[: cut.first], values[cut.first : cut.last], values[cut.last :]
 
 
@@ -83,7 +83,7 @@ def job(
     step_costs: StepCosts, device: Device, batch: int, steps: int, epoch_steps: int, *, server: float, weights: int,
     leaves: float,
 ) -> Job:  # fmt: skip
-    """A client's round; `weights` are the bytes of its part of the model, 0 to leave them out."""
+    """A client's round; `weights` are the bytes of its side of the model, 0 to leave them out."""
     fetch = (Leg("down", weights / device.down),) if weights else ()
     give = (Leg("up", weights / device.up),) if weights else ()
     return Job(step_costs.step(batch, device, server), steps, epoch_steps, fetch, give, leaves)

@@ -1,4 +1,4 @@
-"""The clients' devices: how fast they compute and send, and when they are there."""
+"""The clients' devices: how fast they compute and send, and when they are available."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from smofi.clock.availability import one_each, presences
 from smofi.clock.presence import ALWAYS, Presence
 from smofi.clock.sheet import Sheet
-from smofi.clock.tables import DOWN_KBPS, LATENCY_MS, TABLE_MACS, UP_PER_DOWN
+from smofi.clock.tables import DOWN_KBPS, LATENCY_MS, MEASURED_MACS, UP_PER_DOWN
 from smofi.errors import check_count, check_number, refuse
 from smofi.seeds import generator
 
@@ -19,7 +19,8 @@ SPEEDS = {"ms_per_sample": 1e-3, "seconds_per_sample": 1.0}
 
 @dataclass(frozen=True)
 class Device:
-    """Seconds for a sample's forward pass through the whole model, bytes a second up and down, and when it is there."""
+    """Seconds for a sample's forward pass through the whole model, bytes a second up and down, and when it is
+    available."""
 
     seconds: float
     up: float
@@ -30,8 +31,8 @@ class Device:
 def devices_for(
     devices: str | Sequence[Device], availability: str, clients: int, *, seed: int, macs: int, symmetric: bool
 ) -> list[Device]:
-    """One device for each client: "phones", for a model of so many multiply-accumulates; those of a CSV file; or one's
-    own. `symmetric` gives phones one bandwidth for both directions.
+    """One device for each client: "phones", for a model of `macs` multiply-accumulates; those of a CSV file; or the
+    user's own. `symmetric` gives phones one bandwidth for both directions.
 
     >>> device, = devices_for("phones", "always", 1, seed=0, macs=555_422_720, symmetric=True)
     >>> device.up == device.down
@@ -39,24 +40,24 @@ def devices_for(
     """
     check_count("clients", clients)
     if devices == "phones":
-        found = _phones(clients, seed, check_count("macs", macs), symmetric)
+        chosen = _phones(clients, seed, check_count("macs", macs), symmetric)
     elif isinstance(devices, str):
-        found = one_each(read_devices(devices), clients, seed, "devices")
+        chosen = one_each(read_devices(devices), clients, seed, "devices")
     else:
-        found = _own(devices, clients)
+        chosen = _checked(devices, clients)
     if availability == "always":
-        return found
-    if any(device.presence != ALWAYS for device in found):
-        refuse("availability", availability, "always, for these devices say themselves when they are there")
-    there = presences(availability, clients, seed)
-    return [replace(device, presence=presence) for device, presence in zip(found, there, strict=True)]
+        return chosen
+    if any(device.presence != ALWAYS for device in chosen):
+        refuse("availability", availability, "always: these devices say themselves when they are available")
+    times = presences(availability, clients, seed)
+    return [replace(device, presence=presence) for device, presence in zip(chosen, times, strict=True)]
 
 
 def _phones(clients: int, seed: int, macs: int, symmetric: bool) -> list[Device]:
     """A client's phone depends on the seed and the client, not on how many there are."""
     compute, network, ratio = generator(seed, "devices").random((clients, 3)).T
     # p_j = latency * MACs of the model / MACs of the measured network
-    seconds = LATENCY_MS.at(compute) * (SPEEDS["ms_per_sample"] * macs / TABLE_MACS)
+    seconds = LATENCY_MS.at(compute) * (SPEEDS["ms_per_sample"] * macs / MEASURED_MACS)
     down = DOWN_KBPS.at(network) * BYTES_PER_KBIT
     up = down if symmetric else down * UP_PER_DOWN.at(ratio)
     return [Device(*numbers) for numbers in zip(seconds.tolist(), up.tolist(), down.tolist(), strict=True)]
@@ -70,9 +71,9 @@ def read_devices(name: str) -> list[Device]:
     speeds = [column for column in SPEEDS if column in sheet.columns]
     rates = [column for column in ("up_kbps", "down_kbps", "kbps") if column in sheet.columns]
     if len(speeds) != 1:
-        sheet.wrong(f"one column of {' and '.join(SPEEDS)}, and there are {', '.join(sheet.columns)}")
+        sheet.wrong(f"one column of {' and '.join(SPEEDS)}, but there are {', '.join(sheet.columns)}")
     if rates not in (["kbps"], ["up_kbps", "down_kbps"]):
-        sheet.wrong(f"a column kbps, or both of up_kbps and down_kbps, and there are {', '.join(sheet.columns)}")
+        sheet.wrong(f"a column kbps, or both of up_kbps and down_kbps, but there are {', '.join(sheet.columns)}")
     seconds, up, down = (sheet.numbers(column, above=0) for column in (speeds[0], rates[0], rates[-1]))
     return [
         Device(one * SPEEDS[speeds[0]], rate_up * BYTES_PER_KBIT, rate_down * BYTES_PER_KBIT)
@@ -80,7 +81,7 @@ def read_devices(name: str) -> list[Device]:
     ]
 
 
-def _own(devices: Sequence[Device], clients: int) -> list[Device]:
+def _checked(devices: Sequence[Device], clients: int) -> list[Device]:
     if not isinstance(devices, Sequence) or not all(isinstance(device, Device) for device in devices):
         refuse("devices", devices, "phones, the path of a .csv file, or a list of smofi.Device")
     if len(devices) != clients:

@@ -1,4 +1,4 @@
-"""What clients have to do in a round, how they wait for each other, and what comes of it."""
+"""What clients have to do in a round, how they wait for each other, and how the round went."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of a round. Lists have an entry per row: its steps, its seconds of work, when it was done, stopped or
+    """How a round went. Lists have an entry per row: its steps, its seconds of work, when it was done, stopped or
     gone, and whether it had left before it could give anything back. `landed` has the rows whose step was done in each
     tick, where clients wait at every step."""
 

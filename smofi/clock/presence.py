@@ -15,7 +15,8 @@ SHORTEST = 1e-3
 
 @dataclass(frozen=True)
 class Presence:
-    """There during these intervals `(from, to)`, in order and apart, of a time of `period` seconds that repeats."""
+    """Available during these intervals `(from, to)`, in order and apart, of a trace of `period` seconds that
+    repeats."""
 
     intervals: Sequence[tuple[float, float]]
     period: float
@@ -39,16 +40,16 @@ class Presence:
         >>> Presence.merged([(7.0, 9.0), (1.0, 3.0), (2.0, 4.0), (5.0, 5.0)], period=10.0).intervals
         [(1.0, 4.0), (7.0, 9.0)]
         """
-        kept: list[tuple[float, float]] = []
+        merged: list[tuple[float, float]] = []
         for start, end in sorted(intervals):
-            if kept and start <= kept[-1][1]:
-                kept[-1] = kept[-1][0], max(kept[-1][1], end)
+            if merged and start <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(merged[-1][1], end)
             elif end > start:
-                kept.append((start, end))
-        return cls(kept, period)
+                merged.append((start, end))
+        return cls(merged, period)
 
     def leaves(self, now: float) -> float:
-        """When it goes, if it is there at this time; the time itself if it is not.
+        """When it leaves, if it is available at this time; the time itself if it is not.
 
         >>> Presence([(10.0, 20.0)], period=100.0).leaves(115.0)
         120.0
@@ -56,7 +57,7 @@ class Presence:
         if self.period == math.inf:
             return math.inf
         cycle = self._cycle(now)
-        at = self._begun(now, cycle) - 1
+        at = self._started(now, cycle) - 1
         if at < 0 or now >= self._end(cycle, at):
             return now
         if self.intervals[at][1] == self.period and self.intervals[0][0] == 0.0:  # it stays on, into the next cycle
@@ -64,7 +65,7 @@ class Presence:
         return self._end(cycle, at)
 
     def comes(self, now: float) -> float:
-        """The earliest time from now on when it is there.
+        """The earliest time from now on when it is available.
 
         >>> Presence([(10.0, 20.0)], period=100.0).comes(150.0)
         210.0
@@ -74,19 +75,19 @@ class Presence:
         if not self.intervals:
             return math.inf
         cycle = self._cycle(now)
-        at = self._begun(now, cycle)
+        at = self._started(now, cycle)
         return self._start(cycle, at) if at < len(self.intervals) else self._start(cycle + 1, 0)
 
     # Times are rounded, so all are compared as `cycle * period + time`, and never taken apart again: what `comes` gives
-    # is a time when it is there.
+    # is a time when it is available.
 
     def _cycle(self, now: float) -> int:
-        """How often the trace has come to its end."""
+        """How often the trace has repeated."""
         near = math.floor(now / self.period)
         return near - (now < near * self.period) + (now >= (near + 1) * self.period)
 
-    def _begun(self, now: float, cycle: int) -> int:
-        """How many of the cycle's intervals have begun."""
+    def _started(self, now: float, cycle: int) -> int:
+        """How many of the cycle's intervals have started."""
         return bisect_right(self.intervals, now, key=lambda interval: cycle * self.period + interval[0])
 
     def _start(self, cycle: int, at: int) -> float:

@@ -1,10 +1,10 @@
-"""A round on the clients' devices, replayed event by event: who works, who waits, who comes late or leaves.
+"""A round on the clients' devices, replayed event by event: which clients work, wait, are late or leave.
 
-A step of a client is a sequence of legs, some of them on the server. When the next step begins is the method's choice:
+A step of a client is a sequence of legs, some of them on the server. When the next step begins depends on the method:
 
     "step"     when the slowest has taken this one                     SMoFi, SFLV1(step), SFLV2(step), MergeSFL
     "epoch"    at once, but all wait at the end of every epoch         SFLV1(epoch)
-    "round"    at once: no client waits before the round is over        FedAvg and whatever builds on it
+    "round"    at once: no client waits before the round is over        FedAvg and all that build on it
     "client"   at once, but a client begins when the last has ended    SFLV2(client)
 
 With a deadline, a tick ends when all that began a step in it have taken it, or when the time is up; then the others are
@@ -33,9 +33,9 @@ class _Row:
     legs: Iterator[Leg | None]
     until: float
     done: int = 0
-    began_in: int = -1
+    started_in: int = -1
     visits: int = 0
-    on: Leg | None = None
+    leg: Leg | None = None
     since: float = 0.0
     busy: float = 0.0
     late: bool = False
@@ -72,18 +72,18 @@ class Replay:
             row.gone = row.job.leaves <= self.start
             if row.job.leaves < math.inf:
                 self._push(row.job.leaves, LEFT, number)
-            self._go(number)
+            self._next_leg(number)
         self._proceed()
         while self.events and not self.over:
             self.now = self.events[0][0]
             while self.events and self.events[0][0] == self.now:
                 _, kind, number = heapq.heappop(self.events)
-                self._happens(kind, number)
+                self._handle(kind, number)
             self._proceed()
         return self._end()
 
     def _legs(self, number: int, job: Job) -> Iterator[Leg | None]:
-        """All that a row does; None where it waits to be let on."""
+        """All that a row does; None where it waits for its next step to be released."""
         for step in range(job.steps):
             yield None
             if step == 0:
@@ -91,23 +91,23 @@ class Replay:
             yield from job.step
             self._land(number)
 
-    def _go(self, number: int) -> None:
+    def _next_leg(self, number: int) -> None:
         """The row's next leg begins."""
         row = self.rows[number]
-        row.on, row.since = next(row.legs, None), self.now
-        if row.on is None:
+        row.leg, row.since = next(row.legs, None), self.now
+        if row.leg is None:
             if row.left:
                 self.idle.add(number)
                 self.arrived.append(number)
-        elif row.on.kind == SERVER:
+        elif row.leg.kind == SERVER:
             self.queue.append(number)
         else:
-            self._push(self.now + row.on.seconds, DONE, number)
+            self._push(self.now + row.leg.seconds, DONE, number)
 
     def _push(self, time: float, kind: int, number: int) -> None:
         heapq.heappush(self.events, (time, kind, number))
 
-    def _happens(self, kind: int, number: int) -> None:
+    def _handle(self, kind: int, number: int) -> None:
         if kind == DEADLINE:
             if number == self.tick:
                 for overdue in self.waited:
@@ -116,12 +116,12 @@ class Replay:
             return
         row = self.rows[number]
         if kind == DONE:
-            if row.on and row.on.kind == SERVER:
+            if row.leg and row.leg.kind == SERVER:
                 self.free += 1
                 row.visits -= 1
             if not row.gone:
                 self._account(number, row)
-                self._go(number)
+                self._next_leg(number)
         elif row.left:
             self._leave(number, row)
 
@@ -138,9 +138,9 @@ class Replay:
 
     def _account(self, number: int, row: _Row) -> None:
         """The row was on this leg until now."""
-        if row.on and self.now > row.since:
+        if row.leg and self.now > row.since:
             row.busy += self.now - row.since
-            self.spans.append(Span(number, row.on.kind, row.since, self.now))
+            self.spans.append(Span(number, row.leg.kind, row.since, self.now))
 
     def _land(self, number: int) -> None:
         """A row's step is done."""
@@ -151,23 +151,23 @@ class Replay:
         if self.rules.waits == "step":
             self.landed[self.tick].append(number)
             self.waited.discard(number)
-            row.late = row.late and row.began_in < self.tick
+            row.late = row.late and row.started_in < self.tick
 
     def _proceed(self) -> None:
-        """All that happens at this moment has happened: whom does the server take, and who goes on?"""
-        for number, seconds in self._taken():
+        """After all events of this moment: the server takes clients from its queue, and steps are released."""
+        for number, seconds in self._served():
             self.free -= 1
             self.rows[number].since = self.now
             self._push(self.now + seconds, DONE, number)
-        for number in self._let_on():
+        for number in self._released():
             row = self.rows[number]
-            row.began_in, row.visits = self.tick, sum(leg.kind == SERVER for leg in row.job.step)
+            row.started_in, row.visits = self.tick, sum(leg.kind == SERVER for leg in row.job.step)
             self.idle.discard(number)
             self.working += 1
-            self._go(number)
+            self._next_leg(number)
 
-    def _taken(self) -> list[tuple[int, float]]:
-        """Whom the server begins to work for now, and for how long."""
+    def _served(self) -> list[tuple[int, float]]:
+        """The rows that the server starts to serve now, and for how long."""
         if not self.queue:
             return []
         if self.rules.merges:
@@ -185,15 +185,15 @@ class Replay:
                 return []
             self.queue.remove(first)
             return [(first, self._service(first))]
-        room = min(len(self.queue), self.free)
-        return [(number, self._service(number)) for number in (self.queue.popleft() for _ in range(int(room)))]
+        count = min(len(self.queue), self.free)
+        return [(number, self._service(number)) for number in (self.queue.popleft() for _ in range(int(count)))]
 
     def _service(self, number: int) -> float:
-        leg = self.rows[number].on
+        leg = self.rows[number].leg
         return leg.seconds if leg else 0.0
 
-    def _let_on(self) -> list[int]:
-        """Who may take the next step, of those waiting to."""
+    def _released(self) -> list[int]:
+        """The waiting rows that may take their next step."""
         waits = self.rules.waits
         if waits == "step":
             return self._next_tick()
@@ -208,7 +208,7 @@ class Replay:
         return [self.turns[0]] if self.turns and not self.working else []
 
     def _next_tick(self) -> list[int]:
-        """All who are not on their way, once none is waited for and one has arrived."""
+        """The rows that are not in a step, once none is waited for and one has arrived."""
         if self.waited or (self.working and self.tick >= 0 and not self.landed[self.tick]):
             return []
         left = [row for row in self.rows if row.left]
@@ -228,7 +228,8 @@ class Replay:
         return sorted(self.idle)
 
     def _end(self) -> Replayed:
-        """Those still on their way stop; all that took half of their steps, and are there, give back what they have."""
+        """Rows still in a step stop; those that took half of their steps, and have not left, give back what they
+        have."""
         for number, row in enumerate(self.rows):
             if row.left:
                 if number not in self.queue:

@@ -14,7 +14,8 @@ from smofi.errors import refuse
 
 @dataclass(frozen=True)
 class Sheet:
-    """The rows of a file, each with the number of its line; `setting` is the name of what the file was given as."""
+    """The rows of a file, each with the number of its line; `setting` is the name of the setting that names the
+    file."""
 
     setting: str
     name: str
@@ -31,12 +32,12 @@ class Sheet:
         sheet = cls(setting, name, [column.strip() for column in header], below)
         for column in sheet.columns:
             if column not in accepted or sheet.columns.count(column) > 1:
-                sheet.wrong(f"the columns {', '.join(accepted)}, each once at most, and one is {column!r:.100}")
+                sheet.wrong(f"the columns {', '.join(accepted)}, each once at most, but one is {column!r:.100}")
         if not below:
-            sheet.wrong("rows below the names of the columns, and there are none")
+            sheet.wrong("rows below the names of the columns, but there are none")
         for line, row in below:
             if len(row) != len(header):
-                sheet.wrong(f"{len(header)} fields in line {line}, as in the first line, and it has {len(row)}")
+                sheet.wrong(f"{len(header)} fields in line {line}, as in the first line, but it has {len(row)}")
         return sheet
 
     def wrong(self, expected: str) -> NoReturn:
@@ -44,21 +45,21 @@ class Sheet:
         refuse(self.setting, self.name, expected)
 
     def words(self, column: str) -> list[str]:
-        """A column as it stands."""
+        """A column of words."""
         return [row[self.columns.index(column)].strip() for _, row in self.rows]
 
     def numbers(self, column: str, *, above: float = -math.inf) -> list[float]:
         """A column of finite numbers, all of them over `above`."""
-        found = [_number(word) for word in self.words(column)]
-        for (line, _), word, number in zip(self.rows, self.words(column), found, strict=True):
+        numbers = [_number(word) for word in self.words(column)]
+        for (line, _), word, number in zip(self.rows, self.words(column), numbers, strict=True):
             if not above < number < math.inf:
                 kind = "a finite number" if above == -math.inf else f"a finite number > {above:g}"
-                self.wrong(f"{kind} in column {column!r} of line {line}, and it is {word!r:.100}")
-        return found
+                self.wrong(f"{kind} in column {column!r} of line {line}, but it is {word!r:.100}")
+        return numbers
 
 
 def _number(word: str) -> float:
-    """What a word says; NaN for one that says no number.
+    """A word as a number; NaN if it is not one.
 
     >>> _number("1.5"), _number("fast"), _number("1_000")
     (1.5, nan, nan)

@@ -45,7 +45,7 @@ class Quantiles:
         return np.linspace(0, 1, len(self.values)), np.array(self.values, dtype=np.float64)
 
 
-TABLE_MACS = 4_100_000_000
+MEASURED_MACS = 4_100_000_000
 """Multiply-accumulates of the network that the latencies were measured with. The source does not state them: that it
 is a ResNet-50 at 224 x 224 is our assumption. It scales hours, hardly the ratios between methods."""
 

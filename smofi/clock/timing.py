@@ -1,4 +1,4 @@
-"""What virtual time a run keeps, as a user says it."""
+"""Virtual time, as a user configures it."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ class Timing:
         if self.step_deadline is not None:
             check_number("step_deadline", self.step_deadline, above=0)
         if self.clock == "none":
-            for one in fields(self)[1:]:
-                if (value := getattr(self, one.name)) != one.default:
-                    refuse(one.name, value, "a clock along with it: paper or full")
+            for field in fields(self)[1:]:
+                if (value := getattr(self, field.name)) != field.default:
+                    refuse(field.name, value, "a clock along with it: paper or full")

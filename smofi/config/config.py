@@ -47,7 +47,7 @@ class Config(Settings):
             )
         _ = self.timing
         if self.cut.startswith("[") and (given := self.cut.count(",") + 1) != self.clients:
-            refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, and it has {given}")
+            refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, but it has {given}")
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""Data sets by name or one's own, how their samples are handed to clients, and in which order clients read them.
+"""Data sets by name or the user's own, how their samples are divided among clients, and in which order they are read.
 
 load           a data set from its name
 catalogue      the data sets known by name
@@ -7,7 +7,7 @@ formats/       file formats, which know no data set
 decoded        what a reader makes of a data set's files: plain arrays
 cache          the same on disk, so that files are decoded once
 source         a data set ready to train on
-samples        samples in memory, as the engine asks for them; resizing brings images to another size
+samples        samples in memory, as the engine reads them; resizing brings images to another size
 partitions/    which client has which samples
 batches        in which order a client reads its samples
 ahead          batches read one step ahead, by another thread

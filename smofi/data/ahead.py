@@ -26,14 +26,14 @@ class Ahead:
 
     def __init__(self, samples: Samples, order: Tensor, pool: Executor) -> None:
         self.samples, self.order, self.pool = samples, order, pool
-        self.coming: Future[Batch] | None = None
+        self.next_batch: Future[Batch] | None = None
 
     def batch(self, step: int) -> Batch:
-        """The batch of this step; steps are asked for one after the other."""
+        """The batch of this step; steps are read one after the other."""
         # the first one, too, is read by the pool: a single thread does all the reading
-        found = (self.coming or self._read(step)).result()
-        self.coming = self._read(step + 1) if step + 1 < len(self.order) else None
-        return found
+        batch = (self.next_batch or self._read(step)).result()
+        self.next_batch = self._read(step + 1) if step + 1 < len(self.order) else None
+        return batch
 
     def _read(self, step: int) -> Future[Batch]:
         return self.pool.submit(self.samples.batch, self.order[step])

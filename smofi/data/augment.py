@@ -1,6 +1,6 @@
 """Training images varied: a shifted crop, a flip. What is drawn is a function of (seed, round, client, step).
 
-The paper names no augmentation, so there is none unless asked for.
+The paper names no augmentation, so there is none by default.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Augment:
         [[[[1.0, 0.0], [3.0, 2.0]]]]
         """
         if images.dim() != 4:
-            raise InputError(f"augment needs images, and these samples have shape {tuple(images.shape[1:])}")
+            raise InputError(f"augment needs images, but these samples have shape {tuple(images.shape[1:])}")
         down, across, flipped = drawn.to(images.device).unbind(1)
         height, width = images.shape[2:]
         rows = down[:, None] + torch.arange(height, device=images.device)

@@ -26,7 +26,7 @@ from smofi.data.decoded import Array, Decoded, Split
 AT_ONCE = 2**20
 UNFINISHED, A_DAY = ".unfinished-", 24 * 3600
 FORMAT = 1
-"""Part of every cache's name: to be raised when a reader gives something else for the same files."""
+"""Part of every cache's name: increase it when a reader decodes the same files differently."""
 
 
 def data_home() -> Path:
@@ -35,18 +35,18 @@ def data_home() -> Path:
     >>> data_home().is_absolute()
     True
     """
-    given = os.environ.get("SMOFI_DATA")
+    home = os.environ.get("SMOFI_DATA")
     caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return (Path(given) if given else Path(caches) / "smofi").expanduser().absolute()
+    return (Path(home) if home else Path(caches) / "smofi").expanduser().absolute()
 
 
 def fingerprint(files: Iterable[Path]) -> str:
-    """Names, sizes and times of these files, as one short word."""
+    """Names, sizes and times of these files, as a short hash."""
     lines = []
     for path in sorted(map(str, files)):
         status = os.stat(path)
         lines.append(f"{path} {status.st_size} {status.st_mtime_ns}")
-    return _word("\n".join(lines))
+    return _short_hash("\n".join(lines))
 
 
 def cached(name: str, origin: str, version: str, decode: Callable[[], Decoded]) -> Decoded:
@@ -57,7 +57,7 @@ def cached(name: str, origin: str, version: str, decode: Callable[[], Decoded]) 
     if (found := find(name, origin, version)) is not None:
         return found
     decoded = with_moments(decode())
-    with suppress(OSError):  # no room, or no permission: then it is decoded again next time
+    with suppress(OSError):  # a full disk, or no permission: then it is decoded again next time
         return store(name, origin, version, decoded)
     return decoded
 
@@ -170,8 +170,8 @@ def keep_resized(folder: Path, split: str, side: int, rows: Array, resize: Calla
             os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
-    kept = _mapped_squares(path, len(rows), side)
-    return images if kept is None else kept
+    mapped = _mapped_squares(path, len(rows), side)
+    return images if mapped is None else mapped
 
 
 def _mapped_squares(path: Path, images: int, side: int) -> Array | None:
@@ -193,8 +193,8 @@ def _abandoned(folder: Path) -> list[Path]:
 
 
 def _place(name: str, origin: str, version: str) -> Path:
-    return data_home() / "decoded" / f"{name}-{_word(origin)}-{_word(f'{FORMAT} {version}')}"
+    return data_home() / "decoded" / f"{name}-{_short_hash(origin)}-{_short_hash(f'{FORMAT} {version}')}"
 
 
-def _word(text: str) -> str:
+def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -25,9 +25,9 @@ OWN = {
     "folder": "pictures, a sub-folder per class; or per client, and in it per class",
     "npz": "numpy arrays x and y, perhaps x_test and y_test, and client",
     "csv": "numeric columns, a label, perhaps client",
-    "python": "a function of yours, as python:module:function",
+    "python": "your own function, such as python:module:function",
 }
-"""Data of one's own, by what comes before the colon."""
+"""The user's own data, by what comes before the colon."""
 
 FROM_HUB = "hub"
 LARGEST_IMAGE = 1024
@@ -59,13 +59,13 @@ def load(
     found = _read(name, None if folder is None else Path(folder), image_size, progress)
     source = found if isinstance(found, Source) else as_source(name, found)
     if image_size is not None and source.kind != "image":
-        refuse("image_size", image_size, f"nothing, for {name} has no images")
+        refuse("image_size", image_size, f"nothing: {name} has no images")
     source = source.limited(max_train, max_test)
     return source if image_size is None else source.resized(image_size)
 
 
 def check_data_name(field: str, name: Any) -> str:
-    """A name that `load` knows, or one's own data.
+    """A name that `load` knows, or the user's own data.
 
     >>> check_data_name("data", "folder:pictures")
     'folder:pictures'
@@ -90,7 +90,7 @@ def fetch(name: str, progress: ReadProgress = silent) -> None:
     try:
         cache.store(name, FROM_HUB, FROM_HUB, with_moments(hub.fetch(name, progress)))
     except OSError as error:
-        raise InputError(f"{name} could not be kept in {data_home()}: {error.strerror or error}") from error
+        raise InputError(f"{name} could not be saved in {data_home()}: {error.strerror or error}") from error
 
 
 def where(name: str) -> str | None:
@@ -112,7 +112,7 @@ def _read(name: str, folder: Path | None, image_size: int | None, progress: Read
     scheme, colon, rest = name.partition(":")
     if colon or name in EMBEDDED:
         if folder is not None:
-            refuse("data_folder", str(folder), f"nothing, for {name} says itself where it is")
+            refuse("data_folder", str(folder), f"nothing: {name} already says where it is")
         if name in EMBEDDED:
             return read_digits()
         return read_python(name) if scheme == "python" else _own(scheme, Path(rest).expanduser(), image_size, progress)
@@ -130,7 +130,7 @@ def _read(name: str, folder: Path | None, image_size: int | None, progress: Read
 
 def _own(scheme: str, path: Path, image_size: int | None, progress: ReadProgress) -> Decoded:
     if not path.exists():
-        refuse("data", f"{scheme}:{path}", f"a path that exists, and there is no {path.absolute()}")
+        refuse("data", f"{scheme}:{path}", f"a path that exists, but there is no {path.absolute()}")
     if scheme == "folder":
         # pictures of many sizes are brought to one when they are decoded
         return _decoded(f"folder-{image_size or 'as-is'}", path, find_folder(path, image_size), progress)
@@ -142,9 +142,9 @@ def _decoded(name: str, place: Path, files: DataFiles, progress: ReadProgress) -
 
 
 def _how_to_get(name: str, missing: str, folder: Path | None) -> str:
-    given = f"data={name!r}" if folder is None else f"data_folder={str(folder)!r}"
+    setting = f"data={name!r}" if folder is None else f"data_folder={str(folder)!r}"
     return (
-        f"{given} is not accepted: {missing}. Two ways to get {name}: (1) {CATALOGUE[name].get}, into "
+        f"{setting} is not accepted: {missing}. Two ways to get {name}: (1) {CATALOGUE[name].get}, into "
         f"{data_home() / name} or any folder named by --data-folder; (2) from the Hugging Face hub: "
         f'pip install "smofi[datasets]" and smofi data {name} --fetch'
     )

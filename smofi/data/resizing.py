@@ -12,7 +12,7 @@ from torch.nn.functional import interpolate
 
 Array: TypeAlias = npt.NDArray[Any]
 Keep: TypeAlias = Callable[[int, Array, Callable[[], Array]], Array]
-"""Given the size, the rows and how to resize them: what was kept from before, or what resizing gives, kept."""
+"""keep(size, rows, resize): what was stored before, or what resizing gives, stored."""
 
 AT_ONCE = 1000
 

@@ -1,4 +1,4 @@
-"""Samples as the engine asks for them: batches of inputs and targets, wherever they lie and however compactly."""
+"""Samples as the engine reads them: batches of inputs and targets, wherever they lie and however compactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROBED = 8
 
 
 class Samples(Protocol):
-    """What the engine asks of data, wherever it comes from. `pixels` is the size of an image, infinite if unknown;
+    """What the engine needs from data, wherever it comes from. `pixels` is the size of an image, infinite if unknown;
     `slow` tells that batches are worth reading ahead, and may be."""
 
     pixels: float
@@ -39,7 +39,7 @@ class Store:
     """All samples, once: as bytes where possible, images channels-last, so that a gathered batch is channels-last too.
 
     Many clients share one store; a batch is converted, and brought to mean 0 and deviation 1, when it is gathered.
-    `keep` knows whether its images have been resized before.
+    `keep` stores images that have been resized.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Store:
         self.moved: dict[tuple[torch.dtype, torch.device], Store] = {}
 
     def to(self, dtype: torch.dtype, device: torch.device) -> Store:
-        """The same samples for a model of this type on this device; moved once, however many clients ask."""
+        """The same samples for a model of this type on this device; moved once, however many clients share them."""
         if (dtype, device) == (self.dtype, self.inputs.device):
             return self
         if (dtype, device) not in self.moved:
@@ -244,7 +244,7 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
         inputs, targets = (torch.as_tensor(values) for values in data)
         if not inputs.dim() or not targets.dim() or len(inputs) != len(targets):
             shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
-            raise InputError(f"{name} is not accepted: expected as many inputs as targets, and it has {shapes}")
+            raise InputError(f"{name} is not accepted: expected as many inputs as targets, but it has {shapes}")
         return TensorSamples.of(inputs, targets).to(dtype, device)
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, dict, Tensor)):
         try:
@@ -258,7 +258,7 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
 
 
 def _may_be_read_ahead(dataset: Dataset[Any], size: int) -> bool:
-    """Whether reading draws nothing at random; one that cannot be read is left to fail in its turn."""
+    """Whether reading draws nothing at random; one that cannot be read fails later, when it is used."""
     some = range(0, size, max(1, size // PROBED))
     try:
         return size > 0 and not draws(lambda: [dataset[index] for index in some])

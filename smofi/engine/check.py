@@ -80,7 +80,7 @@ def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | N
     for name, samples in tensors.items():
         if samples.shape != tensors[first].shape:
             raise InputError(
-                f"{name} is not accepted: its inputs have shape {samples.shape}, and those of {first} have "
+                f"{name} is not accepted: its inputs have shape {samples.shape}, but those of {first} have "
                 f"{tensors[first].shape}"
             )
         if id(samples.store) in non_finite and not bool(samples.store.inputs[samples.rows].isfinite().all()):

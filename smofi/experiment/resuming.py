@@ -50,7 +50,7 @@ def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Con
     """The configuration of the run in this folder, with what is to change; refuses, field by field, what may not."""
     folder = RunFolder(path)
     if not folder.holds_run:
-        raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, and it has no config.yaml")
+        raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, but it has no config.yaml")
     before = read_config(folder.config_file)
     try:
         config = Config(**{**before.model_dump(), **(overrides or {})})

@@ -1,4 +1,4 @@
-"""The table of models. Every model is a sequence of blocks, so every model splits at every block.
+"""The models by name. Every model is a sequence of blocks, so every model splits at every block.
 
 The first block is the input block, the last the output block, those between are the core blocks a cut counts.
 
@@ -57,7 +57,7 @@ OPTIONS = ("width", "norm")
 
 @dataclass(frozen=True)
 class Entry:
-    """One model of the table: `make(input_shape, classes, **options)`, and which options it knows.
+    """One model: `make(input_shape, classes, **options)`, and which options it knows.
 
     `input_shape` and `classes` are those it is listed with.
     """
@@ -104,7 +104,7 @@ MODELS: dict[str, Entry] = {
 
 
 def check_model_name(name: Any) -> str:
-    """A model of the table, or "python:module:function" for one's own; whether that can be imported is seen later.
+    """A model by name, or "python:module:function" for the user's own; whether that can be imported is seen later.
 
     >>> check_model_name("python:mine:network")
     'python:mine:network'
@@ -116,7 +116,7 @@ def check_model_name(name: Any) -> str:
 
 
 def takes(name: str) -> str | None:
-    """The kind of input a model is for: image, text or vector; None for one's own, which may take any.
+    """The kind of input a model is for: image, text or vector; None for the user's own, which may take any.
 
     >>> takes("resnet18"), takes("mlp"), takes("transformer")
     ('image', 'vector', 'text')
@@ -127,7 +127,7 @@ def takes(name: str) -> str | None:
 
 
 def options_of(name: str) -> tuple[str, ...]:
-    """The options of `build` that a model knows; one's own may know any.
+    """The options of `build` that a model knows; the user's own may know any.
 
     >>> options_of("cnn"), options_of("python:mine:network")
     (('width',), ('width', 'norm'))
@@ -144,9 +144,9 @@ def build(
     width: int | None = None,
     norm: str | None = None,
 ) -> nn.Sequential:
-    """A model of the table, its initial weights a function of the seed. Torch's own random state is left as it was.
+    """A model by name, its initial weights a function of the seed. Torch's own random state is left as it was.
 
-    "python:module:function" calls function(input_shape=..., classes=...) of a module of one's own, with width and norm
+    "python:module:function" calls function(input_shape=..., classes=...) of the user's module, with width and norm
     too where they are given.
 
     >>> len(build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, norm="group"))
@@ -157,7 +157,7 @@ def build(
     options = {key: value for key, value in (("width", width), ("norm", norm)) if value is not None}
     for key, value in options.items():
         if key not in options_of(name):
-            refuse(key, value, f"nothing, for {name} has no such option")
+            refuse(key, value, f"nothing: {name} has no such option")
     with torch.random.fork_rng(devices=[]):
         # Only the CPU's generator: torch.manual_seed would also reseed every GPU, which is not forked here.
         torch.default_generator.manual_seed(int(generator(seed, "model").integers(2**63)))

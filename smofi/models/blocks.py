@@ -44,10 +44,12 @@ class Function(nn.Module):
 def blocks(module: nn.Module, pieces: Sequence[Piece | Sequence[Piece]], *, sample: Any) -> nn.Sequential:
     """A module as an `nn.Sequential` of blocks, which shares its parameters: what `smofi.train` can cut.
 
-    pieces   a block each: the name of a sub-module (as "layer1.0"), a module, a function of one tensor, or a list of
+    pieces   a block each: the name of a sub-module (such as "layer1.0"), a module, a function of one tensor, or a list
+    of
              such that run one after the other. They follow the order of the module's forward pass.
     sample   a batch. Module and blocks are run on it in evaluation and must agree; parameters left out, or used twice,
-             are refused. Dropout that `forward` calls as a function is not seen so: give it a piece of its own.
+             are refused. Dropout that `forward` calls as a function cannot be seen this way: give it a piece of its
+             own.
 
     >>> class Network(nn.Module):
     ...     def __init__(self):
@@ -117,7 +119,7 @@ def _join(block: list[tuple[str, nn.Module]]) -> nn.Module:
 
 
 def _check_tensors(module: nn.Module, pieces: list[tuple[str, nn.Module]]) -> None:
-    """Every parameter and statistic of the module is used once, and so is its dropout, of which no output tells."""
+    """Every parameter and statistic of the module is used once, and so is its dropout, which no output reveals."""
     expected = {id(tensor): name for name, tensor in _tensors(module)}
     users: dict[int, str] = {}
     for name, piece in pieces:
@@ -131,15 +133,15 @@ def _check_tensors(module: nn.Module, pieces: list[tuple[str, nn.Module]]) -> No
                 )
         users |= {id(tensor): name for _, tensor in _tensors(piece)}
     left = [name for tensor, name in expected.items() if tensor not in users]
-    held = {id(inner) for _, piece in pieces for inner in piece.modules()}
+    inside = {id(inner) for _, piece in pieces for inner in piece.modules()}
     left += [
-        name for name, one in module.named_modules() if isinstance(one, DROPOUTS) and one.p and id(one) not in held
+        name for name, one in module.named_modules() if isinstance(one, DROPOUTS) and one.p and id(one) not in inside
     ]
     if left:
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         raise InputError(
-            f"pieces are not accepted: {shown} {'is' if len(left) == 1 else 'are'} left out; what a function calls by "
-            "itself is not seen, so name it as a piece"
+            f"pieces are not accepted: {shown} {'is' if len(left) == 1 else 'are'} left out; what a function calls "
+            "cannot be seen, so name it as a piece"
         )
 
 
@@ -165,7 +167,7 @@ def _check_outputs(
                     raise InputError(f"pieces are not accepted: {name}, in block {number}, fails: {error}") from error
     if problem := _difference(wanted, x):
         raise InputError(
-            f"pieces are not accepted: one after the other they do not give the module's output: {problem}"
+            f"pieces are not accepted: run one after the other, they do not give the module's output: {problem}"
         )
 
 

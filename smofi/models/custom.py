@@ -32,7 +32,9 @@ def custom(name: str, **arguments: Any) -> nn.Sequential:
         raise failed("model", name, "calling it", error) from error
     if not isinstance(model, nn.Sequential):
         refuse(
-            "model", name, f"an nn.Sequential of blocks (smofi.blocks makes one), and it gave {type(model).__name__}"
+            "model",
+            name,
+            f"an nn.Sequential of blocks (smofi.blocks makes one), but it returned {type(model).__name__}",
         )
     return model
 
@@ -42,6 +44,6 @@ def _check_arguments(name: str, function: Callable[..., Any], arguments: dict[st
         inspect.signature(function).bind(**arguments)
     except TypeError as error:
         given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-        refuse("model", name, f"a function that can be called with {given}, and it is {describe(function)}: {error}")
+        refuse("model", name, f"a function that can be called with {given}, but it is {describe(function)}: {error}")
     except ValueError:
         pass  # written in C, with nothing known about its parameters

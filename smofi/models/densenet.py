@@ -50,7 +50,7 @@ def _transition(inputs: int, outputs: int, norm: str) -> nn.Sequential:
 
 
 def densenet(stages: Sequence[int], *, classes: int, channels: int, width: int, norm: str) -> nn.Sequential:
-    """Stage s holds `stages[s]` dense layers; between two stages a transition halves both the channels and the image.
+    """Stage s has `stages[s]` dense layers; between two stages a transition halves both the channels and the image.
 
     In the form for CIFAR, whose stem is a single 3x3 convolution at full resolution. A layer grows by width // 2.
 

@@ -49,7 +49,7 @@ class Dropout(nn.Dropout):
         samples = keys.shape[0]
         if input.dim() == 0 or input.shape[0] % samples:
             raise InputError(
-                f"a dropout layer is not accepted: expected the {samples} samples of its batch first, and its input "
+                f"a dropout layer is not accepted: expected the {samples} samples of its batch first, but its input "
                 f"has shape {tuple(input.shape)}"
             )
         if self.p == 1:

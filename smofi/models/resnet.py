@@ -40,7 +40,7 @@ class BasicBlock(nn.Module):
                     norm=normalisation(norm, outputs),
                 )
             )
-        self.relu = nn.ReLU(inplace=True)  # nobody else sees the sum
+        self.relu = nn.ReLU(inplace=True)  # nothing else reads the sum
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.relu(self.residual(x) + self.shortcut(x))
@@ -48,7 +48,7 @@ class BasicBlock(nn.Module):
 
 
 def resnet(stages: Sequence[int], *, classes: int, channels: int, width: int, norm: str) -> nn.Sequential:
-    """Stage s holds `stages[s]` basic blocks of width * 2**s channels and, after the first stage, halves the image.
+    """Stage s has `stages[s]` basic blocks of width * 2**s channels and, after the first stage, halves the image.
 
     >>> list(dict(resnet([1, 1], classes=10, channels=3, width=4, norm="group").named_children()))
     ['input', 'core1', 'core2', 'output']

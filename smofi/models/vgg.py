@@ -37,7 +37,7 @@ def _block(inputs: int, outputs: int, norm: str, pooled: bool) -> nn.Sequential:
 
 
 def vgg(stages: Sequence[int], *, classes: int, channels: int, width: int, norm: str) -> nn.Sequential:
-    """Stage s holds `stages[s]` convolutions and ends in a pooling. The first convolution is the input block.
+    """Stage s has `stages[s]` convolutions and ends in a pooling. The first convolution is the input block.
 
     >>> list(dict(vgg([1, 2], classes=10, channels=3, width=4, norm="group").named_children()))
     ['input', 'core1', 'core2', 'output']

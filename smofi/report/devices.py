@@ -16,7 +16,7 @@ from rich.text import Text
 
 from smofi.clock import Device
 from smofi.clock.devices import devices_for
-from smofi.clock.tables import TABLE_MACS
+from smofi.clock.tables import MEASURED_MACS
 from smofi.config import Config
 from smofi.data.source import Source
 from smofi.errors import check_count
@@ -55,7 +55,7 @@ class Fleet:
     devices: Sequence[Device]
 
     @classmethod
-    def of(cls, devices: str, clients: int, seed: int, model: str = "", macs: int = TABLE_MACS) -> Fleet:
+    def of(cls, devices: str, clients: int, seed: int, model: str = "", macs: int = MEASURED_MACS) -> Fleet:
         """Phones for a model of this many multiply-accumulates, by default those of the network they were measured
         with; or the devices of a CSV file."""
         check_count("seed", seed, low=0)
@@ -100,9 +100,9 @@ class Fleet:
 def _source(devices: str, macs: int) -> str:
     if devices != "phones":
         return f"From {devices}, as it stands there; rows are drawn by the seed unless there is one for each client."
-    scaled = "" if macs == TABLE_MACS else f", scaled to {count(macs)}"
+    scaled = "" if macs == MEASURED_MACS else f", scaled to {count(macs)}"
     return (
-        f"Time a sample: latencies of a ResNet by AI Benchmark, taken to have {count(TABLE_MACS)} MACs (our "
+        f"Time a sample: latencies of a ResNet by AI Benchmark, taken to have {count(MEASURED_MACS)} MACs (our "
         f"assumption){scaled}. Mbit/s: MobiPerf; both as FLHetBench collects them. Up: FLASH's ratio to down. Drawn "
         "from quantile tables, between the 5th and the 95th percentile."
     )

@@ -37,7 +37,7 @@ def folders_in(path: Path) -> list[RunFolder]:
     smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, and there is none
     """
     if not path.is_dir():
-        raise InputError(f"folder={str(path)!r} is not accepted: expected the folder of a run, and there is none")
+        raise InputError(f"folder={str(path)!r} is not accepted: expected the folder of a run, but there is none")
     own = RunFolder(path)
     if own.has_rounds:
         return [own]
@@ -46,7 +46,7 @@ def folders_in(path: Path) -> list[RunFolder]:
     if own.holds_run:  # no round is done yet
         return [own]
     raise InputError(
-        f"folder={str(path)!r} is not accepted: expected the folder of a run, and it holds neither a {CONFIG} nor "
+        f"folder={str(path)!r} is not accepted: expected the folder of a run, but it holds neither a {CONFIG} nor "
         f"a {METRICS}"
     )
 

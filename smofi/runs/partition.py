@@ -35,7 +35,7 @@ def read_partition_file(path: Path) -> StoredPartition:
         with safe_open(path, framework="np") as file:
             names = list(file.keys())
             if names != [TENSOR]:
-                raise InputError(f"{path} is no partition: expected one tensor called {TENSOR}, and it has {names}")
+                raise InputError(f"{path} is no partition: expected one tensor called {TENSOR}, but it has {names}")
             tensor = file.get_slice(TENSOR)
             kind, shape = tensor.get_dtype(), tensor.get_shape()
             if kind != "I32" or len(shape) != 1:
@@ -79,7 +79,7 @@ def _find(path: Path) -> Path:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     if inside:
-        raise InputError(f"{path} holds several runs: expected one of them, as {inside.parent}")
+        raise InputError(f"{path} contains several runs: expected one of them, such as {inside.parent}")
     if path.is_dir():
         raise InputError(f"{path} has no {PARTITION}: expected a run folder")
     missing = "is no regular file" if path.exists() else "does not exist"

@@ -15,12 +15,12 @@ import pytest
 from smofi.clock import Device
 from smofi.clock.devices import devices_for
 from smofi.clock.presence import ALWAYS, Presence
-from smofi.clock.tables import DOWN_KBPS, LATENCY_MS, LEVELS, READY_SHARE, TABLE_MACS, UP_PER_DOWN, Quantiles
+from smofi.clock.tables import DOWN_KBPS, LATENCY_MS, LEVELS, MEASURED_MACS, READY_SHARE, UP_PER_DOWN, Quantiles
 from smofi.errors import InputError
 from support.real_data import shared
 
 
-def phones(clients: int, seed: int = 0, macs: int = TABLE_MACS, symmetric: bool = False) -> list[Device]:
+def phones(clients: int, seed: int = 0, macs: int = MEASURED_MACS, symmetric: bool = False) -> list[Device]:
     return devices_for("phones", "always", clients, seed=seed, macs=macs, symmetric=symmetric)
 
 
@@ -59,7 +59,7 @@ def test_phones_are_spread_as_the_tables_say() -> None:
 
 
 def test_seconds_scale_with_the_models_macs_and_nothing_else_does() -> None:
-    large, small = phones(5), phones(5, macs=TABLE_MACS // 4)
+    large, small = phones(5), phones(5, macs=MEASURED_MACS // 4)
     for one, other in zip(large, small, strict=True):
         assert other.seconds == pytest.approx(one.seconds / 4, rel=1e-12)
         assert (one.up, one.down) == (other.up, other.down)
@@ -137,27 +137,27 @@ def test_fewer_or_more_rows_than_clients_are_drawn_by_seed(rows: int, tmp_path: 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("ms_per_sample,kbps\n1,2\n0,2\n", "a finite number > 0 in column 'ms_per_sample' of line 3, and it is '0'"),
-        ("ms_per_sample,kbps\n1,-2\n", "a finite number > 0 in column 'kbps' of line 2, and it is '-2'"),
-        ("ms_per_sample,kbps\n1,inf\n", "a finite number > 0 in column 'kbps' of line 2, and it is 'inf'"),
-        ("ms_per_sample,kbps\n1,nan\n", "a finite number > 0 in column 'kbps' of line 2, and it is 'nan'"),
-        ("ms_per_sample,kbps\n1,\n", "a finite number > 0 in column 'kbps' of line 2, and it is ''"),
-        ("ms_per_sample,kbps\nfast,1\n", "a finite number > 0 in column 'ms_per_sample' of line 2, and it is 'fast'"),
-        ("ms_per_sample,kbps\n1,1_0\n", "a finite number > 0 in column 'kbps' of line 2, and it is '1_0'"),
-        ("ms_per_sample,kbps\n1\n", "2 fields in line 2, as in the first line, and it has 1"),
-        ("ms_per_sample,kbps\n", "rows below the names of the columns, and there are none"),
-        ("device,kbps\na,1\n", "one column of ms_per_sample and seconds_per_sample, and there are device, kbps"),
+        ("ms_per_sample,kbps\n1,2\n0,2\n", "a finite number > 0 in column 'ms_per_sample' of line 3, but it is '0'"),
+        ("ms_per_sample,kbps\n1,-2\n", "a finite number > 0 in column 'kbps' of line 2, but it is '-2'"),
+        ("ms_per_sample,kbps\n1,inf\n", "a finite number > 0 in column 'kbps' of line 2, but it is 'inf'"),
+        ("ms_per_sample,kbps\n1,nan\n", "a finite number > 0 in column 'kbps' of line 2, but it is 'nan'"),
+        ("ms_per_sample,kbps\n1,\n", "a finite number > 0 in column 'kbps' of line 2, but it is ''"),
+        ("ms_per_sample,kbps\nfast,1\n", "a finite number > 0 in column 'ms_per_sample' of line 2, but it is 'fast'"),
+        ("ms_per_sample,kbps\n1,1_0\n", "a finite number > 0 in column 'kbps' of line 2, but it is '1_0'"),
+        ("ms_per_sample,kbps\n1\n", "2 fields in line 2, as in the first line, but it has 1"),
+        ("ms_per_sample,kbps\n", "rows below the names of the columns, but there are none"),
+        ("device,kbps\na,1\n", "one column of ms_per_sample and seconds_per_sample, but there are device, kbps"),
         (
             "ms_per_sample,seconds_per_sample,kbps\n1,1,1\n",
-            "one column of ms_per_sample and seconds_per_sample, and there are ms_per_sample, seconds_per_sample, kbps",
+            "one column of ms_per_sample and seconds_per_sample, but there are ms_per_sample, seconds_per_sample, kbps",
         ),
         (
             "ms_per_sample,up_kbps\n1,1\n",
-            "a column kbps, or both of up_kbps and down_kbps, and there are ms_per_sample, up_kbps",
+            "a column kbps, or both of up_kbps and down_kbps, but there are ms_per_sample, up_kbps",
         ),
         (
             "ms_per_sample,kbps,up_kbps,down_kbps\n1,1,1,1\n",
-            "a column kbps, or both of up_kbps and down_kbps, and there are ms_per_sample, kbps, up_kbps, down_kbps",
+            "a column kbps, or both of up_kbps and down_kbps, but there are ms_per_sample, kbps, up_kbps, down_kbps",
         ),
         (
             "ms_per_sample,mbps\n1,1\n",
@@ -180,7 +180,7 @@ def test_files_that_do_not_fit_are_refused(text: str, sentence: str, tmp_path: P
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^devices='nowhere\.csv' .* expected a \.csv file that exists$"):
         from_file("nowhere.csv", 2)
-    with pytest.raises(InputError, match=r"fleet\.csv .* expected a line that names the columns, and it is empty$"):
+    with pytest.raises(InputError, match=r"fleet\.csv .* expected a line that names the columns, but it is empty$"):
         from_file(written(tmp_path, ""), 2)
     with pytest.raises(InputError, match=r"^devices='phnes' .* expected phones, or the path of a \.csv file$"):
         from_file("phnes", 2)
@@ -215,7 +215,9 @@ def test_availability_comes_on_top() -> None:
     assert (device.seconds, device.up, device.down) == (1.0, 2.0, 3.0)
     assert device.presence.intervals
     assert all(one.presence is ALWAYS for one in phones(3))
-    with pytest.raises(InputError, match=r"availability='phones' .* these devices say themselves when they are there"):
+    with pytest.raises(
+        InputError, match=r"availability='phones' .* these devices say themselves when they are available"
+    ):
         devices_for([device], "phones", 1, seed=0, macs=1, symmetric=False)
 
 

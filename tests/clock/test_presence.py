@@ -191,15 +191,15 @@ def test_fewer_or_more_traces_than_clients_are_drawn_by_seed(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("a,0,10,1,soon", "a finite number in column 'ready_end_s' of line 2, and it is 'soon'"),
-        ("a,0,10,nan,2", "a finite number in column 'ready_start_s' of line 2, and it is 'nan'"),
-        ("a,0,inf,1,2", "a finite number in column 'trace_end_s' of line 2, and it is 'inf'"),
-        ("a,10,10,10,10", "trace_end_s > trace_start_s in line 2, and they are 10 and 10"),
-        ("a,0,10,5,4", "<= trace_end_s in line 2, and they are 0, 5, 4 and 10"),
-        ("a,5,10,4,6", "<= trace_end_s in line 2, and they are 5, 4, 6 and 10"),
-        ("a,0,10,4,11", "<= trace_end_s in line 2, and they are 0, 4, 11 and 10"),
+        ("a,0,10,1,soon", "a finite number in column 'ready_end_s' of line 2, but it is 'soon'"),
+        ("a,0,10,nan,2", "a finite number in column 'ready_start_s' of line 2, but it is 'nan'"),
+        ("a,0,inf,1,2", "a finite number in column 'trace_end_s' of line 2, but it is 'inf'"),
+        ("a,10,10,10,10", "trace_end_s > trace_start_s in line 2, but they are 10 and 10"),
+        ("a,0,10,5,4", "<= trace_end_s in line 2, but they are 0, 5, 4 and 10"),
+        ("a,5,10,4,6", "<= trace_end_s in line 2, but they are 5, 4, 6 and 10"),
+        ("a,0,10,4,11", "<= trace_end_s in line 2, but they are 0, 4, 11 and 10"),
         ("a,0,10,1,2\na,0,11,3,4", "the same trace_start_s and trace_end_s in all lines of device 'a', up to 3"),
-        ("a,0,10,1", "5 fields in line 2, as in the first line, and it has 4"),
+        ("a,0,10,1", "5 fields in line 2, as in the first line, but it has 4"),
     ],
 )
 def test_malformed_traces_are_refused(line: str, sentence: str, tmp_path: Path) -> None:
@@ -208,9 +208,9 @@ def test_malformed_traces_are_refused(line: str, sentence: str, tmp_path: Path) 
 
 
 def test_files_that_are_no_traces_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"expected a column 'device', and there are trace_start_s, trace_end_s$"):
+    with pytest.raises(InputError, match=r"expected a column 'device', but there are trace_start_s, trace_end_s$"):
         presences(traces(tmp_path, "1,2", header="trace_start_s,trace_end_s\n"), 2, seed=0)
-    with pytest.raises(InputError, match="expected rows below the names of the columns, and there are none"):
+    with pytest.raises(InputError, match="expected rows below the names of the columns, but there are none"):
         presences(traces(tmp_path), 2, seed=0)
     with pytest.raises(InputError, match=r"availability='nowhere\.csv' .* expected a \.csv file that exists"):
         presences("nowhere.csv", 2, seed=0)

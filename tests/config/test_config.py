@@ -153,7 +153,7 @@ def test_what_is_kept(given: dict[str, Any], kept: Any) -> None:
         ({"cut": -1}, f"cut='-1' is not accepted: {CUT_FORMS}"),
         (
             {"cut": [1, 2], "clients": 3},
-            "cut='[1,2]' is not accepted: expected one cut for each of the 3 clients, and it has 2",
+            "cut='[1,2]' is not accepted: expected one cut for each of the 3 clients, but it has 2",
         ),
         (
             {"model": "cnn", "norm": "batch"},

@@ -51,5 +51,5 @@ def test_what_is_refused(text: str) -> None:
 
 
 def test_only_images() -> None:
-    with pytest.raises(InputError, match=r"augment needs images, and these samples have shape \(4,\)"):
+    with pytest.raises(InputError, match=r"augment needs images, but these samples have shape \(4,\)"):
         Augment(1).apply(torch.zeros(2, 4), torch.zeros(2, 3, dtype=torch.int64))

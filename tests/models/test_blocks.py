@@ -147,7 +147,9 @@ def test_mistakes_are_named(pieces: Any, sentence: str) -> None:
 def test_a_function_that_hides_layers_is_told_to_name_them() -> None:
     model = network()
     hidden = [STEM, "layer1", "layer2", lambda x: model.fc(model.drop(model.avgpool(x).flatten(1)))]
-    with pytest.raises(InputError, match=r"fc\.weight, fc\.bias, drop are left out; what a function calls by itself"):
+    with pytest.raises(
+        InputError, match=r"fc\.weight, fc\.bias, drop are left out; what a function calls cannot be seen"
+    ):
         smofi.blocks(model, hidden, sample=SAMPLE)
 
 

@@ -51,7 +51,7 @@ def test_a_module_in_a_package(module: str) -> None:
     [
         (None, "net", {}, "importing own_model_.* failed with ModuleNotFoundError: .*own_model_"),
         (GOOD, "nett", {}, "which has no 'nett' .did you mean 'net'"),
-        ("net = 3", "net", {}, "a function, and 'net' of module own_model_.* is of type int"),
+        ("net = 3", "net", {}, "a function, but 'net' of module own_model_.* is of type int"),
         ("import nosuchmodule", "net", {}, "importing own_model_.* failed with ModuleNotFoundError: .*nosuchmodule"),
         ("def net(:", "net", {}, "importing own_model_.* failed with SyntaxError"),
         ("raise SystemExit(3)", "net", {}, "importing own_model_.* failed with SystemExit: 3"),
@@ -62,19 +62,19 @@ def test_a_module_in_a_package(module: str) -> None:
             "calling it failed with ZeroDivisionError: division by zero",
         ),
         ("def net(input_shape, classes): int('x', y=1)", "net", {}, "calling it failed with TypeError"),
-        ("def net(input_shape, classes): return 3", "net", {}, r"an nn\.Sequential of blocks.*, and it gave int"),
+        ("def net(input_shape, classes): return 3", "net", {}, r"an nn\.Sequential of blocks.*, but it returned int"),
         (
             GOOD,
             "net",
             {"norm": "group"},
-            r"norm='group', and it is net\(input_shape, classes, width=4\): .*'norm'",
+            r"norm='group', but it is net\(input_shape, classes, width=4\): .*'norm'",
         ),
         ("def net(classes): ...", "net", {}, r"it is net\(classes\): .*'input_shape'"),
         (
             "class Net:\n    def __init__(self, input_shape, classes): ...",
             "Net",
             {},
-            r"an nn\.Sequential of blocks.*, and it gave Net",
+            r"an nn\.Sequential of blocks.*, but it returned Net",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from rich.console import Console
 from smofi.cli import main
 from smofi.clock import Device
 from smofi.clock.devices import devices_for
-from smofi.clock.tables import TABLE_MACS
+from smofi.clock.tables import MEASURED_MACS
 from smofi.config import Config
 from smofi.data import load
 from smofi.errors import InputError
@@ -72,7 +72,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 
 def test_phones_say_where_they_come_from_and_for_which_model_they_are() -> None:
-    table, model = Fleet.of("phones", 3, 1), Fleet.of("phones", 3, 1, "resnet18", TABLE_MACS // 2)
+    table, model = Fleet.of("phones", 3, 1), Fleet.of("phones", 3, 1, "resnet18", MEASURED_MACS // 2)
     assert table.title == "phones of 3 clients, seed 1"
     assert model.title == "phones of 3 clients, seed 1, for resnet18 (2.05G MACs)"
     for name in ("AI Benchmark", "MobiPerf", "FLASH", "FLHetBench", "4.10G MACs (our assumption)"):
@@ -81,7 +81,7 @@ def test_phones_say_where_they_come_from_and_for_which_model_they_are() -> None:
     assert "scaled" not in table.source
     assert "scaled to 2.05G" in model.source
     assert model.seconds.tolist() == pytest.approx((table.seconds / 2).tolist())
-    assert table.devices == devices_for("phones", "always", 3, seed=1, macs=TABLE_MACS, symmetric=False)
+    assert table.devices == devices_for("phones", "always", 3, seed=1, macs=MEASURED_MACS, symmetric=False)
 
 
 def test_a_png_of_readme_width_with_something_in_every_panel(tmp_path: Path) -> None:

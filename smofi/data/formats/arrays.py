@@ -38,7 +38,7 @@ def needed(keys: Iterable[str]) -> list[str]:
 
 
 def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
-    """A data set of numpy arrays or torch tensors, shuffled; without a test, a fifth of every class is held out.
+    """A data set of numpy arrays or torch tensors, shuffled; without a test set, a fifth of every class is held out.
 
     Images with 1 or 3 both first and last are taken to have their channels last.
 
@@ -47,7 +47,7 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
     ((8, 8, 8, 1), (2, 8, 8, 1), ('0', '1'))
     """
     keys = needed(arrays)
-    whose = _check_keys(arrays, name)
+    owner_key = _check_keys(arrays, name)
     given = {key: _array(arrays[key], key, name) for key in keys if key != "classes"}
     names = class_names(arrays["classes"], name) if "classes" in keys else None
 
@@ -59,10 +59,10 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
 
     targets, classes = number_classes({key: rest[key] for key in ("y", "y_test") if key in rest}, names, name)
     owner, owners = number_owners({key: array for key, array in rest.items() if key not in targets}, name)
-    train = Split(inputs["x"], targets["y"], owner.get(whose))
+    train = Split(inputs["x"], targets["y"], owner.get(owner_key))
     if "x_test" in inputs:
         train = _select(train, generator(0, "train order").permutation(len(train.targets)))
-        test = Split(inputs["x_test"], targets["y_test"], owner.get(f"{whose}_test"))
+        test = Split(inputs["x_test"], targets["y_test"], owner.get(f"{owner_key}_test"))
         test = _select(test, generator(0, "test order").permutation(len(test.targets)))
     else:
         kept, held_out = hold_out(train.targets, name)
@@ -100,12 +100,12 @@ def _check_keys(given: Iterable[Any], name: str) -> str:
     keys = set(given)
     for key in ("x", "y"):
         if key not in keys:
-            _refuse(name, f"the arrays x and y, and there is no {key}, only {_listed(keys) or 'nothing'}")
+            _refuse(name, f"the arrays x and y, but there is no {key}, only {_listed(keys) or 'nothing'}")
     if ("x_test" in keys) != ("y_test" in keys):
-        _refuse(name, "both x_test and y_test or neither, and there is one of them")
+        _refuse(name, "both x_test and y_test or neither, but there is only one of them")
     found = [key for key in OWNERS if key in keys]
     if len(found) > 1:
-        _refuse(name, f"one of {', '.join(OWNERS)}, and there are {' and '.join(found)}: leave the others out")
+        _refuse(name, f"one of {', '.join(OWNERS)}, but there are {' and '.join(found)}: leave the others out")
     for key in OWNERS:
         if f"{key}_test" in keys and not {key, "x_test"} <= keys:
             _refuse(name, f"{key}_test only beside {key}, x_test and y_test")
@@ -122,11 +122,11 @@ def _array(value: Any, key: str, name: str) -> Array:
         except (TypeError, RuntimeError) as error:
             raise InputError(f"{name} is not accepted: expected {accepted} ({error})") from error
     if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
-        _refuse(name, f"{accepted}, and it is of type {type(value).__name__}")
+        _refuse(name, f"{accepted}, but it is of type {type(value).__name__}")
     if value.dtype.kind not in "biufUST":
-        _refuse(name, f"{accepted}, and it has type {value.dtype}")
+        _refuse(name, f"{accepted}, but it has type {value.dtype}")
     if value.ndim == 0 or value.size == 0:
-        _refuse(name, f"at least one sample in {key}, and it has shape {list(value.shape)}")
+        _refuse(name, f"at least one sample in {key}, but it has shape {list(value.shape)}")
     return np.asarray(value)
 
 
@@ -143,7 +143,7 @@ def _inputs(array: Array, key: str, name: str) -> Array:
         _refuse(
             name,
             f"{key} to be images (uint8 or floats, [samples, height, width] or with 1 or 3 channels last or first) "
-            f"or vectors (numbers, [samples, features]), and it has shape {shape} and type {array.dtype}",
+            f"or vectors (numbers, [samples, features]), but it has shape {shape} and type {array.dtype}",
         )
     if not vector and not floats:
         return np.require(array, requirements=["C", "W"])
@@ -151,7 +151,9 @@ def _inputs(array: Array, key: str, name: str) -> Array:
         numbers = array.astype(np.float32, order="C")
     finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
     if not finite.all():
-        _refuse(name, f"finite numbers in {key}, and sample {np.argmin(finite)} (counting from 0) has others")
+        _refuse(
+            name, f"finite numbers in {key}, but sample {np.argmin(finite)} (counting from 0) has values that are not"
+        )
     return numbers
 
 
@@ -159,7 +161,7 @@ def _check_lengths(inputs: dict[str, Array], rest: dict[str, Array], name: str) 
     for key, array in rest.items():
         samples = len(inputs["x_test" if key.endswith("_test") else "x"])
         if len(array) != samples:
-            _refuse(name, f"one value of {key} per sample, and there are {len(array):,} for {samples:,} samples")
+            _refuse(name, f"one value of {key} per sample, but there are {len(array):,} for {samples:,} samples")
 
 
 def _check_alike(given: dict[str, Array], inputs: dict[str, Array], name: str) -> None:
@@ -168,7 +170,7 @@ def _check_alike(given: dict[str, Array], inputs: dict[str, Array], name: str) -
     if x.shape[1:] != x_test.shape[1:] or len(kinds) > 1:
         _refuse(
             name,
-            f"samples of x_test like those of x, shape {list(x.shape[1:])} and type {given['x'].dtype}, and they have "
+            f"samples of x_test like those of x, shape {list(x.shape[1:])} and type {given['x'].dtype}, but they have "
             f"shape {list(x_test.shape[1:])} and type {given['x_test'].dtype}",
         )
 

@@ -17,9 +17,9 @@ AT_ONCE = 1000
 def check_columns(dataset: Any, names: Sequence[str], place: Path) -> None:
     """Refuse a data set without these columns, or without a row."""
     if missing := [name for name in names if name not in dataset.column_names]:
-        wrong(place, f"the columns {', '.join(names)}, and of these it lacks {', '.join(missing)}")
+        wrong(place, f"the columns {', '.join(names)}, but it lacks {', '.join(missing)}")
     if not len(dataset):
-        wrong(place, "at least one sample, and it has none")
+        wrong(place, "at least one sample, but it has none")
 
 
 def column(dataset: Any, name: str, begin: int = 0, end: int | None = None) -> Any:
@@ -33,7 +33,7 @@ def contents(dataset: Any, name: str, place: Path) -> Iterator[tuple[int, list[b
         some = column(dataset, name, begin, begin + AT_ONCE).to_pylist()
         found = [file["bytes"] for file in some if isinstance(file, dict) and isinstance(file.get("bytes"), bytes)]
         if len(found) < len(some):
-            wrong(place, f"the bytes of a file in every row of column {name!r}, and some have none")
+            wrong(place, f"the bytes of a file in every row of column {name!r}, but some rows have none")
         yield begin, found
 
 
@@ -51,7 +51,7 @@ def class_numbers(dataset: Any, name: str, classes: int, place: Path) -> Array:
     labels: Array = given.fill_null(-1).to_numpy().astype(np.int64)
     if (strange := (labels < 0) | (labels >= classes)).any():
         row = int(strange.argmax())
-        wrong(place / str(row), f"a label from 0 to {classes - 1}, and it is {given[row]}")
+        wrong(place / str(row), f"a label from 0 to {classes - 1}, but it is {given[row]}")
     return labels
 
 

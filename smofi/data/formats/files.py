@@ -26,9 +26,9 @@ Listing: TypeAlias = tuple[list[Path], list[Path]]
 def wrong(path: Path, expected: str) -> NoReturn:
     """Refuse a file, naming it and what was expected.
 
-    >>> wrong(Path("labels.idx"), "10,000 labels, and it has 3")
+    >>> wrong(Path("labels.idx"), "10,000 labels, but it has 3")
     Traceback (most recent call last):
-    smofi.errors.InputError: labels.idx is not accepted: expected 10,000 labels, and it has 3
+    smofi.errors.InputError: labels.idx is not accepted: expected 10,000 labels, but it has 3
     """
     raise InputError(f"{path} is not accepted: expected {expected}")
 
@@ -38,18 +38,18 @@ def read_bytes(path: Path, most: int, expected: str) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            wrong(path, f"{expected}, and it is no ordinary file")
+            wrong(path, f"{expected}, but it is not a regular file")
         size = status.st_size
         if path.suffix != ".gz":
             if size > most:
-                wrong(path, f"{expected}, at most {most:,} bytes, and it has {size:,}")
+                wrong(path, f"{expected}, at most {most:,} bytes, but it has {size:,}")
             return path.read_bytes()
         with gzip.open(path) as file:
             content = file.read(min(most, size * MOST_INFLATED) + 1)
     except (OSError, EOFError, zlib.error) as error:
         wrong(path, f"{expected} ({getattr(error, 'strerror', None) or error})")
     if len(content) > most:
-        wrong(path, f"{expected}, at most {most:,} bytes, and it unpacks to more")
+        wrong(path, f"{expected}, at most {most:,} bytes, but it unpacks to more")
     return content
 
 
@@ -58,11 +58,11 @@ def read_json(path: Path, most: int, expected: str) -> Any:
     content = read_bytes(path, most, expected)
     values = sum(content.count(mark) for mark in (b"[", b"{", b","))
     if values > 1_000_000 + len(content) // 10:
-        wrong(path, f"{expected}, and it has {values:,} values in {len(content):,} bytes")
+        wrong(path, f"{expected}, but it has {values:,} values in {len(content):,} bytes")
     try:
         return json.loads(content)
     except RecursionError:
-        wrong(path, f"{expected}, and it is nested too deep")
+        wrong(path, f"{expected}, but it is nested too deeply")
     except ValueError as error:
         wrong(path, f"{expected} ({error})")
 
@@ -84,7 +84,7 @@ def listing(folder: Path) -> Listing:
     for entry in found:
         name = entry.name
         if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
-            wrong(folder, f"names of files in UTF-8, and there is {name!a}")
+            wrong(folder, f"names of files in UTF-8, but there is {name!a}")
         if not name.startswith((".", "__MACOSX")):
             path = folder / name
             (folders if _is_folder(entry, path) else files).append(path)
@@ -92,7 +92,7 @@ def listing(folder: Path) -> Listing:
 
 
 def _is_folder(entry: os.DirEntry[str], path: Path) -> bool:
-    """Whether it is one, or a file; links are followed, and only for these the disk is asked again."""
+    """Whether it is a folder, or a file. Links are followed; only they need another look at the disk."""
     try:
         if entry.is_file():
             return False
@@ -120,4 +120,4 @@ def find_files(folder: Path, layouts: Sequence[FileLayout]) -> list[Path]:
     if best is not None:
         wrong(best[1], f"{', '.join(best[2])} as well")
     choices = [f"{', '.join(names[0] for names in wanted)} (or these in {places[0]})" for places, wanted in layouts]
-    wrong(folder, f"the files {'; or '.join(choices)}; and it has none of them")
+    wrong(folder, f"the files {'; or '.join(choices)}, but it has none of them")

@@ -26,19 +26,19 @@ def read_idx(path: Path, axes: int) -> Array:
     if len(header) < before or header[:4] != bytes((0, 0, 8, axes)):
         wrong(
             path,
-            f"an idx file that begins with 00 00 08 {axes:02x}, and it begins with {header[:4].hex(' ') or 'nothing'}",
+            f"an idx file that begins with 00 00 08 {axes:02x}, but it begins with {header[:4].hex(' ') or 'nothing'}",
         )
     shape = tuple(int(size) for size in np.frombuffer(header[4:], ">u4"))
     needed = before + math.prod(shape)
     sizes = " x ".join(f"{size:,}" for size in shape)
     if needed == before or needed > MOST_BYTES:
-        wrong(path, f"1 to {MOST_BYTES:,} bytes, and it announces {sizes}")
+        wrong(path, f"1 to {MOST_BYTES:,} bytes, but it announces {sizes}")
     size = path.stat().st_size
     if needed > size * MOST_INFLATED if path.suffix == ".gz" else needed != size:
-        wrong(path, f"{needed:,} bytes for the {sizes} it announces, and it has {size:,}")
+        wrong(path, f"{needed:,} bytes for the {sizes} it announces, but it has {size:,}")
     content = read_bytes(path, needed, f"{sizes} bytes")
     if len(content) != needed:
-        wrong(path, f"{needed:,} bytes for the {sizes} it announces, and it has {len(content):,}")
+        wrong(path, f"{needed:,} bytes for the {sizes} it announces, but it has {len(content):,}")
     return np.frombuffer(content, np.uint8, offset=before).reshape(shape)
 
 

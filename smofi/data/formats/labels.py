@@ -42,15 +42,15 @@ def values(array: Array, key: str, name: str) -> Array:
     """
     accepted = f"{name} is not accepted: expected {key} to be whole numbers or words"
     if array.ndim != 1 or array.dtype.kind not in "biuUST":
-        raise InputError(f"{accepted}, shape [samples], and it has shape {list(array.shape)} and type {array.dtype}")
+        raise InputError(f"{accepted}, shape [samples], but it has shape {list(array.shape)} and type {array.dtype}")
     if array.dtype.kind in "biu":
         if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
-            raise InputError(f"{accepted} below 2^63, and it has {array.max()}")
+            raise InputError(f"{accepted} below 2^63, but it has {array.max()}")
         return array.astype(np.int64)
     try:
         return array.astype(np.str_)
     except (UnicodeError, ValueError, TypeError) as error:
-        raise InputError(f"{accepted}, and it has others ({error})") from error
+        raise InputError(f"{accepted}, but some are not ({error})") from error
 
 
 def class_names(given: Any, name: str) -> list[str]:
@@ -64,7 +64,7 @@ def class_names(given: Any, name: str) -> list[str]:
     if not listed or len(words) < 2 or len(set(words)) < len(words):
         shown = f"{given!r:.100}" if listed else f"of type {type(given).__name__}"
         raise InputError(
-            f"{name} is not accepted: expected classes to be two or more different words, and it is {shown}"
+            f"{name} is not accepted: expected classes to be two or more different words, but it is {shown}"
         )
     return [str(word) for word in words]
 
@@ -78,7 +78,7 @@ def number_classes(labels: dict[str, Array], names: list[str] | None, name: str)
     known = np.unique(labels["y"])
     if len(known) < 2:
         raise InputError(
-            f"{name} is not accepted: expected at least two classes in y, and there is only {known.tolist()[0]!r:.100}"
+            f"{name} is not accepted: expected at least two classes in y, but there is only {known.tolist()[0]!r:.100}"
         )
     if names is not None:
         known = np.arange(len(names)) if known.dtype.kind == "i" else np.array(names)
@@ -90,13 +90,13 @@ def _positions(array: Array, known: Array, key: str, name: str) -> Array:
     """Where in `known` each value stands, int64."""
     accepted = f"{name} is not accepted: expected {key} to be"
     if array.dtype.kind != known.dtype.kind:
-        raise InputError(f"{accepted} {KINDS[known.dtype.kind]}, as y is, and it is {KINDS[array.dtype.kind]}")
+        raise InputError(f"{accepted} {KINDS[known.dtype.kind]}, as y is, but it is {KINDS[array.dtype.kind]}")
     order = np.argsort(known)
     positions: Array = order[np.searchsorted(known, array, sorter=order).clip(max=len(known) - 1)]
     if (strange := known[positions] != array).any():
         shown = ", ".join(f"{word!r:.40}" for word in known[:20].tolist()) + (", ..." if len(known) > 20 else "")
         raise InputError(
-            f"{accepted} of the {len(known)} classes {shown}, and there is {array[strange].tolist()[0]!r:.100}"
+            f"{accepted} of the {len(known)} classes {shown}, but there is {array[strange].tolist()[0]!r:.100}"
         )
     return positions.astype(np.int64)
 

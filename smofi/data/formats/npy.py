@@ -24,10 +24,10 @@ TYPE = re.compile(r"[<>|=]?[biufcUSV][0-9]{1,9}")
 
 
 @dataclass(frozen=True)
-class Header:
+class ArrayHeader:
     """What the header says. `kind` is its word for the type, `dtype` is None if that is never read: objects, records.
 
-    >>> Header("<f4", np.dtype("<f4"), (2, 3), fortran=False, start=128).size
+    >>> ArrayHeader("<f4", np.dtype("<f4"), (2, 3), fortran=False, start=128).size
     152
     """
 
@@ -48,32 +48,32 @@ class Header:
         return flat.reshape(self.shape[::-1]).T if self.fortran else flat.reshape(self.shape)
 
 
-def read_header(file: IO[bytes], name: str) -> Header:
-    """The header at the beginning of a file that `name` calls by its name in errors.
+def read_array_header(file: IO[bytes], name: str) -> ArrayHeader:
+    """The header at the beginning of a file; errors call the file `name`.
 
     >>> import io; file = io.BytesIO(); np.save(file, np.zeros((2, 3), np.float32)); position = file.seek(0)
-    >>> read_header(file, "x.npy").shape
+    >>> read_array_header(file, "x.npy").shape
     (2, 3)
     """
     begin = file.read(len(MAGIC) + 2)
     if begin[: len(MAGIC)] != MAGIC or len(begin) < len(MAGIC) + 2 or begin[-2] not in LENGTH_BYTES:
-        _refuse(name, f"a numpy array, and it begins with {begin!r}")
+        _refuse(name, f"a numpy array, but it begins with {begin!r}")
     width = LENGTH_BYTES[begin[-2]]
     length = int.from_bytes(file.read(width), "little")
     if length > LONGEST:
-        _refuse(name, f"a header of at most {LONGEST:,} bytes, and it claims {length:,}")
+        _refuse(name, f"a header of at most {LONGEST:,} bytes, but it claims {length:,}")
     content = file.read(length)
     if len(content) < length:
-        _refuse(name, f"a header of {length:,} bytes, and it ends after {len(content):,}")
+        _refuse(name, f"a header of {length:,} bytes, but it ends after {len(content):,}")
     kind, shape, fortran = _parsed(content.decode("latin1"), name)
-    return Header(kind, _dtype(kind), shape, fortran, len(begin) + width + length)
+    return ArrayHeader(kind, _dtype(kind), shape, fortran, len(begin) + width + length)
 
 
 def _parsed(text: str, name: str) -> tuple[Any, tuple[int, ...], bool]:
     """Type, shape and order of a header, which is a dictionary of plain values."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what only looks odd
+            warnings.simplefilter("ignore")  # about syntax that only looks odd
             header = ast.literal_eval(text.strip())
         kind, shape, fortran = header.pop("descr"), header.pop("shape"), header.pop("fortran_order")
         plain = not header and isinstance(fortran, bool) and isinstance(shape, tuple) and len(shape) <= MOST_DIMENSIONS
@@ -81,7 +81,7 @@ def _parsed(text: str, name: str) -> tuple[Any, tuple[int, ...], bool]:
             return kind, shape, fortran
     except (SyntaxError, ValueError, TypeError, AttributeError, LookupError, RecursionError, MemoryError):
         pass
-    _refuse(name, f"a header with descr, shape and fortran_order, and it is {text!r:.100}")
+    _refuse(name, f"a header with descr, shape and fortran_order, but it is {text!r:.100}")
 
 
 def _dtype(kind: Any) -> np.dtype[Any] | None:

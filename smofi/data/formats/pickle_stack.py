@@ -27,7 +27,7 @@ class PickledArray:
 
 
 class PickleStack:
-    """Values on their way into dicts, lists and tuples; `path` is what an error names."""
+    """Values that are put into dicts, lists and tuples; `path` is the file that errors name."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class PickleStack:
         self.opcode, self.position = "", 0
 
     def refuse(self, found: str) -> NoReturn:
-        wrong(self.path, f"plain data, and at byte {self.position:,} ({self.opcode}) it has {found}")
+        wrong(self.path, f"plain data, but at byte {self.position:,} ({self.opcode}) it has {found}")
 
     # ------------------------------------------------------------------------------------------------ stack and memo
 
@@ -101,14 +101,14 @@ class PickleStack:
     def append(self, items: list[Any]) -> None:
         target = self.pop()
         if not isinstance(target, list):
-            self.refuse("items for something that is no list")
+            self.refuse("items for something that is not a list")
         target.extend(self.plain(item) for item in items)
         self.stack.append(target)
 
     def set_items(self, items: list[Any]) -> None:
         target = self.pop()
         if not isinstance(target, dict) or len(items) % 2:
-            self.refuse("keys and values for something that is no dict")
+            self.refuse("keys and values for something that is not a dict")
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, (str, bytes, int)):
                 self.refuse("a key that is neither text nor a number")

@@ -24,7 +24,7 @@ FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
 MOST_PIXELS = 16_000_000
 LARGE = 100_000
-"""Pixels from which on threads pay."""
+"""Pixels in a picture from which threads are worth it."""
 MOST_BYTES = 100_000_000
 """In one file: 16 million pixels of four bytes, and room for what a camera adds."""
 
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Header:
+class PictureHeader:
     """What is known of a picture before it is decoded; sides as they are when it stands upright."""
 
     width: int
@@ -51,12 +51,12 @@ class Header:
     grey: bool
 
 
-def read_header(path: Path) -> Header:
+def read_picture_header(path: Path) -> PictureHeader:
     """The size of a picture, and whether it is grey."""
     with _opened(_content(path), path) as image:
         swapped = _orientation(image) >= 5
         width, height = image.size[::-1] if swapped else image.size
-        return Header(width, height, _is_grey(image))
+        return PictureHeader(width, height, _is_grey(image))
 
 
 def read_picture(path: Path, *, grey: bool = False, upright: bool = False, side: int | None = None) -> Array:
@@ -86,7 +86,7 @@ def decode_picture(
     return array[..., None] if grey else array
 
 
-def each(
+def map_with_progress(
     work: Callable[[Item], Result],
     items: Sequence[Item],
     progress: ReadProgress,
@@ -95,19 +95,19 @@ def each(
     done: int = 0,
     total: int | None = None,
 ) -> list[Result]:
-    """What `work` makes of each item, in their order; refusals come in this order too.
+    """The results of `work` for each item, in order; refusals come in this order too.
 
-    Threads pay for large pictures: Pillow decodes without the GIL, but reads headers with it.
+    Threads are worth it for large pictures: Pillow decodes without the GIL, but reads headers with it.
 
-    >>> each(abs, [-1, 2], lambda done, total: None)
+    >>> map_with_progress(abs, [-1, 2], lambda done, total: None)
     [1, 2]
     """
-    some = max(1, min(1000, len(items) // 100))
+    size = max(1, min(1000, len(items) // 100))
     results: list[Result] = []
     with _quiet(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for start in range(0, len(items), some):
-            chosen = items[start : start + some]
-            results.extend(pool.map(work, chosen) if threads else map(work, chosen))
+        for start in range(0, len(items), size):
+            chunk = items[start : start + size]
+            results.extend(pool.map(work, chunk) if threads else map(work, chunk))
             progress(done + len(results), total or len(items))
     return results
 
@@ -134,7 +134,8 @@ def _content(path: Path) -> bytes:
 def _quiet() -> Iterator[None]:
     """Without warnings, which Pillow gives for what it repairs.
 
-    Filters belong to the process: threads may use this if whoever waits for them does as well, so that all is restored.
+    Filters belong to the process: threads may use this if the thread that waits for them does too, so that all is
+    restored.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -152,16 +153,16 @@ def _opened(content: bytes, path: Path) -> Iterator[ImageFile]:
     except InputError:
         raise
     except UnidentifiedImageError:
-        wrong(path, f"a picture ({', '.join(FORMATS)}), and it is none, or a broken one")
+        wrong(path, f"a picture ({', '.join(FORMATS)}), but it is not one, or it is damaged")
     except Image.DecompressionBombError as error:
         wrong(path, f"a picture of 1 to {MOST_PIXELS:,} pixels ({error})")
     except Exception as error:  # decoders fail on damaged files in every way there is
-        wrong(path, f"a picture that is whole ({str(error)[:100] or type(error).__name__})")
+        wrong(path, f"an undamaged picture ({str(error)[:100] or type(error).__name__})")
 
 
 def _check_size(path: Path, width: int, height: int) -> None:
     if not 0 < width * height <= MOST_PIXELS:
-        wrong(path, f"a picture of 1 to {MOST_PIXELS:,} pixels, and it has {width:,} x {height:,}")
+        wrong(path, f"a picture of 1 to {MOST_PIXELS:,} pixels, but it has {width:,} x {height:,}")
 
 
 def _check_depth(path: Path, image: ImageFile) -> None:
@@ -170,8 +171,8 @@ def _check_depth(path: Path, image: ImageFile) -> None:
     if any(str(piece[3]).endswith(";16B") for piece in image.tile):
         wrong(
             path,
-            "a picture of 8 bits a channel, and it has 16: bring it to 8 bits, so that what matters fills 0 to 255, or "
-            "give the pictures as an array of floats, by npz:PATH",
+            "a picture of 8 bits a channel, but it has 16: convert it to 8 bits, so that what matters fills 0 to "
+            "255, or pass the pictures as an array of floats, by npz:PATH",
         )
 
 

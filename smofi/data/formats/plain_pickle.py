@@ -47,13 +47,13 @@ class _Type:
 
 
 def read_plain_pickle(content: bytes, path: Path) -> Any:
-    r"""What a pickle contains, if that is plain data; `path` is what an error names.
+    r"""What a pickle contains, if that is plain data; `path` is the file that errors name.
 
     >>> read_plain_pickle(b"\x80\x02}U\x01aK\x01s.", Path("good"))
     {'a': 1}
     >>> read_plain_pickle(b"cos\nsystem\n(S'ls'\ntR.", Path("it"))
     Traceback (most recent call last):
-    smofi.errors.InputError: it is not accepted: expected plain data, and at byte 0 (GLOBAL) it has the name 'os system'
+    smofi.errors.InputError: it is not accepted: expected plain data, but at byte 0 (GLOBAL) it has the name 'os system'
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a strange escape in an old string
@@ -74,7 +74,7 @@ class _Reader(PickleStack):
             try:
                 opcode, argument, position = next(operations)
             except ValueError as error:
-                wrong(self.path, f"a pickle, and after byte {self.position:,} it is broken ({str(error)[:100]})")
+                wrong(self.path, f"a pickle, but after byte {self.position:,} it is broken ({str(error)[:100]})")
             self.opcode, self.position = opcode.name, position or 0
             if self.opcode == "STOP":
                 break
@@ -83,11 +83,11 @@ class _Reader(PickleStack):
             self.refuse(f"more than {MOST_STEPS:,} steps")
         result = self.plain(self.pop())
         if self.stack:
-            self.refuse("an end before everything is in its place")
+            self.refuse("an end before all values are used")
         return result
 
     def unknown(self, argument: Any) -> NoReturn:
-        self.refuse("something that is no plain data")
+        self.refuse("something that is not plain data")
 
     def name(self, text: Any) -> None:
         if text not in NAMES:
@@ -97,7 +97,7 @@ class _Reader(PickleStack):
     def stack_name(self) -> None:
         name, module = self.pop(), self.pop()
         if not isinstance(name, str) or not isinstance(module, str):
-            self.refuse("a name that is no text")
+            self.refuse("a name that is not text")
         self.name(f"{module} {name}")
 
     def reduce(self) -> None:
@@ -130,7 +130,7 @@ class _Reader(PickleStack):
                 raw = self.encode(raw) if isinstance(raw, str) else raw
                 target.content = self.array(raw, kind, shape, "F" if columns else "C")
             case _:
-                self.refuse("the state of something that is no plain array")
+                self.refuse("the state of something that is not a plain array")
         self.stack.append(target)
 
     def encode(self, text: str) -> bytes:

@@ -37,11 +37,11 @@ def rows(path: Path, report: Callable[[int], None]) -> Iterator[tuple[int, list[
                 if number % REPORT_EVERY == 0:
                     report(raw.tell())
     except csv.Error as error:
-        wrong(path, f"a row of fields in line {done}, and it is not one ({error})")
+        wrong(path, f"a row of fields in line {done} ({error})")
     except (OSError, EOFError, zlib.error) as error:
-        wrong(path, f"a file that can be read to its end, and after line {done} it cannot be ({error})")
+        wrong(path, f"a file that can be read to its end, but reading fails after line {done} ({error})")
     if not done:
-        wrong(path, "a line that names the columns, and it is empty")
+        wrong(path, "a line that names the columns, but it is empty")
 
 
 def _text(raw: IO[bytes], packed: bool) -> TextIOWrapper:
@@ -57,11 +57,11 @@ def _lines(text: TextIOWrapper, path: Path) -> Iterator[tuple[int, str]]:
         number += 1
         length += len(line)
         if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
-            wrong(path, f"lines below {LONGEST_LINE:,} characters, and line {number} is longer")
+            wrong(path, f"lines below {LONGEST_LINE:,} characters, but line {number} is longer")
         if length > MOST_CHARACTERS:
-            wrong(path, f"at most {MOST_CHARACTERS:,} characters, and it has more")
+            wrong(path, f"at most {MOST_CHARACTERS:,} characters, but it has more")
         if not line.isascii() and (strange := NO_UTF8.search(line)):
-            wrong(path, f"text in UTF-8, and line {number} has the byte 0x{ord(strange[0]) & 0xFF:02x}")
+            wrong(path, f"text in UTF-8, but line {number} has the byte 0x{ord(strange[0]) & 0xFF:02x}")
         yield number, line
 
 
@@ -71,5 +71,5 @@ def _delimiter(header: str, path: Path) -> str:
     delimiter = max(DELIMITERS, key=bare.count)
     if delimiter not in bare:
         between = ", a ".join(DELIMITERS.values())
-        wrong(path, f"names of columns in the first line, a {between} between them, and it is {header!r:.100}")
+        wrong(path, f"names of columns in the first line, a {between} between them, but it is {header!r:.100}")
     return delimiter

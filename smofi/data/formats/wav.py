@@ -40,15 +40,16 @@ def decode_wav(content: bytes, path: Path, rate: int) -> npt.NDArray[np.float32]
             samples = file.readframes(claimed)
     except BROKEN as error:
         wrong(
-            path, f"a WAVE file of plain samples, and it is none, or a broken one ({str(error) or 'it ends too early'})"
+            path,
+            f"a WAVE file of plain samples, but it is not one, or it is damaged ({str(error) or 'it ends too early'})",
         )
     bits = 8 * sound.sampwidth
     if (sound.nchannels, sound.framerate, bits) != (1, rate, BITS):
         found = f"{sound.nchannels} channels, {sound.framerate:,} Hz, {bits} bits"
-        wrong(path, f"1 channel, {rate:,} Hz, {BITS} bits, and it has {found}")
+        wrong(path, f"1 channel, {rate:,} Hz, {BITS} bits, but it has {found}")
     if not claimed:
-        wrong(path, "at least one sample, and it has none")
+        wrong(path, "at least one sample, but it has none")
     # `wave` gives what there is
     if len(samples) != 2 * claimed:
-        wrong(path, f"{claimed:,} samples, as its header says, and it has {len(samples) // 2:,}")
+        wrong(path, f"{claimed:,} samples, as its header says, but it has {len(samples) // 2:,}")
     return np.frombuffer(samples, "<i2").astype(np.float32) / np.float32(2 ** (BITS - 1))

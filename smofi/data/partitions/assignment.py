@@ -40,7 +40,7 @@ def assign(
     kind = parse(how) if isinstance(how, str) else how
     if isinstance(kind, Saved):
         if validation:
-            refuse("validation", validation, f"0 beside partition='{kind}', which says itself what is held out")
+            refuse("validation", validation, f"0 with partition='{kind}', whose file says what is held out")
         return kind.clients_of(array, clients)
     if isinstance(kind, Natural):
         owner = _of_each_client(array, clients, kind, min_size, seed, validation, owners)

@@ -57,8 +57,8 @@ def partition(
 ) -> list[Indices]:
     """The sample indices of each client, ascending. `min_size` is best one batch: with less, a client cannot train.
 
-    Every sample is used, except by "natural", for which `owners` says who has each sample, and by "file:PATH", which is
-    taken as it is. The owner that a natural client stands for is `owners[samples[0]]`.
+    Every sample is used, except by "natural", for which `owners` gives the owner of each sample, and by "file:PATH",
+    which is taken as it is. The owner that a natural client stands for is `owners[samples[0]]`.
 
     >>> [len(indices) for indices in partition([0, 1] * 50, clients=4, how="iid", min_size=10)]
     [25, 25, 25, 25]
@@ -120,7 +120,7 @@ def as_owners(owners: Any, samples: int) -> Indices | None:
 def _spread(kind: Spread, labels: Indices, clients: int, min_size: int, rng: np.random.Generator) -> Indices:
     if clients * min_size > len(labels):
         raise InputError(
-            f"clients={clients} with min_size={min_size} (one batch, as a rule) is not accepted: that takes "
-            f"{clients * min_size} samples and there are {len(labels)}; use fewer clients or a smaller batch"
+            f"clients={clients} with min_size={min_size} (usually one batch) is not accepted: that takes "
+            f"{clients * min_size} samples, but there are {len(labels)}; use fewer clients or a smaller batch"
         )
     return fill(kind.owners(labels, clients, rng), clients, min_size, rng)

@@ -1,4 +1,5 @@
-"""Ways of handing samples to clients, as small values with a string form: "dirichlet(0.2)", "shards(2)", "natural"."""
+"""Ways of dividing samples among clients, as small values with a string form: "dirichlet(0.2)", "shards(2)",
+"natural"."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ class Spread(Protocol):
     """A way of spreading samples over clients by their labels; `str()` of it is what `partition` reads back."""
 
     def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
-        """The client of each sample, before clients with less than they need are given more."""
+        """The client of each sample, before clients with too few samples get more."""
         ...
 
 
@@ -92,9 +93,9 @@ class Shards:
             )
         shuffled = rng.permutation(samples)
         by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
-        holder = rng.permutation(np.arange(shards) % clients)
+        client_of_shard = rng.permutation(np.arange(shards) % clients)
         owner = np.empty(samples, dtype=np.int64)
-        owner[by_label] = holder[np.arange(samples) * shards // samples]
+        owner[by_label] = client_of_shard[np.arange(samples) * shards // samples]
         return owner
 
 
@@ -136,5 +137,5 @@ def parse(text: str) -> Kind:
     """
     if text.strip().startswith(PREFIX):
         return saved(text.strip().removeprefix(PREFIX))
-    # No name has a colon, so the last entry is only ever said, and never met.
+    # No name has a colon, so the last entry only appears in messages.
     return build_one("partition", text, {**PARTITIONS, f"{PREFIX}PATH": saved}, "dirichlet(0.2)")

@@ -1,4 +1,4 @@
-"""The partition that data brings along: every sample stays with who has it, a role, a speaker, a site."""
+"""The partition that data brings along: every sample stays with its owner: a role, a speaker, a site."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Natural:
-    """Some of the owners become the clients; samples of the others are not used, and no client is given more."""
+    """Some of the owners become the clients; samples of the others are not used, and no client gets any of them."""
 
     most: int | None = None
 
@@ -29,18 +29,18 @@ class Natural:
         """The client of each sample, or UNUSED. Clients are numbered in the order of their owners."""
         if owners is None:
             raise InputError(
-                f"partition='{self}' is not accepted: this data does not say who has which sample; expected data with "
+                f"partition='{self}' is not accepted: this data does not say who owns which sample; expected data with "
                 f"a client column, with a folder level per client, or a source such as shakespeare or speech-commands"
             )
-        names, holder, sizes = np.unique(owners, return_inverse=True, return_counts=True)
+        names, owner_index, sizes = np.unique(owners, return_inverse=True, return_counts=True)
         self._refuse_too_few(sizes, clients, min_size)
         client_of = np.full(len(names), UNUSED)
         client_of[np.sort(rng.choice(np.flatnonzero(sizes >= min_size), clients, replace=False))] = np.arange(clients)
-        client = client_of[holder]
+        client = client_of[owner_index]
         if self.most is not None:
-            shuffled = rng.permutation(len(holder))
-            by_owner = shuffled[np.argsort(holder[shuffled], kind="stable")]
-            rank = np.arange(len(holder)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            shuffled = rng.permutation(len(owner_index))
+            by_owner = shuffled[np.argsort(owner_index[shuffled], kind="stable")]
+            rank = np.arange(len(owner_index)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             client[by_owner[rank >= self.most]] = UNUSED
         return client
 
@@ -60,7 +60,7 @@ class Natural:
 
 
 def natural(most: int | None = None) -> Natural:
-    """Samples stay with who has them; of an owner with more than `most`, that many are drawn at random.
+    """Samples stay with their owners; of an owner with more than `most`, that many are drawn at random.
 
     >>> str(natural()), str(natural(most=400))
     ('natural', 'natural(most=400)')

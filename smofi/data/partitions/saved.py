@@ -1,4 +1,4 @@
-"""A partition that was saved: the file that every run folder has, read again or handed to another run."""
+"""A partition that was saved: the file that every run folder has, read again or used by another run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def saved(path: str) -> Saved:
     'file:runs/a'
     """
     if not path:
-        refuse("partition", PREFIX, "a run folder or its partition file behind it, as file:runs/a")
+        refuse("partition", PREFIX, "a run folder or its partition file after it, such as file:runs/a")
     return Saved(path)
 
 

@@ -1,10 +1,10 @@
-"""One module per source that a user can name. Each finds its files in a folder, and decodes them when asked to.
+"""One module per source that a user can name. Each finds its files in a folder, and decodes them later.
 
 by name         cifar (cifar10, cifar100), fashion_mnist, tiny_imagenet, speech_commands, shakespeare, digits
-one's own       folder (pictures), npz, csv, python (a function)
-hub             the same data sets by name, from the Hugging Face hub; hub_conversion makes its columns what the
+user's own      folder (pictures), npz, csv, python (a function)
+hub             the same data sets by name, from the Hugging Face hub; hub_conversion converts its columns to what the
                 official files would give
 leaf, roles     the two forms in which the texts of shakespeare come: excerpts, or whole texts by role
 
-What a file format is, `smofi.data.formats` knows.
+File formats are in `smofi.data.formats`.
 """

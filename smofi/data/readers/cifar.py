@@ -93,7 +93,7 @@ def _read(files: list[Path], kind: _Kind, progress: ReadProgress) -> Decoded:
     binary = meta.suffix == ".txt"
     names = _names_in_text(meta) if binary else _names_in_pickle(meta, kind)
     if len(names) != kind.classes or len(set(names)) != len(names):
-        wrong(meta, f"{kind.classes} names of classes, no two the same, and it has {len(names)}")
+        wrong(meta, f"{kind.classes} names of classes, no two the same, but it has {len(names)}")
     read = _read_binary if binary else _read_pickle
     images, labels = [], []
     for number, path in enumerate(batches, start=1):
@@ -110,7 +110,7 @@ def _read_binary(path: Path, kind: _Kind) -> tuple[Array, Array]:
     record = before + PIXELS
     content = read_bytes(path, MOST_RECORDS * record, f"records of {record:,} bytes")
     if not content or len(content) % record:
-        wrong(path, f"whole records of {record:,} bytes, and it has {len(content):,} bytes")
+        wrong(path, f"whole records of {record:,} bytes, but it has {len(content):,} bytes")
     records = np.frombuffer(content, np.uint8).reshape(-1, record)
     targets = [_targets(path, records[:, k], *item) for k, item in enumerate(kind.label_sizes.items())]
     return records[:, before:], targets[-1]
@@ -122,10 +122,10 @@ def _read_pickle(path: Path, kind: _Kind) -> tuple[Array, Array]:
     if not isinstance(planes, np.ndarray) or planes.dtype != np.uint8 or planes.ndim != 2 or planes.shape[1] != PIXELS:
         wrong(path, f"under 'data' bytes of shape [samples, {PIXELS}]")
     if len(planes) > MOST_RECORDS:
-        wrong(path, f"at most {MOST_RECORDS:,} samples, and it has {len(planes):,}")
+        wrong(path, f"at most {MOST_RECORDS:,} samples, but it has {len(planes):,}")
     targets = [_targets(path, batch.get(name), name, classes) for name, classes in kind.label_sizes.items()]
     if any(len(some) != len(planes) for some in targets):
-        wrong(path, f"{len(planes):,} labels, as many as pictures, and it has {len(targets[-1]):,}")
+        wrong(path, f"{len(planes):,} labels, as many as pictures, but it has {len(targets[-1]):,}")
     return planes, targets[-1]
 
 
@@ -136,7 +136,7 @@ def _targets(path: Path, labels: Any, name: str, classes: int) -> Array:
         wrong(path, f"under {name!r} a list of whole numbers")
     if (outside := (labels < 0) | (labels >= classes)).any():
         where = int(outside.argmax())
-        wrong(path, f"{name} from 0 to {classes - 1}, and that of sample {where:,} is {int(labels[where])}")
+        wrong(path, f"{name} from 0 to {classes - 1}, but that of sample {where:,} is {int(labels[where])}")
     return labels.astype(np.int64)
 
 
@@ -158,6 +158,6 @@ def _names_in_pickle(path: Path, kind: _Kind) -> Sequence[str]:
 def _dict_in_pickle(path: Path) -> dict[str, Any]:
     found = read_plain_pickle(read_bytes(path, MOST_RECORDS * (PIXELS + 100), "a pickle"), path)
     if not isinstance(found, dict):
-        wrong(path, f"a pickled dict, and it contains a {type(found).__name__}")
+        wrong(path, f"a pickled dict, but it contains a {type(found).__name__}")
     # Written by Python 2 and once loaded as bytes, keys are bytes.
     return {key.decode("latin-1") if isinstance(key, bytes) else str(key): value for key, value in found.items()}

@@ -27,7 +27,7 @@ from smofi.data.formats.rows import rows
 LABELS = ("label", "y", "class", "target")
 SPLITS = ("train", "test")
 CELLS_AT_ONCE = 100_000
-"""So many cells are kept as text before they are made numbers."""
+"""This many cells are kept as text before they are converted to numbers."""
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -110,7 +110,7 @@ def _either(folder: Path, split: str) -> Path:
     for name in (f"{split}.csv", f"{split}.csv.gz"):
         if (folder / name).is_file():
             return folder / name
-    wrong(folder, f"train.csv and test.csv (or .csv.gz) in it, and there is no {split}.csv")
+    wrong(folder, f"train.csv and test.csv (or .csv.gz) in it, but there is no {split}.csv")
 
 
 def _every_hundredth(progress: ReadProgress, before: int, total: int) -> Callable[[int], None]:
@@ -138,7 +138,7 @@ def _add(path: Path, content: Content, split: str | None, report: Callable[[int]
     lines: list[int] = []
     for line, row in source:
         if len(row) != len(columns.names):
-            wrong(path, f"{len(columns.names)} fields in line {line}, as in the first line, and it has {len(row)}")
+            wrong(path, f"{len(columns.names)} fields in line {line}, as in the first line, but it has {len(row)}")
         cells.extend([row[column] for column in columns.features])
         lines.append(line)
         content.labels.add(_word(row, columns.label, line, columns, path))
@@ -159,20 +159,20 @@ def _columns(header: list[str], path: Path) -> Columns:
     """What each column is, by its name."""
     names = [name.strip() for name in header]
     if "" in names:
-        wrong(path, f"a name for every column, and column {names.index('') + 1} has none")
+        wrong(path, f"a name for every column, but column {names.index('') + 1} has none")
     if len(set(names)) < len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
-        wrong(path, f"every name of a column once, and {twice!r:.100} is there {Counter(names)[twice]} times")
+        wrong(path, f"every column name once, but {twice!r:.100} occurs {Counter(names)[twice]} times")
     places: dict[str, int | None] = {}
     for what, accepted in (("label", LABELS), ("owner", OWNERS), ("split", ("split",))):
         found = [position for position, name in enumerate(names) if name.lower() in accepted]
         if len(found) > 1:
             some = _listed([names[position] for position in found])
-            wrong(path, f"one column of {', '.join(accepted)}, and there are {some}: leave the others out")
+            wrong(path, f"one column of {', '.join(accepted)}, but there are {some}: leave the others out")
         places[what] = found[0] if found else None
     label = places["label"]
     if label is None:
-        wrong(path, f"a column {', '.join(LABELS[:-1])} or {LABELS[-1]}, and the columns are {_listed(names)}")
+        wrong(path, f"a column {', '.join(LABELS[:-1])} or {LABELS[-1]}, but the columns are {_listed(names)}")
     special = set(places.values())
     features = [position for position in range(len(names)) if position not in special]
     if not features:
@@ -183,13 +183,13 @@ def _columns(header: list[str], path: Path) -> Columns:
 def _word(row: list[str], column: int, line: int, columns: Columns, path: Path) -> str:
     word = row[column].strip()
     if not word:
-        wrong(path, f"a value in column {columns.names[column]!r} of line {line}, and it is empty")
+        wrong(path, f"a value in column {columns.names[column]!r} of line {line}, but it is empty")
     return word
 
 
 def _train_or_test(word: str, line: int, path: Path) -> str:
     if word.lower() not in SPLITS:
-        wrong(path, f"train or test in column 'split' of line {line}, and it is {word!r:.100}")
+        wrong(path, f"train or test in column 'split' of line {line}, but it is {word!r:.100}")
     return word.lower()
 
 
@@ -211,7 +211,7 @@ def _numbers(cells: list[str], lines: list[int], columns: Columns, path: Path) -
         position = next(position for position, cell in enumerate(cells) if not _is_number(cell))
         row, feature = divmod(position, len(columns.features))
         where = f"column {columns.names[columns.features[feature]]!r:.100} of line {lines[row]}"
-        wrong(path, f"a finite number in {where}, and it is {cells[position]!r:.100}{_hint(cells[position])}")
+        wrong(path, f"a finite number in {where}, but it is {cells[position]!r:.100}{_hint(cells[position])}")
     return numbers.astype(np.float32).reshape(len(lines), -1)
 
 
@@ -222,21 +222,21 @@ def _hint(cell: str) -> str:
     except ValueError:
         if any(letter.isalpha() for letter in cell):
             names = f"{', '.join(OWNERS[:-1])} or {OWNERS[-1]}"
-            return f": if it says who has the sample, call the column {names}; other words must be made numbers first"
+            return f": if it is the owner of the sample, call the column {names}; convert other words to numbers first"
     return ""
 
 
 def _decoded(content: Content, path: Path, files: list[Path]) -> Decoded:
     """The whole content, divided into train and test."""
     if content.columns is None or not content.features:
-        wrong(path, "rows below the names of the columns, and there are none")
+        wrong(path, "rows below the names of the columns, but there are none")
     names = content.columns.names
     classes, labels = content.labels.sorted()
     owners, owner = content.owners.sorted()
     if len(classes) < 2:
         wrong(
             path,
-            f"at least two classes in column {names[content.columns.label]!r}, and there is only {classes[0]!r:.100}",
+            f"at least two classes in column {names[content.columns.label]!r}, but there is only {classes[0]!r:.100}",
         )
     inputs = np.concatenate(content.features)
     arrays: dict[str, Any] = {"x": inputs, "y": labels, **({"client": owner} if owners else {})}
@@ -244,7 +244,10 @@ def _decoded(content: Content, path: Path, files: list[Path]) -> Decoded:
         arrays = _divided(arrays, content, path)
         absent = np.setdiff1d(arrays["y_test"], arrays["y"])
         if len(absent):
-            wrong(path, f"only classes that are trained on in the test, and there is {classes[absent[0]]!r:.100}")
+            wrong(
+                path,
+                f"only classes in the test set that are in the training set, but there is {classes[absent[0]]!r:.100}",
+            )
     decoded = from_arrays({**arrays, "classes": classes}, str(path))
     test = decoded.about["test"]
     if content.splits.numbers:
@@ -256,7 +259,7 @@ def _decoded(content: Content, path: Path, files: list[Path]) -> Decoded:
 def _divided(arrays: dict[str, Any], content: Content, path: Path) -> dict[str, Any]:
     splits, number = content.splits.sorted()
     if len(splits) < 2:
-        wrong(path, f"rows to train on and rows to test on, and all are for {splits[0]}")
+        wrong(path, f"rows to train on and rows to test on, but all are for {splits[0]}")
     testing = number == splits.index("test")
     return {
         key + end: value[rows] for key, value in arrays.items() for end, rows in (("", ~testing), ("_test", testing))

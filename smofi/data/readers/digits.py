@@ -38,4 +38,4 @@ def _file() -> Path:
     for place in (package.submodule_search_locations or ()) if package else ():
         if (path := Path(place) / "datasets" / "data" / "digits.csv.gz").is_file():
             return path
-    raise InputError("data='digits' is not accepted: scikit-learn, which has them inside, is not installed as expected")
+    raise InputError("data='digits' is not accepted: scikit-learn, which contains them, is not installed as expected")

@@ -41,7 +41,7 @@ def _read(files: list[Path], progress: ReadProgress) -> Decoded:
     train, test = (_split(arrays[k], arrays[k + 1], files[k], files[k + 1]) for k in (0, 2))
     if train.inputs.shape[1:] != test.inputs.shape[1:]:
         size, other = ("x".join(map(str, split.inputs.shape[1:3])) for split in (train, test))
-        wrong(files[2], f"pictures of {size} as in {files[0].name}, and they are {other}")
+        wrong(files[2], f"pictures of {size} as in {files[0].name}, but they are {other}")
     return Decoded("image", train, test, CLASSES)
 
 
@@ -49,8 +49,8 @@ def _split(images: Array, labels: Array, images_path: Path, labels_path: Path) -
     if len(labels) != len(images):
         wrong(
             labels_path,
-            f"{len(images):,} labels, as many as {images_path.name} has pictures, and it has {len(labels):,}",
+            f"{len(images):,} labels, as many as {images_path.name} has pictures, but it has {len(labels):,}",
         )
     if labels.max() >= len(CLASSES):
-        wrong(labels_path, f"labels from 0 to {len(CLASSES) - 1}, and one is {labels.max()}")
+        wrong(labels_path, f"labels from 0 to {len(CLASSES) - 1}, but one is {labels.max()}")
     return Split(images[..., None].copy(), labels.astype(np.int64))

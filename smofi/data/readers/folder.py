@@ -1,4 +1,4 @@
-"""One's own pictures: a sub-folder per class; or one per client and in it one per class, if they are divided already.
+"""The user's own pictures: a sub-folder per class; or one per client and in it one per class, if they are divided.
 
 cat/1.png, dog/1.png                         a fifth of each class is kept for the test
 train/cat/1.png, test/cat/1.png              test may also be called val, valid or validation
@@ -19,7 +19,16 @@ import numpy as np
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
 from smofi.data.formats.files import Listing, listing, wrong
 from smofi.data.formats.names import printable
-from smofi.data.formats.pictures import LARGE, SUFFIXES, Header, each, is_picture, read_header, read_picture, suffixes
+from smofi.data.formats.pictures import (
+    LARGE,
+    SUFFIXES,
+    PictureHeader,
+    is_picture,
+    map_with_progress,
+    read_picture,
+    read_picture_header,
+    suffixes,
+)
 from smofi.errors import check_count
 from smofi.seeds import generator
 
@@ -53,7 +62,7 @@ class _Found:
 
 
 def find_folder(folder: Path, image_size: int | None = None) -> DataFiles:
-    """One's own pictures, shuffled; all of one size, or each brought to a square of `image_size`.
+    """The user's own pictures, shuffled; all of one size, or each brought to a square of `image_size`.
 
     Resized, the shorter side becomes `image_size` and the middle is kept. If all are grey, there is one channel.
 
@@ -106,7 +115,7 @@ def _split(images: Array, pictures: list[_Picture], classes: list[str], owners: 
 
 
 def _decode(paths: list[Path], image_size: int | None, folder: Path, progress: ReadProgress) -> Array:
-    headers = each(read_header, paths, progress, total=2 * len(paths))
+    headers = map_with_progress(read_picture_header, paths, progress, total=2 * len(paths))
     if image_size is None:
         _check_one_size(paths, headers)
     height, width = (image_size, image_size) if image_size else (headers[0].height, headers[0].width)
@@ -116,7 +125,7 @@ def _decode(paths: list[Path], image_size: int | None, folder: Path, progress: R
         sizes = f"{shape[0]:,} of {width} x {height} x {shape[3]}"
         wrong(
             folder,
-            f"pictures of at most {MOST_BYTES:,} bytes together, and they are {sizes}: give a smaller image_size",
+            f"pictures of at most {MOST_BYTES:,} bytes together, but they are {sizes}: set a smaller image_size",
         )
     images = np.empty(shape, np.uint8)
 
@@ -127,18 +136,18 @@ def _decode(paths: list[Path], image_size: int | None, folder: Path, progress: R
         images[row] = image
 
     large = sum(header.width * header.height for header in headers) >= LARGE * len(headers)
-    each(decode, range(len(paths)), progress, threads=large, done=len(paths), total=2 * len(paths))
+    map_with_progress(decode, range(len(paths)), progress, threads=large, done=len(paths), total=2 * len(paths))
     return images
 
 
-def _check_one_size(paths: list[Path], headers: list[Header]) -> None:
+def _check_one_size(paths: list[Path], headers: list[PictureHeader]) -> None:
     first = headers[0]
     for path, header in zip(paths, headers, strict=True):
         if (header.width, header.height) != (first.width, first.height):
             wrong(
                 path,
-                f"{first.width} x {first.height} pixels as in {paths[0]}, and it has {header.width} x {header.height}: "
-                "give image_size, to which all pictures are then brought",
+                f"{first.width} x {first.height} pixels as in {paths[0]}, but it has {header.width} x {header.height}: "
+                "set image_size to resize all pictures",
             )
 
 
@@ -155,17 +164,21 @@ def _find(folder: Path) -> _Found:
     classes = {picture.label for picture in train}
     if len(classes) < 2:
         inside = " in the folders of the clients" if train[0].client else ""
-        wrong(train_folder, f"two classes or more, a sub-folder each{inside}, and there is only {min(classes)!r}")
+        wrong(train_folder, f"two classes or more, a sub-folder each{inside}, but there is only {min(classes)!r}")
     beside = listed[1] if train_folder != folder else []
     if not test_folders:
         kept, held_out = _hold_out(train, folder)
         return _Found(kept, held_out, _about("a fifth of the pictures, held out", others, beside, []))
     test, more = _pictures(test_folders[0], listing(test_folders[0]))
     if test[0].client and not train[0].client:
-        wrong(test[0].path, f"class and picture, as in {train[0].path}; only what is trained on may be divided alone")
+        wrong(
+            test[0].path,
+            f"a picture in a class folder, as in {train[0].path}; the test set may have clients only if the "
+            "training set does",
+        )
     for picture in test:
         if picture.label not in classes:
-            wrong(picture.path, f"a class that is in {train_folder} too, and {picture.label!r} is not")
+            wrong(picture.path, f"a class that is in {train_folder} too, but {picture.label!r} is not")
     where = f"folder {test_folders[0].name}/"
     return _Found(train, test, _about(where, others + more, beside, test_folders[1:]))
 
@@ -173,7 +186,7 @@ def _find(folder: Path) -> _Found:
 def _about(test: str, others: list[Path], beside: list[Path], folders: list[Path]) -> dict[str, str]:
     """Where the test comes from; and what is left out, if anything is: files among the pictures, or outside."""
     said = [f"folder {path.name}/" for path in folders]
-    for paths, what in ((others, "that are no pictures"), (beside, "outside the folders")):
+    for paths, what in ((others, "that are not pictures"), (beside, "outside the folders")):
         some = [path for path in paths if path.name.lower() not in OTHER_PROGRAMS]
         if some:
             counts = Counter(printable(path.suffix.lower() or path.name)[:40] for path in some).most_common(5)
@@ -192,7 +205,7 @@ def _train_and_tests(folder: Path, inside: list[Path]) -> tuple[Path, list[Path]
         return trains[0], tests
     if trains and tests:
         odd = [*others, *(path.name for path in trains[1:])][0]
-        wrong(folder, f"nothing beside {trains[0].name} and {tests[0].name}, and there is {odd}")
+        wrong(folder, f"nothing beside {trains[0].name} and {tests[0].name}, but there is {odd}")
     if tests and not others:
         wrong(folder, f"a folder train beside {tests[0].name}")
     return folder, []  # classes or clients, one of which may well be called train
@@ -202,7 +215,7 @@ def _pictures(root: Path, listed: Listing) -> tuple[list[_Picture], list[Path]]:
     """The pictures below a folder, equally deep, in class folders or in class folders of clients; and other files."""
     found, empty, ignored = _walk(root, listed)
     if not found:
-        wrong(root, f"pictures ({', '.join(SUFFIXES)}) in a sub-folder per class, and it has {suffixes(ignored)}")
+        wrong(root, f"pictures ({', '.join(SUFFIXES)}) in a sub-folder per class, but it has {suffixes(ignored)}")
     above = len(root.parts)
     first = found[0].parts[above:]
     for path in found:
@@ -220,10 +233,10 @@ def _pictures(root: Path, listed: Listing) -> tuple[list[_Picture], list[Path]]:
 
 
 def _walk(root: Path, listed: Listing, deepest: int = 4) -> tuple[list[Path], list[Path], list[Path]]:
-    """Pictures, folders in which there is nothing of use, and other files."""
+    """Pictures, folders without any, and other files."""
     folders, files = listed
     if folders and deepest == 1:
-        wrong(folders[0], "no folder as deep as this one")
+        wrong(folders[0], "no folder nested as deeply as this one")
     found = [path for path in files if is_picture(path)]
     ignored = [path for path in files if not is_picture(path)]
     empty: list[Path] = []
@@ -239,11 +252,11 @@ def _check_none_empty(root: Path, pictures: list[_Picture], empty: list[Path]) -
     for path in empty:
         *client, label = path.relative_to(root).parts
         if label not in labels or len(client) != 1 or client[0] not in clients:
-            wrong(path, "pictures in this folder, and there are none")
+            wrong(path, "pictures in this folder, but there are none")
 
 
 def _hold_out(pictures: list[_Picture], folder: Path) -> tuple[list[_Picture], list[_Picture]]:
-    """A fifth of every class for the test, at least one of two; no client is left without anything to train on."""
+    """A fifth of every class for the test, at least one of two; every client keeps something to train on."""
     chosen: set[int] = set()
     left = Counter(picture.client for picture in pictures)
     draw = generator(0, "folder test")
@@ -257,6 +270,6 @@ def _hold_out(pictures: list[_Picture], folder: Path) -> tuple[list[_Picture], l
                 left[client] -= 1
                 wanted -= 1
     if not chosen:
-        wrong(folder, "two pictures of a class or more, or a folder test beside train")
+        wrong(folder, "at least two pictures of some class, or a folder test beside train")
     train = [picture for row, picture in enumerate(pictures) if row not in chosen]
     return train, [pictures[row] for row in sorted(chosen)]

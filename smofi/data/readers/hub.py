@@ -1,4 +1,4 @@
-"""Data sets from the Hugging Face hub, by its `datasets` package, made what their official files would give."""
+"""Data sets from the Hugging Face hub, by its `datasets` package, converted to what their official files would give."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from smofi.errors import InputError, check_choice
 
 @dataclass(frozen=True)
 class Hub:
-    """Where a data set is on the hub: what to ask `load_dataset` for, by split, and how to read what it gives.
+    """Where a data set is on the hub: the arguments of `load_dataset` by split, and how to convert what it returns.
 
-    `remark` says in what it is not the official one.
+    `remark` says how it differs from the official one.
     """
 
     repository: str
     configuration: str | None
-    asked: Mapping[str, Mapping[str, Any]]
+    arguments: Mapping[str, Mapping[str, Any]]
     columns: tuple[str, ...]
     convert: Callable[..., Decoded]
     options: Mapping[str, Any]
@@ -71,7 +71,7 @@ HUB: dict[str, Hub] = {
         {},
         revision="refs/convert/parquet",
         remark="the hub has a test set of its own, 4,890 clips with silence among them, not the official 11,005: "
-        "accuracies are not to be compared with published ones",
+        "do not compare accuracies with published ones",
     ),
     "fashion-mnist": Hub(
         "zalando-datasets/fashion_mnist",
@@ -85,23 +85,25 @@ HUB: dict[str, Hub] = {
 
 
 def fetch(name: str, progress: ReadProgress) -> Decoded:
-    """A data set from the hub. What is downloaded stays in the package's own cache; HF_HUB_OFFLINE asks that alone."""
+    """A data set from the hub. What is downloaded stays in the package's own cache; HF_HUB_OFFLINE uses only that."""
     entry = HUB[check_choice("data", name, HUB)]
     datasets, huggingface_hub = (_package(package, name) for package in PACKAGES)
     try:
         with _quiet():
             if not huggingface_hub.constants.HF_HUB_OFFLINE:
-                # asked once, for the package would ask six times, with pauses, before it gives up
+                # tried once, because the package would try six times, with pauses, before it gives up
                 huggingface_hub.HfApi().dataset_info(entry.repository, timeout=SECONDS)
             splits = {
-                split: datasets.load_dataset(entry.repository, entry.configuration, revision=entry.revision, **asked)
-                for split, asked in entry.asked.items()
+                split: datasets.load_dataset(
+                    entry.repository, entry.configuration, revision=entry.revision, **arguments
+                )
+                for split, arguments in entry.arguments.items()
             }
     except Exception as error:  # the network, the hub and the package fail in every way there is
         raise InputError(
             f"data={name!r} could not be fetched: {entry.repository} of the Hugging Face hub gave "
-            f"{type(error).__name__}: {str(error)[:300]}. The other way: put its official files into a folder, "
-            "and name that by --data-folder"
+            f"{type(error).__name__}: {str(error)[:300]}. Alternatively, put its official files into a folder, "
+            "and pass it by --data-folder"
         ) from error
     return convert(name, splits, progress)
 
@@ -109,7 +111,7 @@ def fetch(name: str, progress: ReadProgress) -> Decoded:
 def convert(name: str, splits: Mapping[str, Any], progress: ReadProgress) -> Decoded:
     """The `datasets.Dataset` of each split, with the columns that they have on the hub, as arrays."""
     entry = HUB[check_choice("data", name, HUB)]
-    places = {split: Path(entry.repository) / str(asked["split"]) for split, asked in entry.asked.items()}
+    places = {split: Path(entry.repository) / str(arguments["split"]) for split, arguments in entry.arguments.items()}
     for split, place in places.items():
         check_columns(splits[split], entry.columns, place)
     decoded = entry.convert(splits, places, entry.columns, progress, **entry.options)
@@ -118,7 +120,7 @@ def convert(name: str, splits: Mapping[str, Any], progress: ReadProgress) -> Dec
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the packages' own remarks: what goes wrong is said once, in our error."""
+    """Without the packages' own messages: a failure is reported once, in our error."""
     loggers = [logging.getLogger(package) for package in PACKAGES]
     levels = [logger.level for logger in loggers]
     try:
@@ -135,5 +137,5 @@ def _package(package: str, name: str) -> ModuleType:
         return importlib.import_module(package)
     except ImportError as error:
         raise InputError(
-            f'data={name!r} could not be fetched: that takes another package ({error}): pip install "smofi[datasets]"'
+            f'data={name!r} could not be fetched: it needs another package ({error}): pip install "smofi[datasets]"'
         ) from error

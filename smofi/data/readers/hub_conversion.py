@@ -1,4 +1,4 @@
-"""The hub's columns, made what the official files would give: pictures, spoken words, excerpts of text."""
+"""The hub's columns, converted to what the official files would give: pictures, spoken words, excerpts of text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from smofi.data.formats.columns import class_names, class_numbers, column, conte
 from smofi.data.formats.files import wrong
 from smofi.data.formats.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
 from smofi.data.formats.names import printable
-from smofi.data.formats.pictures import decode_picture, each
+from smofi.data.formats.pictures import decode_picture, map_with_progress
 from smofi.data.formats.wav import decode_wav
 from smofi.data.readers.leaf import Excerpts
 from smofi.seeds import generator
@@ -49,13 +49,13 @@ def pictures(
     picture, target = columns
     names = class_names(splits["train"], target, places["train"])
     if classes is not None and len(classes) != len(names):
-        wrong(places["train"], f"{len(classes)} classes, and it has {len(names)}")
+        wrong(places["train"], f"{len(classes)} classes, but it has {len(names)}")
     count = SplitsProgress(progress, sum(len(splits[split]) for split in SPLITS))
     read: list[Split] = []
     for number, split in enumerate(SPLITS):
         dataset, place = splits[split], places[split]
         if class_names(dataset, target, place) != names:
-            wrong(place, "the classes that there are to train on, and it has others")
+            wrong(place, "the classes of the training split, but it has others")
         labels = class_numbers(dataset, target, len(names), place)
         images = _images(dataset, picture, place, read[0].inputs.shape[1:] if read else None, grey, count)
         read.append(Split(images, labels))
@@ -76,13 +76,13 @@ def _images(
         return decode_picture(content, place / str(row), grey=grey)
 
     for begin, files in contents(dataset, name, place):
-        decoded = each(decode, list(enumerate(files, begin)), silent)
+        decoded = map_with_progress(decode, list(enumerate(files, begin)), silent)
         if not begin:
             size = size or decoded[0].shape
             images = np.empty((len(dataset), *size), np.uint8)
         for row, image in enumerate(decoded, begin):
             if image.shape != size:
-                wrong(place / str(row), f"a picture of {size}, height, width and channels, and it has {image.shape}")
+                wrong(place / str(row), f"a picture of {size}, height, width and channels, but it has {image.shape}")
             images[row] = image
         count.add(len(files))
     return images
@@ -101,13 +101,13 @@ def spoken(
     for split in SPLITS:
         dataset, place = splits[split], places[split]
         if class_names(dataset, target, place) != names:
-            wrong(place, "the words that there are to train on, and it has others")
+            wrong(place, "the words of the training split, but it has others")
         labels = number[class_numbers(dataset, target, len(names), place)]
         if not (labels >= 0).any():
-            wrong(place, "at least one word, and all is silence")
+            wrong(place, "at least one word, but all clips are silence")
         codes, speakers = words(dataset, speaker, place)
         if (nameless := (codes < 0) & (labels >= 0)).any():
-            wrong(place / str(nameless.argmax()), f"a name in column {speaker!r}, and there is none")
+            wrong(place / str(nameless.argmax()), f"a name in column {speaker!r}, but there is none")
         images = _sounds(dataset, sound, place, labels >= 0, count)
         read.append((images, labels[labels >= 0], [speakers[code] for code in codes[labels >= 0]]))
     owners = sorted({name for _, _, names in read for name in names})
@@ -144,7 +144,7 @@ def excerpts(
     dataset, place = splits["train"], places["train"]
     codes, roles = words(dataset, columns[0], place)
     if (codes < 0).any():
-        wrong(place / str((codes < 0).argmax()), f"a name in column {columns[0]!r}, and there is none")
+        wrong(place / str((codes < 0).argmax()), f"a name in column {columns[0]!r}, but there is none")
     found, count = Excerpts(), SplitsProgress(progress, len(dataset))
     ends = np.cumsum(np.bincount(codes, minlength=len(roles)))
     for role, rows in zip(roles, np.split(np.argsort(codes, kind="stable"), ends[:-1]), strict=True):

@@ -35,7 +35,7 @@ class Excerpts:
         for done, (user, count) in enumerate(zip(users, counts, strict=True), 1):
             inputs, targets = _samples(data[user], count, user, path, self.changed)
             if split is None and user in self.owners:
-                wrong(path, f"every user in one file only, and {printable(user)!r} was in another")
+                wrong(path, f"every user in one file only, but {printable(user)!r} was in another")
             owner = self.owners.setdefault(user, len(self.owners))
             if split is not None:
                 self.blocks[split].append((owner, inputs, targets))
@@ -50,7 +50,7 @@ class Excerpts:
         order = generator(0, "shakespeare order")
         splits = {name: _joined(blocks, order) for name, blocks in self.blocks.items()}
         if not all(len(split.targets) for split in splits.values()):
-            wrong(folder, f"an excerpt of {LENGTH} characters to train on and one to test on, and there is none")
+            wrong(folder, f"an excerpt of {LENGTH} characters to train on and one to test on, but there is none")
         return Decoded(
             "text", splits["train"], splits["test"], NAMES, tuple(map(printable, self.owners)), standardise=False,
             length=LENGTH, about=self.changed.about(),
@@ -64,8 +64,8 @@ def _border(inputs: Array, targets: Array, user: str, path: Path) -> tuple[int, 
     if not in_order.all():
         wrong(
             path,
-            f"the samples of user {printable(user)!r} in the order of the text, as the last fifth is to be the test: "
-            f"each one character further, or {LENGTH} spaces where a line begins; and sample "
+            f"the samples of user {printable(user)!r} in the order of the text, as the last fifth is the test set: "
+            f"each one character further, or {LENGTH} spaces where a line begins, but sample "
             f"{1 + int(in_order.argmin()):,} (counting from 0) does not follow the one before. For samples in another "
             "order, use the folders train and test that LEAF makes",
         )
@@ -90,20 +90,20 @@ def _joined(blocks: list[tuple[int, Array, Array]], order: np.random.Generator) 
 def _checked(document: Any, path: Path) -> tuple[list[str], list[int], dict[str, Any]]:
     """The users, how many samples each has, and their data."""
     if not isinstance(document, dict):
-        wrong(path, f"an object with users, num_samples and user_data, and it is a {type(document).__name__}")
+        wrong(path, f"an object with users, num_samples and user_data, but it is a {type(document).__name__}")
     users, counts, data = (document.get(name) for name in ("users", "num_samples", "user_data"))
     if not isinstance(users, list) or not all(isinstance(user, str) for user in users):
         wrong(path, "'users' to be a list of names")
     if not isinstance(counts, list) or not all(type(count) is int for count in counts):
         wrong(path, "'num_samples' to be a list of whole numbers")
     if len(users) != len(counts):
-        wrong(path, f"as many 'num_samples' as 'users', and there are {len(counts):,} and {len(users):,}")
+        wrong(path, f"as many 'num_samples' as 'users', but there are {len(counts):,} and {len(users):,}")
     if len(set(users)) != len(users):
         wrong(path, "every user once in 'users'")
     if not isinstance(data, dict):
         wrong(path, "'user_data' to be an object")
     if absent := [user for user in users if user not in data]:
-        wrong(path, f"data of all its users, and {printable(absent[0])!r} has none")
+        wrong(path, f"data of all its users, but {printable(absent[0])!r} has none")
     return users, counts, data
 
 
@@ -115,9 +115,9 @@ def _samples(data: Any, count: int, user: str, path: Path, changed: Changed) -> 
         if not isinstance(strings, list):
             wrong(path, f"{name!r} {who} to be a list of strings")
         if len(strings) != count:
-            wrong(path, f"{count:,} strings in {name!r} {who}, as num_samples says, and there are {len(strings):,}")
+            wrong(path, f"{count:,} strings in {name!r} {who}, as num_samples says, but there are {len(strings):,}")
         odd = next((string for string in strings if type(string) is not str or len(string) != length), None)
         if odd is not None:
             size = f"has {len(odd):,}" if isinstance(odd, str) else f"is a {type(odd).__name__}"
-            wrong(path, f"strings of {length} characters in {name!r} {who}, and one {size}")
+            wrong(path, f"strings of {length} characters in {name!r} {who}, but one {size}")
     return numbers("".join(x or ()), changed).reshape(-1, LENGTH), numbers("".join(y or ()), changed)

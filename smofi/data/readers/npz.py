@@ -20,14 +20,14 @@ import numpy as np
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress
 from smofi.data.formats.arrays import from_arrays, needed
 from smofi.data.formats.files import MOST_INFLATED, wrong
-from smofi.data.formats.npy import Header, read_header
+from smofi.data.formats.npy import ArrayHeader, read_array_header
 from smofi.errors import InputError
 
 PIECE = 1 << 20
-"""So much is read at once, and so long the directory of the zip file may be."""
+"""How many bytes are read at once, and the longest directory that a zip file may have."""
 
 MEMBER_HEADER = 30
-"""So many bytes at least stand before the content of a member."""
+"""The fewest bytes before the content of a member."""
 
 ENCRYPTED = 0x1 | 0x40
 PACKED = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: MOST_INFLATED}
@@ -51,10 +51,10 @@ def find_npz(path: Path) -> DataFiles:
 
     >>> find_npz(Path("nothing.npz"))
     Traceback (most recent call last):
-    smofi.errors.InputError: nothing.npz is not accepted: expected an .npz file, and there is no such file
+    smofi.errors.InputError: nothing.npz is not accepted: expected an .npz file, but there is no such file
     """
     if not path.is_file():
-        wrong(path, "an .npz file, and there is no such file")
+        wrong(path, "an .npz file, but there is no such file")
     return DataFiles([path], partial(_read, path))
 
 
@@ -77,7 +77,7 @@ def _tell(progress: ReadProgress, before: int, total: int, now: int) -> None:
 
 @contextmanager
 def _refusing(path: Path) -> Iterator[None]:
-    """Whatever breaks inside is a broken file."""
+    """Any failure inside means that the file is damaged."""
     try:
         yield
     except InputError:
@@ -85,7 +85,7 @@ def _refusing(path: Path) -> Iterator[None]:
     except MemoryError as error:
         raise InputError(f"{path} is not accepted: its arrays do not fit into memory") from error
     except BROKEN as error:
-        raise InputError(f"{path} is not accepted: expected a whole .npz file ({error})") from error
+        raise InputError(f"{path} is not accepted: expected an undamaged .npz file ({error})") from error
 
 
 def _checked(archive: zipfile.ZipFile, path: Path) -> list[zipfile.ZipInfo]:
@@ -93,55 +93,55 @@ def _checked(archive: zipfile.ZipFile, path: Path) -> list[zipfile.ZipInfo]:
     members = sorted(archive.infolist(), key=lambda info: info.header_offset)
     names, end = set(), 0
     for info in members:
-        said = f"{info.filename!r:.100}"
+        member = f"{info.filename!r:.100}"
         if not info.filename.endswith(".npy"):
-            wrong(path, f"arrays (.npy) only, and there is {said}")
+            wrong(path, f"arrays (.npy) only, but there is {member}")
         if info.filename in names:
-            wrong(path, f"every array once, and {said} is there twice")
+            wrong(path, f"every array once, but {member} occurs twice")
         if info.flag_bits & ENCRYPTED:
-            wrong(path, f"arrays that are not encrypted, and {said} is")
+            wrong(path, f"arrays that are not encrypted, but {member} is")
         if info.compress_type not in PACKED:
-            wrong(path, f"arrays stored or deflated, and {said} is packed in another way")
+            wrong(path, f"arrays stored or deflated, but {member} is packed in another way")
         if info.file_size > info.compress_size * PACKED[info.compress_type]:
-            wrong(path, f"possible sizes, and {said} claims {info.file_size:,} bytes out of {info.compress_size:,}")
+            wrong(path, f"possible sizes, but {member} claims {info.file_size:,} bytes out of {info.compress_size:,}")
         if info.header_offset < end:
-            wrong(path, f"arrays side by side, and {said} overlaps the one before")
+            wrong(path, f"arrays that do not overlap, but {member} overlaps the one before")
         names.add(info.filename)
         end = info.header_offset + MEMBER_HEADER + info.compress_size
     if end > archive.start_dir:
-        wrong(path, f"arrays of {archive.start_dir:,} bytes together, and they claim {end:,}")
+        wrong(path, f"arrays of {archive.start_dir:,} bytes together, but they claim {end:,}")
     return members
 
 
-def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Header:
+def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> ArrayHeader:
     """The header of an array, if it claims as many bytes as there are."""
-    said = f"{info.filename!r:.100}"
+    member = f"{info.filename!r:.100}"
     with archive.open(info) as file:
-        header = read_header(file, f"{said} in {path}")
+        header = read_array_header(file, f"{member} in {path}")
     if header.size is not None and header.size != info.file_size:
         shape = f"shape {list(header.shape)!s:.100} and type {header.dtype}"
-        wrong(path, f"{header.size:,} bytes in {said}, as it claims {shape}, and it has {info.file_size:,}")
+        wrong(path, f"{header.size:,} bytes in {member}, as it claims {shape}, but it has {info.file_size:,}")
     return header
 
 
 def _unpack(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: Header, path: Path, report: Callable[[int], None]
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: ArrayHeader, path: Path, report: Callable[[int], None]
 ) -> Array:
     """The array, in memory; that its size is possible was checked before."""
     if header.dtype is None:
-        wrong(path, f"numbers or words in {info.filename!r}, and its type is {header.kind!r:.100}")
+        wrong(path, f"numbers or words in {info.filename!r}, but its type is {header.kind!r:.100}")
     if 0 in header.shape:
-        wrong(path, f"at least one sample in {info.filename!r}, and its shape is {list(header.shape)}")
+        wrong(path, f"at least one sample in {info.filename!r}, but its shape is {list(header.shape)}")
     content = np.empty(info.file_size, np.uint8)
-    done, next_word = 0, 0
+    done, next_report = 0, 0
     with archive.open(info) as file:
         while piece := file.read(min(PIECE, len(content) - done + 1)):  # one more: at the end, the checksum is compared
             content[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
             done += len(piece)
-            if done >= next_word:
+            if done >= next_report:
                 report(done)
-                next_word = done + len(content) // 100
+                next_report = done + len(content) // 100
     if done != len(content):
-        wrong(path, f"{len(content):,} bytes in {info.filename!r}, and there are {done:,}")
+        wrong(path, f"{len(content):,} bytes in {info.filename!r}, but there are {done:,}")
     report(done)
     return header.array(content)

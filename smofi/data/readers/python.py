@@ -15,7 +15,8 @@ IN_ORDER = ("x", "y", "x_test", "y_test")
 
 
 def read_python(name: str) -> Decoded | Source:
-    """What the function gives: arrays by key as `from_arrays` takes them, (x, y), (x, y, x_test, y_test), or a Source.
+    """What the function returns: arrays by key as `from_arrays` takes them, (x, y), (x, y, x_test, y_test), or a
+    Source.
 
     >>> read_python("python:math:sqrt")
     Traceback (most recent call last):
@@ -35,8 +36,8 @@ math.sqrt() takes exactly one argument (0 given)
     if not isinstance(result, Mapping):
         size = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
         raise InputError(
-            f"data={name!r} is not accepted: expected {called} to give arrays by key (x, y, x_test, y_test, client), "
-            f"(x, y), (x, y, x_test, y_test) or a Source, and it gave a {type(result).__name__}{size}"
+            f"data={name!r} is not accepted: expected {called} to return arrays by key (x, y, x_test, y_test, client), "
+            f"(x, y), (x, y, x_test, y_test) or a Source, but it returned a {type(result).__name__}{size}"
         )
     try:
         return with_moments(from_arrays(result, f"what {called} gives"))

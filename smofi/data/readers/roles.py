@@ -35,11 +35,11 @@ class Roles:
     def add(self, name: str, text: str, path: Path) -> None:
         """Add a role, unless its text is too short for a single sample."""
         if name in self.names:
-            wrong(path, f"every role once, and {printable(name)!r} comes again")
+            wrong(path, f"every role once, but {printable(name)!r} occurs twice")
         self.names.add(name)
         self.characters += len(text)
         if self.characters > MOST_CHARACTERS:
-            wrong(path, f"at most {MOST_CHARACTERS:,} characters in all, and there are more")
+            wrong(path, f"at most {MOST_CHARACTERS:,} characters in all, but there are more")
         text = text.replace("\r\n", "\n")
         if not text.isascii():
             text = unicodedata.normalize("NFC", text)  # an e and an accent are one character, as é is
@@ -56,7 +56,7 @@ class Roles:
     def decoded(self, folder: Path) -> Decoded:
         """All of them, the samples of each split shuffled."""
         if not self.texts["train"] or not self.texts["test"]:
-            wrong(folder, f"a role with {LENGTH + 1} characters in its first 80 % and in the rest, and there is none")
+            wrong(folder, f"a role with {LENGTH + 1} characters in its first 80 % and in the rest, but there is none")
         order = generator(0, "shakespeare order")
         train, test = (_excerpts(self.texts[split], order) for split in ("train", "test"))
         roles = {"roles": len(self.owners), "roles_too_short": self.too_short, "roles_to_test": len(self.texts["test"])}

@@ -47,7 +47,7 @@ def _read(folder: Path, files: list[tuple[Path, str | None]], progress: ReadProg
         else:
             excerpts.add(document, path, split, report)
     if excerpts.owners and roles.names:
-        wrong(folder, "either excerpts as LEAF writes them or texts by role, and there are both")
+        wrong(folder, "either excerpts as LEAF writes them or texts by role, but there are both")
     return excerpts.decoded(folder) if excerpts.owners else roles.decoded(folder)
 
 
@@ -60,7 +60,7 @@ def _find(folder: Path) -> list[tuple[Path, str | None]]:
         if train and test:
             return [*((path, "train") for path in train), *((path, "test") for path in test)]
         if train or test:
-            wrong(place, f"*.json in train and in test, and there is none in {'test' if train else 'train'}")
+            wrong(place, f"*.json in train and in test, but there is none in {'test' if train else 'train'}")
         here = _files(place, (".json", ".json.gz", ".txt"))
         loose = [path for path in here if path.suffix != ".txt"]
         whole = [path for path in loose or _files(place / "all_data", (".json",)) if path.name.startswith("all_data")]
@@ -70,7 +70,7 @@ def _find(folder: Path) -> list[tuple[Path, str | None]]:
     wrong(
         folder,
         "train/*.json and test/*.json or all_data*.json as LEAF writes them, a list of roles as *.json or *.json.gz, "
-        f"or PLAY_ROLE.txt, in it or in {', '.join(PLACES[1:])}; and there is none",
+        f"or PLAY_ROLE.txt, in it or in {', '.join(PLACES[1:])}, but there is none",
     )
 
 
@@ -82,7 +82,7 @@ def _files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
 def _add_roles(roles: Roles, document: list[Any], path: Path, progress: ReadProgress) -> None:
     for number, role in enumerate(document, 1):
         if not isinstance(role, dict):
-            wrong(path, f"objects with play, role and text, and number {number:,} is a {type(role).__name__}")
+            wrong(path, f"objects with play, role and text, but number {number:,} is a {type(role).__name__}")
         for name in ("play", "role"):
             if not isinstance(role.get(name), str) or not role[name]:
                 wrong(path, f"{name!r} of number {number:,} to be a name")
@@ -98,7 +98,7 @@ def _text(path: Path) -> str:
     try:
         return read_bytes(path, MOST_TEXT, "a text").decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        wrong(path, f"text in UTF-8, and its byte {error.start:,} is none")
+        wrong(path, f"text in UTF-8, but byte {error.start:,} is not")
 
 
 def _name_of(path: Path) -> str:

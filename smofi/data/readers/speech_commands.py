@@ -63,7 +63,7 @@ def _read(place: Path, clips: list[Clip], progress: ReadProgress) -> Decoded:
     splits = _divided(place, clips)
     if not all(splits):
         counts = f"{len(splits[0]):,} to train on and {len(splits[1]):,} to test on"
-        wrong(place, f"clips to train on and clips to test on, and of {len(clips):,} there are {counts}")
+        wrong(place, f"clips to train on and clips to test on, but the {len(clips):,} clips are {counts}")
     order = generator(0, "speech-commands order")
     train, test = ([split[i] for i in order.permutation(len(split))] for split in splits)
     words = sorted({clip.word for clip in clips})
@@ -96,7 +96,7 @@ def _find(folder: Path) -> tuple[Path, list[Clip]]:
         words = listing(place)[0] if os.path.isdir(place) else []
         if clips := [clip for word in words for clip in _clips(word)]:
             return place, clips
-    wrong(folder, f"WORD/SPEAKER_nohash_NUMBER.wav, in it or in {', '.join(PLACES[1:])}; and there is none")
+    wrong(folder, f"WORD/SPEAKER_nohash_NUMBER.wav, in it or in {', '.join(PLACES[1:])}, but there is none")
 
 
 def _clips(folder: Path) -> Iterator[Clip]:
@@ -109,7 +109,7 @@ def _clips(folder: Path) -> Iterator[Clip]:
         if path.suffix == ".wav":
             match = CLIP.fullmatch(path.name)
             if match is None or not folder.name.isprintable():
-                wrong(folder, f"clips named SPEAKER_nohash_NUMBER.wav, and one is {path.name!r}")
+                wrong(folder, f"clips named SPEAKER_nohash_NUMBER.wav, but one is {path.name!r}")
             yield Clip(path, folder.name, match[1])
 
 
@@ -130,13 +130,13 @@ def _list(path: Path, names: set[str], words: set[str]) -> set[str]:
     try:
         lines = read_bytes(path, MOST_LIST, "a list of clips").decode("ascii").split()
     except UnicodeDecodeError as error:
-        wrong(path, f"WORD/SPEAKER_nohash_NUMBER.wav on every line, and its byte {error.start:,} is not ASCII")
+        wrong(path, f"WORD/SPEAKER_nohash_NUMBER.wav on every line, but its byte {error.start:,} is not ASCII")
     for line in lines:
         word, _, name = line.partition("/")
         if CLIP.fullmatch(name) is None or word.startswith((".", "_")) or not word:
-            wrong(path, f"WORD/SPEAKER_nohash_NUMBER.wav on every line, and one is {line[:200]!r}")
+            wrong(path, f"WORD/SPEAKER_nohash_NUMBER.wav on every line, but one is {line[:200]!r}")
         if line not in names and word in words:
-            wrong(path, f"clips that are in the folder, and {line} is missing (without this file, a hash decides)")
+            wrong(path, f"clips that are in the folder, but {line} is missing (without this file, a hash decides)")
     return names & set(lines)
 
 

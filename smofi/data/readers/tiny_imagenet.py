@@ -19,7 +19,7 @@ import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
 from smofi.data.formats.files import listing, read_bytes, wrong
-from smofi.data.formats.pictures import each, is_picture, read_picture
+from smofi.data.formats.pictures import is_picture, map_with_progress, read_picture
 from smofi.seeds import generator
 
 SIDE = 64
@@ -58,7 +58,7 @@ def _read(
         path, _ = labelled[row]
         images[row] = _square(read_picture(path), path)
 
-    each(decode, range(len(labelled)), progress)
+    map_with_progress(decode, range(len(labelled)), progress)
     to_train, to_test = slice(len(train)), slice(len(train), None)
     return Decoded(
         "image",
@@ -70,7 +70,7 @@ def _read(
 
 def _square(image: Array, path: Path) -> Array:
     if image.shape != (SIDE, SIDE, 3):
-        wrong(path, f"a picture of {SIDE} x {SIDE}, and it has {image.shape[1]} x {image.shape[0]}")
+        wrong(path, f"a picture of {SIDE} x {SIDE}, but it has {image.shape[1]} x {image.shape[0]}")
     return image
 
 
@@ -82,7 +82,7 @@ def _root(folder: Path) -> Path:
             if not os.path.isdir(root / "train"):
                 wrong(root, "a folder train as well")
             return root
-    wrong(folder, f"a folder with wnids.txt, train and val, or these in {OFFICIAL}, and there is no wnids.txt")
+    wrong(folder, f"a folder with wnids.txt, train and val, or these in {OFFICIAL}, but there is no wnids.txt")
 
 
 def _lines(path: Path, expected: str) -> list[str]:
@@ -99,10 +99,10 @@ def _classes(root: Path) -> dict[str, int]:
     found = _lines(path, "a class per line")
     for name in found:
         if not re.fullmatch(r"n[0-9]{8}", name):
-            wrong(path, f"a class per line, n and eight digits, and there is {name[:100]!r}")
+            wrong(path, f"a class per line, n and eight digits, but there is {name[:100]!r}")
     if len(found) < 2 or len(set(found)) != len(found):
         wrong(
-            path, f"two classes or more, no two the same, and it has {len(found)}, {len(set(found))} of them different"
+            path, f"two classes or more, each once, but it has {len(found)}, of which {len(set(found))} are different"
         )
     return {name: number for number, name in enumerate(sorted(found))}
 
@@ -118,7 +118,7 @@ def _train(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
         inner = folder / "images"
         pictures = [path for path in listing(inner if inner.is_dir() else folder)[1] if is_picture(path)]
         if not pictures:
-            wrong(folder, "pictures in it or in its folder images, and there are none")
+            wrong(folder, "pictures in it or in its folder images, but there are none")
         labelled += [(path, target) for path in pictures]
     return labelled
 
@@ -132,15 +132,15 @@ def _test(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
         name, _, rest = line.partition("\t")
         label = rest.partition("\t")[0]
         if label not in classes:
-            wrong(path, f"in line {number} a class that wnids.txt names, and there is {label[:100]!r}")
+            wrong(path, f"in line {number} a class that wnids.txt names, but there is {label[:100]!r}")
         # Only names that the folder lists, each once: none can lead out of it.
         if (picture := present.pop(name, None)) is None:
-            wrong(path, f"in line {number} a picture of {folder}, named once, and there is {name[:100]!r}")
+            wrong(path, f"in line {number} a picture of {folder}, named once, but there is {name[:100]!r}")
         labelled.append((picture, classes[label]))
     if present:
-        wrong(path, f"the class of every picture in {folder}, and {min(present)!r} has none")
+        wrong(path, f"the class of every picture in {folder}, but {min(present)!r} has none")
     if not labelled:
-        wrong(path, "a picture and its class per line, and it has none")
+        wrong(path, "a picture and its class per line, but it has none")
     return labelled
 
 

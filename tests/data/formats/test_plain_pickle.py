@@ -103,7 +103,7 @@ def test_nothing_is_ever_called(tmp_path: Path, kind: str) -> None:
     attack = attacks(str(marker))[kind]
     pickle.loads(attack)  # noqa: S301  # the attack works where it is let in
     marker.rmdir()
-    with pytest.raises(InputError, match=r"some\.pkl is not accepted: expected plain data, and at byte \d+ \(\w+\)"):
+    with pytest.raises(InputError, match=r"some\.pkl is not accepted: expected plain data, but at byte \d+ \(\w+\)"):
         read_plain_pickle(attack, PATH)
     assert not marker.exists()
 
@@ -173,7 +173,7 @@ ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00tU\x01bt
         (b"cnumpy\nload\n.", "the name 'numpy load'"),
         (b"cnumpy\nndarray.tofile\n.", "the name 'numpy ndarray.tofile'"),
         (b"\x80\x04\x8c\x05numpy\x8c\x0dndarray.dumps\x93.", "the name 'numpy ndarray.dumps'"),
-        (b"\x80\x04K\x01K\x02\x93.", "no text"),
+        (b"\x80\x04K\x01K\x02\x93.", "not text"),
         (b"cnumpy\ndtype\n.", "a name where a value should be"),
         (b"cnumpy\ndtype\n}}\x92.", "NEWOBJ_EX"),
         (b"cnumpy\ndtype\n)\x81.", "NEWOBJ"),
@@ -200,16 +200,16 @@ ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00tU\x01bt
         (b"a.", "nothing to take"),
         (b"(.", "nothing to take"),
         (b"e.", "no mark"),
-        (b"K\x01K\x02.", "an end before everything"),
-        (b"K\x01(K\x02e.", "no list"),
-        (b"](K\x01u.", "no dict"),
+        (b"K\x01K\x02.", "an end before all values"),
+        (b"K\x01(K\x02e.", "not a list"),
+        (b"](K\x01u.", "not a dict"),
         (b"(" + b"N" * 17 + b"t.", "a tuple of more than 16 items"),
         (b"}(" + b"".join(b"M" + struct.pack("<H", k) + b"N" for k in range(1001)) + b"u.", "of more than 1,000 keys"),
         (b"}X" + struct.pack("<I", 1001) + b"a" * 1001 + b"Ns.", "a key of more than 1,000 letters"),
         (b"Np500001\n.", "a place in the memo"),
         (b"Np-1\n.", "a place in the memo"),
         (b"cnumpy\ndtype\n(U\x04||u1I00\nI01\ntR.", "'dtype' with arguments"),
-        (b"}(K\x01u.", "no dict"),
+        (b"}(K\x01u.", "not a dict"),
         (b"K\x01q\x00", "broken"),
         (b"", "broken"),
         (b"\xff", "broken"),

@@ -68,12 +68,12 @@ def test_half_a_sample_at_the_end_is_dropped_padded_or_not() -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", r"a WAVE file of plain samples, and it is none, or a broken one \(it ends too early\)"),
+        (b"", r"a WAVE file of plain samples, but it is not one, or it is damaged \(it ends too early\)"),
         (b"RIFX" + GOOD[4:], r"a WAVE file .* \(file does not start with RIFF id\)"),
         (GOOD[:8] + b"AVI " + GOOD[12:], r"a WAVE file .* \(not a WAVE file\)"),
-        (written([0, 0], channels=2), r"1 channel, 16,000 Hz, 16 bits, and it has 2 channels"),
-        (written([0, 0], rate=8000), r"and it has 1 channels, 8,000 Hz"),
-        (written([0, 0], width=1), r"and it has 1 channels, 16,000 Hz, 8 bits"),
+        (written([0, 0], channels=2), r"1 channel, 16,000 Hz, 16 bits, but it has 2 channels"),
+        (written([0, 0], rate=8000), r"but it has 1 channels, 8,000 Hz"),
+        (written([0, 0], width=1), r"but it has 1 channels, 16,000 Hz, 8 bits"),
         (riff(chunk(b"fmt ", b"\3" + FORM[1:]), chunk(b"data", b"1234")), r"\(unknown format: 3\)"),
         (riff(chunk(b"fmt ", FORM[:14]), chunk(b"data", b"1234")), r"\(it ends too early\)"),
         (riff(chunk(b"fmt ", b"\1\0\0\0" + FORM[4:]), chunk(b"data", b"1234")), r"\(bad # of channels\)"),
@@ -82,7 +82,7 @@ def test_half_a_sample_at_the_end_is_dropped_padded_or_not() -> None:
         (riff(chunk(b"fmt ", FORM), b"LIST\xff\xff\xff\xff1234"), r"a WAVE file of plain samples"),
         (riff(chunk(b"fmt ", FORM), chunk(b"data", b"")), r"at least one sample"),
         (riff(chunk(b"fmt ", FORM), b"data\xff\xff\xff\xff1234"), r"2,147,483,647 samples, as its header says.* has 2"),
-        (GOOD[:-1], r"expected 5 samples, as its header says, and it has 4"),
+        (GOOD[:-1], r"expected 5 samples, as its header says, but it has 4"),
     ],
 )
 def test_what_is_refused(content: bytes, sentence: str) -> None:
@@ -119,9 +119,9 @@ def test_an_absurd_header_takes_no_memory_and_a_giant_file_is_not_opened(tmp_pat
         file.truncate(2**33)
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match=r"2,147,483,647 samples, as its header says, and it has 2"):
+        with pytest.raises(InputError, match=r"2,147,483,647 samples, as its header says, but it has 2"):
             read_wav(tmp_path / "absurd.wav", 16_000)
-        with pytest.raises(InputError, match=rf"at most {MOST_BYTES:,} bytes, and it has 8,589,934,592"):
+        with pytest.raises(InputError, match=rf"at most {MOST_BYTES:,} bytes, but it has 8,589,934,592"):
             read_wav(tmp_path / "giant.wav", 16_000)
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:

@@ -87,7 +87,7 @@ def test_a_saved_partition_is_taken_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"validation": 0.1}, "validation=0.1 is not accepted: expected 0 beside partition='file:.*says itself"),
+        ({"validation": 0.1}, "validation=0.1 is not accepted: expected 0 with partition='file:.*whose file says"),
         ({"clients": 3}, "clients=3 is not accepted: expected 2, the clients of file:"),
         ({"labels": LABELS[1:]}, "it divides 200 samples and this data has 199"),
         ({"how": "iid", "validation": 1.0}, "validation=1.0 is not accepted"),
@@ -95,7 +95,7 @@ def test_a_saved_partition_is_taken_as_it_is(tmp_path: Path) -> None:
             {"how": "iid", "validation": 0.001},
             "validation=0.001 is not accepted: expected 0, or at least one of the 200",
         ),
-        ({"how": "natural"}, "does not say who has which sample"),
+        ({"how": "natural"}, "does not say who owns which sample"),
     ],
 )
 def test_what_does_not_go_together_is_refused(changed: dict[str, Any], sentence: str, tmp_path: Path) -> None:

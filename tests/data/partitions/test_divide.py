@@ -237,7 +237,7 @@ def test_text_that_means_nothing_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"clients": 4}, "clients=4 with min_size=32 .*is not accepted: that takes 128 samples and there are 100"),
+        ({"clients": 4}, "clients=4 with min_size=32 .*is not accepted: that takes 128 samples, but there are 100"),
         ({"clients": 0}, "clients=0"),
         ({"min_size": -1}, "min_size=-1"),
         ({"labels": np.zeros((10, 2))}, r"shape \(10, 2\)"),
@@ -245,7 +245,7 @@ def test_text_that_means_nothing_is_refused(text: str) -> None:
         ({"how": "shards(40)"}, r"partition='shards\(40\)' with clients=3 .* makes 120 shards of 100 samples"),
         (
             {"how": "natural"},
-            "does not say who has which sample; expected .* client column, .* folder level per client",
+            "does not say who owns which sample; expected .* client column, .* folder level per client",
         ),
         (
             {"how": "natural", "owners": np.repeat([5, 6, 7, 8], [10, 32, 40, 18])},

@@ -57,7 +57,7 @@ def test_its_text_is_its_path(path: str) -> None:
 @pytest.mark.parametrize(
     ("tensors", "sentence"),
     [
-        ({"owners": OWNER}, r"expected one tensor called owner, and it has \['owners'\]"),
+        ({"owners": OWNER}, r"expected one tensor called owner, but it has \['owners'\]"),
         ({"owner": OWNER, "more": OWNER}, "expected one tensor called owner"),
         ({"owner": OWNER.astype(np.int64)}, "expected int32 of shape .samples., not I64"),
         ({"owner": OWNER.astype(np.float32)}, "not F32"),
@@ -122,7 +122,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         read_partition(tmp_path / ("x" * 300))
     (tmp_path / "smofi").mkdir()
     write_partition(tmp_path / "smofi" / "partition.safetensors", OWNER)
-    with pytest.raises(InputError, match=r"has several runs in it: expected one of them, as .*smofi$"):
+    with pytest.raises(InputError, match=r"contains several runs: expected one of them, such as .*smofi$"):
         read_partition(tmp_path)
 
 

@@ -131,10 +131,10 @@ def pickled(**changed: Any) -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("data_batch_2.bin", bytes(3072), "whole records of 3,073 bytes, and it has 3,072 bytes"),
-        ("data_batch_2.bin", b"", "and it has 0 bytes"),
-        ("test_batch.bin", b"\x0a" + bytes(3072), "labels from 0 to 9, and that of sample 0 is 10"),
-        ("batches.meta.txt", b"cat\ndog\n", "10 names of classes, no two the same, and it has 2"),
+        ("data_batch_2.bin", bytes(3072), "whole records of 3,073 bytes, but it has 3,072 bytes"),
+        ("data_batch_2.bin", b"", "but it has 0 bytes"),
+        ("test_batch.bin", b"\x0a" + bytes(3072), "labels from 0 to 9, but that of sample 0 is 10"),
+        ("batches.meta.txt", b"cat\ndog\n", "10 names of classes, no two the same, but it has 2"),
         ("batches.meta.txt", b"cat\n" * 10, "no two the same"),
         ("batches.meta.txt", b"\xff" * 10, "in UTF-8"),
         ("batches.meta.txt", b"a" * 100_001, "at most 100,000 bytes"),
@@ -142,12 +142,12 @@ def pickled(**changed: Any) -> bytes:
         ("data_batch_2", pickled(data=np.zeros((3, 3071), np.uint8)), "under 'data' bytes of shape"),
         ("data_batch_2", pickled(data=np.zeros((3, 3072), np.int8)), "under 'data' bytes of shape"),
         ("data_batch_2", pickled(data=np.zeros(3072, np.uint8)), "under 'data' bytes of shape"),
-        ("data_batch_2", pickled(labels=[0, 1]), "3 labels, as many as pictures, and it has 2"),
-        ("data_batch_2", pickled(labels=[0, 1, 10]), "labels from 0 to 9, and that of sample 2 is 10"),
+        ("data_batch_2", pickled(labels=[0, 1]), "3 labels, as many as pictures, but it has 2"),
+        ("data_batch_2", pickled(labels=[0, 1, 10]), "labels from 0 to 9, but that of sample 2 is 10"),
         ("data_batch_2", pickled(labels=[0, -1, 2]), "that of sample 1 is -1"),
         ("data_batch_2", pickled(labels=[0, True, 2]), "under 'labels' a list of whole numbers"),
         ("data_batch_2", pickled(labels=None), "under 'labels' a list of whole numbers"),
-        ("data_batch_2", pickle.dumps([1]), "a pickled dict, and it contains a list"),
+        ("data_batch_2", pickle.dumps([1]), "a pickled dict, but it contains a list"),
         ("data_batch_2", b"cos\nsystem\n(S'true'\ntR.", "the name 'os system'"),
         ("batches.meta", pickle.dumps({"label_names": [1] * 10}), "under 'label_names' a list of names"),
         ("batches.meta", pickle.dumps({}), "under 'label_names' a list of names"),
@@ -165,7 +165,7 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, content: bytes, said
 def test_coarse_labels_are_looked_at_too(tmp_path: Path) -> None:
     write_hundred(tmp_path, "binary")
     (tmp_path / "train.bin").write_bytes(b"\x14\x00" + bytes(3072))
-    with pytest.raises(InputError, match="coarse_labels from 0 to 19, and that of sample 0 is 20"):
+    with pytest.raises(InputError, match="coarse_labels from 0 to 19, but that of sample 0 is 20"):
         find_cifar100(tmp_path).read(silent)
 
 
@@ -175,7 +175,7 @@ def test_a_file_of_terabytes_is_refused_unread(tmp_path: Path) -> None:
         file.truncate(3073 * 10**9)  # takes no room on the disk
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match=r"data_batch_1\.bin is not accepted: .*and it has 3,073,000,000,000"):
+        with pytest.raises(InputError, match=r"data_batch_1\.bin is not accepted: .*but it has 3,073,000,000,000"):
             find_cifar10(tmp_path).read(silent)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:

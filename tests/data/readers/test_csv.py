@@ -125,45 +125,45 @@ def test_as_many_rows_as_it_takes_several_pieces_for(written: Written) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "a line that names the columns, and it is empty"),
+        ("", "a line that names the columns, but it is empty"),
         ("\n\n", "names of columns in the first line"),
         ("label\np\nq\n", "names of columns in the first line, a comma, a semicolon, a tab between them"),
-        ("a,b\n1,2\n", "a column label, y, class or target, and the columns are 'a', 'b'"),
-        ("a,y,Label\n1,2,3\n", "one column of label, y, class, target, and there are 'y', 'Label'"),
-        ("a,y,user,site\n1,2,3,4\n", "one column of client, .*, and there are 'user', 'site': leave the others out"),
+        ("a,b\n1,2\n", "a column label, y, class or target, but the columns are 'a', 'b'"),
+        ("a,y,Label\n1,2,3\n", "one column of label, y, class, target, but there are 'y', 'Label'"),
+        ("a,y,user,site\n1,2,3,4\n", "one column of client, .*, but there are 'user', 'site': leave the others out"),
         ("y,client\n1,2\n", "at least one column of numbers beside 'y', 'client'"),
-        ("a,a ,y\n1,2,3\n", "every name of a column once, and 'a' is there 2 times"),
-        (",a,y\n0,1,2\n", "a name for every column, and column 1 has none"),
-        ("a,y\n", "rows below the names of the columns, and there are none"),
-        ("a,y\n1,2\n1\n", "2 fields in line 3, as in the first line, and it has 1"),
-        ("a,y\n1,2\n\n1,2,3\n", "2 fields in line 4, as in the first line, and it has 3"),
-        ("a,b,y\n1,2,p\n1,x,q\n", "a finite number in column 'b' of line 3, and it is 'x'"),
-        ("a,b,y\n1,2,p\n,2,q\n", "a finite number in column 'a' of line 3, and it is ''"),
-        ("a,y\n1,p\nnan,q\n", "a finite number in column 'a' of line 3, and it is 'nan'"),
-        ("a,y\n1,p\n-inf,q\n", "a finite number in column 'a' of line 3, and it is '-inf'"),
-        ("a,y\n1,p\n1e39,q\n", "a finite number in column 'a' of line 3, and it is '1e39'"),
-        ("a,y\n1,p\n1_000,q\n", "a finite number in column 'a' of line 3, and it is '1_000'"),
-        ("a;y\n1;p\n1,5;q\n", "a finite number in column 'a' of line 3, and it is '1,5'"),
-        ("a,y\n1,p\n1, \n", "a value in column 'y' of line 3, and it is empty"),
-        ("a,y,client\n1,p,0\n1,q,\n", "a value in column 'client' of line 3, and it is empty"),
-        ("a,y\n1,p\n2,p\n", "at least two classes in column 'y', and there is only 'p'"),
+        ("a,a ,y\n1,2,3\n", "every column name once, but 'a' occurs 2 times"),
+        (",a,y\n0,1,2\n", "a name for every column, but column 1 has none"),
+        ("a,y\n", "rows below the names of the columns, but there are none"),
+        ("a,y\n1,2\n1\n", "2 fields in line 3, as in the first line, but it has 1"),
+        ("a,y\n1,2\n\n1,2,3\n", "2 fields in line 4, as in the first line, but it has 3"),
+        ("a,b,y\n1,2,p\n1,x,q\n", "a finite number in column 'b' of line 3, but it is 'x'"),
+        ("a,b,y\n1,2,p\n,2,q\n", "a finite number in column 'a' of line 3, but it is ''"),
+        ("a,y\n1,p\nnan,q\n", "a finite number in column 'a' of line 3, but it is 'nan'"),
+        ("a,y\n1,p\n-inf,q\n", "a finite number in column 'a' of line 3, but it is '-inf'"),
+        ("a,y\n1,p\n1e39,q\n", "a finite number in column 'a' of line 3, but it is '1e39'"),
+        ("a,y\n1,p\n1_000,q\n", "a finite number in column 'a' of line 3, but it is '1_000'"),
+        ("a;y\n1;p\n1,5;q\n", "a finite number in column 'a' of line 3, but it is '1,5'"),
+        ("a,y\n1,p\n1, \n", "a value in column 'y' of line 3, but it is empty"),
+        ("a,y,client\n1,p,0\n1,q,\n", "a value in column 'client' of line 3, but it is empty"),
+        ("a,y\n1,p\n2,p\n", "at least two classes in column 'y', but there is only 'p'"),
         ("a,y\n1,p\n2,q\n", "a class with two samples to hold one out"),
-        ("a,y,split\n1,p,train\n2,q,valid\n", "train or test in column 'split' of line 3, and it is 'valid'"),
-        ("a,y,split\n1,p,train\n2,q,train\n", "rows to train on and rows to test on, and all are for train"),
+        ("a,y,split\n1,p,train\n2,q,valid\n", "train or test in column 'split' of line 3, but it is 'valid'"),
+        ("a,y,split\n1,p,train\n2,q,train\n", "rows to train on and rows to test on, but all are for train"),
         (
             "a,y,split\n1,p,train\n2,q,train\n2,r,test\n",
-            "classes that are trained on in the test, and there is 'r'",
+            "classes in the test set that are in the training set, but there is 'r'",
         ),
-        ('a,y\n1,"p\n2,q\n', r"a row of fields in line 2, and it is not one \(unexpected end of data\)"),
-        ('a,y\n1,"p"x\n2,q\n', "a row of fields in line 2, and it is not one"),
-        ("a,y\n1,p\n" + "2" * 200_000 + ",q\n", "a row of fields in line 3, and it is not one .*field limit"),
+        ('a,y\n1,"p\n2,q\n', r"a row of fields in line 2 \(unexpected end of data\)"),
+        ('a,y\n1,"p"x\n2,q\n', "a row of fields in line 2"),
+        ("a,y\n1,p\n" + "2" * 200_000 + ",q\n", "a row of fields in line 3 .*field limit"),
         ("a,y\n1,p\n2,\x00\n3,q\n3,r\n", None),
-        (b"a,y\n1,\xff\n", "text in UTF-8, and line 2 has the byte 0xff$"),
-        (b"a,y\n1,\xc3\xa4\n\n2,ab\xe4\n3,q\n", "text in UTF-8, and line 4 has the byte 0xe4$"),
-        (b"a,y\r" + b"1,p\r" * 40_000 + b"2,\x80\r3,q\r", "text in UTF-8, and line 40002 has the byte 0x80$"),
-        (b"a,y\n1,p\n2,\xc3", "text in UTF-8, and line 3 has the byte 0xc3$"),
-        (b"a,y\n1,\xed\xb3\xbf\n", "text in UTF-8, and line 2 has the byte 0xed$"),
-        ("a,y\n1,p\n".encode("utf-16"), "text in UTF-8, and line 1 has the byte 0xff$"),
+        (b"a,y\n1,\xff\n", "text in UTF-8, but line 2 has the byte 0xff$"),
+        (b"a,y\n1,\xc3\xa4\n\n2,ab\xe4\n3,q\n", "text in UTF-8, but line 4 has the byte 0xe4$"),
+        (b"a,y\r" + b"1,p\r" * 40_000 + b"2,\x80\r3,q\r", "text in UTF-8, but line 40002 has the byte 0x80$"),
+        (b"a,y\n1,p\n2,\xc3", "text in UTF-8, but line 3 has the byte 0xc3$"),
+        (b"a,y\n1,\xed\xb3\xbf\n", "text in UTF-8, but line 2 has the byte 0xed$"),
+        ("a,y\n1,p\n".encode("utf-16"), "text in UTF-8, but line 1 has the byte 0xff$"),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_line(content: str | bytes, said: str | None, written: Written) -> None:
@@ -177,7 +177,7 @@ def test_what_is_wrong_is_refused_with_its_line(content: str | bytes, said: str 
 def test_a_column_of_words_may_be_the_owner(cell: str, hinted: bool, written: Written) -> None:
     with pytest.raises(InputError, match="column 'clinic' of line 3") as refused:
         find_csv(written(f"a;clinic;y\n1;2;p\n1;{cell};q\n")).read(silent)
-    hint = "if it says who has the sample, call the column client, user, .*patient or device; other words must be made"
+    hint = "if it is the owner of the sample, call the column client, user, .*patient or device; convert other words to"
     assert bool(re.search(hint, str(refused.value))) is hinted
 
 
@@ -218,7 +218,7 @@ def test_what_unpacks_to_a_lot_takes_little_memory(content: bytes, written: Writ
 
 def test_a_table_that_is_too_large_is_refused(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_module, "MOST_CHARACTERS", 200)
-    with pytest.raises(InputError, match="at most 200 characters, and it has more"):
+    with pytest.raises(InputError, match="at most 200 characters, but it has more"):
         find_csv(written(table(40))).read(silent)
 
 

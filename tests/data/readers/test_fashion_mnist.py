@@ -65,16 +65,16 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "content", "said"),
     [
-        (0, b"", "begins with 00 00 08 03, and it begins with nothing"),
-        (0, idx(60), "begins with 00 00 08 03, and it begins with 00 00 08 01"),
-        (1, b"\x00\x00\x09" + idx(4)[3:], "begins with 00 00 08 01, and it begins with 00 00 09 01"),
+        (0, b"", "begins with 00 00 08 03, but it begins with nothing"),
+        (0, idx(60), "begins with 00 00 08 03, but it begins with 00 00 08 01"),
+        (1, b"\x00\x00\x09" + idx(4)[3:], "begins with 00 00 08 01, but it begins with 00 00 09 01"),
         (0, idx(4, 5, 3)[:15], "begins with 00 00 08 03"),
-        (0, idx(4, 5, 3)[:-1], "76 bytes for the 4 x 5 x 3 it announces, and it has 75"),
-        (0, idx(4, 5, 3) + b"\x00", "76 bytes for the 4 x 5 x 3 it announces, and it has 77"),
-        (0, idx(0, 5, 3), "and it announces 0 x 5 x 3"),
-        (1, idx(3), "4 labels, as many as train-images-idx3-ubyte has pictures, and it has 3"),
-        (1, idx(4, content=b"\x00\x01\x02\x0a"), "labels from 0 to 9, and one is 10"),
-        (2, idx(2, 3, 5), "pictures of 5x3 as in train-images-idx3-ubyte, and they are 3x5"),
+        (0, idx(4, 5, 3)[:-1], "76 bytes for the 4 x 5 x 3 it announces, but it has 75"),
+        (0, idx(4, 5, 3) + b"\x00", "76 bytes for the 4 x 5 x 3 it announces, but it has 77"),
+        (0, idx(0, 5, 3), "but it announces 0 x 5 x 3"),
+        (1, idx(3), "4 labels, as many as train-images-idx3-ubyte has pictures, but it has 3"),
+        (1, idx(4, content=b"\x00\x01\x02\x0a"), "labels from 0 to 9, but one is 10"),
+        (2, idx(2, 3, 5), "pictures of 5x3 as in train-images-idx3-ubyte, but they are 3x5"),
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
@@ -108,7 +108,7 @@ def test_a_packed_file_is_unpacked_no_further_than_announced(tmp_path: Path) -> 
     path.write_bytes(gzip.compress(idx(4, 5, 3) + bytes(50_000_000)))
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match="at most 76 bytes, and it unpacks to more"):
+        with pytest.raises(InputError, match="at most 76 bytes, but it unpacks to more"):
             find_fashion_mnist(tmp_path).read(silent)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:

@@ -90,7 +90,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     for name in ("a/1.dcm", "a/2.DCM", "b/3.dcm", "b/notes.txt", "LICENSE"):
         (tmp_path / name).write_text("")
     left_out = find_folder(tmp_path).read(silent).about["left_out"]
-    assert left_out == "5 files that are no pictures: .dcm (3), LICENSE (1), .txt (1)"
+    assert left_out == "5 files that are not pictures: .dcm (3), LICENSE (1), .txt (1)"
 
 
 def test_what_is_left_out_beside_train_and_test(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_is_left_out_beside_train_and_test(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     outside = "2 files outside the folders: .png (1), .csv (1)"
     found = find_folder(tmp_path).read(silent)
-    assert found.about["left_out"] == f"folder val/; 2 files that are no pictures: .dcm (2); {outside}"
+    assert found.about["left_out"] == f"folder val/; 2 files that are not pictures: .dcm (2); {outside}"
     draw_all(tmp_path / "two", "train/a/1.png", "train/a/2.png", "train/b/1.png", "cover.png")
     found = find_folder(tmp_path / "two").read(silent)
     assert found.about["test"] == "a fifth of the pictures, held out"
@@ -169,7 +169,7 @@ def test_pictures_of_many_sizes_need_image_size(tmp_path: Path) -> None:
         find_folder(tmp_path).read(silent)
     assert {"6 x 5", "30 x 20"} <= {f"{a} x {b}" for a in (6, 30) for b in (5, 20) if f"{a} x {b}" in str(caught.value)}
     assert str(caught.value).count(".png") == 2
-    assert "give image_size" in str(caught.value)
+    assert "set image_size" in str(caught.value)
     found = find_folder(tmp_path, image_size=4).read(silent)
     assert found.train.inputs.shape[1:] == (4, 4, 3)
     assert sorted(shades(found.train) + shades(found.test)) == [0, 1, 2, 3, 9]
@@ -202,7 +202,7 @@ def test_large_pictures_go_through_threads_to_the_same_result(tmp_path: Path, mo
 def test_more_than_fits_is_refused_before_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw_all(tmp_path, "a/1.png", "a/2.png", "b/1.png", "b/2.png")
     monkeypatch.setattr(module, "MOST_BYTES", 4 * 6 * 5 * 3 - 1)
-    with pytest.raises(InputError, match="at most 359 bytes together, and they are 4 of 6 x 5 x 3: give a smaller"):
+    with pytest.raises(InputError, match="at most 359 bytes together, but they are 4 of 6 x 5 x 3: set a smaller"):
         find_folder(tmp_path).read(silent)
 
 
@@ -212,24 +212,24 @@ def test_more_than_fits_is_refused_before_it_is_decoded(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["a/1.png", "a/2.png"], "two classes or more, a sub-folder each, and there is only 'a'"),
-        (["al/x/1.png", "bo/x/2.png"], "each in the folders of the clients, and there is only 'x'"),
+        (["a/1.png", "a/2.png"], "two classes or more, a sub-folder each, but there is only 'a'"),
+        (["al/x/1.png", "bo/x/2.png"], "each in the folders of the clients, but there is only 'x'"),
         (["a/1.png", "b/c/2.png"], r"b/c/2\.png is not accepted: expected a picture as deep as .*a/1\.png"),
         (["1.png", "2.png"], r"1\.png is not accepted: expected a picture in a sub-folder"),
         (["1.png", "a/2.png"], r"as deep as .*1\.png"),
         (["a/b/c/1.png", "a/b/d/1.png"], "expected a picture in a sub-folder of .* per class"),
-        (["a/b/c/d/e/1.png"], "a/b/c/d is not accepted: expected no folder as deep as this one"),
-        (["a/1.png", "b/1.png"], "expected two pictures of a class or more"),
+        (["a/b/c/d/e/1.png"], "a/b/c/d is not accepted: expected no folder nested as deeply as this one"),
+        (["a/1.png", "b/1.png"], "expected at least two pictures of some class"),
         (
             ["train/a/1.png", "test/a/1.png", "more/a/1.png"],
-            "expected nothing beside train and test, and there is more",
+            "expected nothing beside train and test, but there is more",
         ),
         (["train/a/1.png", "training/a/1.png", "test/a/1.png"], "expected nothing beside train and test"),
         (["test/a/1.png", "val/a/1.png"], "expected a folder train beside test"),
         (["train/a/1.png", "train/b/1.png", "test/c/1.png"], r"test/c/1\.png is not accepted: .*'c' is not"),
         (
             ["train/a/1.png", "train/b/1.png", "test/al/a/1.png"],
-            r"test/al/a/1\.png is not accepted: expected class and",
+            r"test/al/a/1\.png is not accepted: expected a picture in a class folder",
         ),
     ],
 )
@@ -258,19 +258,19 @@ def test_a_client_or_a_class_without_pictures_is_refused(tmp_path: Path, empty: 
 def test_what_was_there_instead_of_pictures(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="absent is not accepted: expected a folder, with"):
         find_folder(tmp_path / "absent")
-    with pytest.raises(InputError, match="and it has nothing"):
+    with pytest.raises(InputError, match="but it has nothing"):
         find_folder(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "scan.tiff").write_bytes(b"")
     (tmp_path / "a" / "README").write_bytes(b"")
-    with pytest.raises(InputError, match=r"\.jpg, .*and it has \.tiff, README"):
+    with pytest.raises(InputError, match=r"\.jpg, .*but it has \.tiff, README"):
         find_folder(tmp_path)
 
 
 def test_broken_pictures_and_links_are_named(tmp_path: Path) -> None:
     draw_all(tmp_path, "a/1.png", "a/2.png", "b/1.png")
     os.symlink(tmp_path, tmp_path / "b" / "again")
-    with pytest.raises(InputError, match="no folder as deep"):
+    with pytest.raises(InputError, match="no folder nested as deep"):
         find_folder(tmp_path)
     (tmp_path / "b" / "again").unlink()
     (tmp_path / "b" / "2.png").write_bytes(b"GIF89a")
@@ -295,7 +295,7 @@ def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
         os.mkdir(os.fsencode(tmp_path) + b"/\xff")
     except OSError:
         pytest.skip("this file system has no such names")
-    with pytest.raises(InputError, match=r"names of files in UTF-8, and there is '\\udcff'"):
+    with pytest.raises(InputError, match=r"names of files in UTF-8, but there is '\\udcff'"):
         find_folder(tmp_path)
 
 

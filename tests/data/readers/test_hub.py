@@ -1,4 +1,4 @@
-"""The hub is never asked: its data sets are made here, with the columns and types that they have there."""
+"""The hub is never arguments: its data sets are made here, with the columns and types that they have there."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ GOOD = pictures(SQUARE, [0, 1], "img", 10)
         ("cifar10", {"test": pictures(SQUARE, [0, 1], "image", 10)}, "cifar10/test .*the columns img, label.* lacks i"),
         ("cifar10", {"train": GOOD.select([])}, "cifar10/train .*at least one sample"),
         ("cifar10", {"train": pictures(SQUARE, [0, None], "img", 10)}, "cifar10/train/1 .*a label from 0 to 9"),
-        ("cifar10", {"test": pictures(SQUARE, [0, 1], "img", 9)}, "cifar10/test .*the classes .* to train on"),
+        ("cifar10", {"test": pictures(SQUARE, [0, 1], "img", 9)}, "cifar10/test .*the classes of the training split"),
         ("cifar10", {"test": pictures(SQUARE[:, 1:], [0, 1], "img", 10)}, r"test/0 .*\(8, 8, 3\).*has \(7, 8, 3\)"),
         ("cifar10", {"test": GOOD.cast_column("label", datasets.Value("int64"))}, "'label' to be of type ClassLabel"),
         ("speech-commands", {"train": spoken([(None, 0, "a")])}, "the bytes of a file in every row of column 'audio'"),
@@ -239,21 +239,23 @@ def test_a_picture_that_is_none_is_refused() -> None:
 
 @pytest.fixture
 def greeted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
-    """Of which repositories it was asked whether they are there."""
-    asked: list[tuple[str, dict[str, Any]]] = []
+    """Of which repositories it was arguments whether they are there."""
+    arguments: list[tuple[str, dict[str, Any]]] = []
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(
-        huggingface_hub.HfApi, "dataset_info", lambda self, repository, **options: asked.append((repository, options))
+        huggingface_hub.HfApi,
+        "dataset_info",
+        lambda self, repository, **options: arguments.append((repository, options)),
     )
-    return asked
+    return arguments
 
 
 @pytest.mark.parametrize("name", sorted(HUB))
 def test_what_the_hub_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch, greeted: list[Any]) -> None:
-    asked = []
+    arguments = []
 
     def load_dataset(repository: str, configuration: str | None, **options: Any) -> Any:
-        asked.append((repository, configuration, options))
+        arguments.append((repository, configuration, options))
         raise ConnectionError("no route")
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
@@ -261,8 +263,8 @@ def test_what_the_hub_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch, g
     with pytest.raises(InputError, match=said) as refused:
         fetch(name, silent)
     assert refused.match("official files into a folder")
-    assert "trust_remote_code" not in asked[0][2]
-    assert asked[0][2]["split"] == "train"
+    assert "trust_remote_code" not in arguments[0][2]
+    assert arguments[0][2]["split"] == "train"
     assert greeted == [(HUB[name].repository, {"timeout": 10})]
 
 
@@ -276,12 +278,12 @@ def test_a_hub_that_is_not_there_is_asked_once_and_nothing_is_logged(
         raise ConnectionError("name not known")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", refuse)
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("asked again"))
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("arguments again"))
     levels = [logging.getLogger(package).level for package in ("datasets", "huggingface_hub")]
     for package in ("datasets", "huggingface_hub"):
         monkeypatch.setattr(logging.getLogger(package), "propagate", True)
     with pytest.raises(
-        InputError, match=r"cifar10 of the Hugging Face hub gave ConnectionError: name not known\. The o"
+        InputError, match=r"cifar10 of the Hugging Face hub gave ConnectionError: name not known\. Alternatively"
     ):
         fetch("cifar10", silent)
     assert greeted == ["uoft-cs/cifar10"]

@@ -111,17 +111,17 @@ def test_what_is_not_needed_is_not_unpacked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        ({"x.npy": npy(), "labels.npy": npy(Y)}, "x and y, and there is no y, only labels, x"),
-        ({"x.npy": npy(), "y.npy": npy(Y), "readme.txt": b"hello"}, r"\(.npy\) only, and there is 'readme.txt'"),
-        ({"x.npy": npy(), "y.npy": npy(Y), "../z": b"hello"}, r"arrays \(.npy\) only, and there is '../z'"),
-        ({"x.npy": npy(X.astype(object)), "y.npy": npy(Y)}, r"numbers or words in 'x.npy', and its type is '\|O'"),
+        ({"x.npy": npy(), "labels.npy": npy(Y)}, "x and y, but there is no y, only labels, x"),
+        ({"x.npy": npy(), "y.npy": npy(Y), "readme.txt": b"hello"}, r"\(.npy\) only, but there is 'readme.txt'"),
+        ({"x.npy": npy(), "y.npy": npy(Y), "../z": b"hello"}, r"arrays \(.npy\) only, but there is '../z'"),
+        ({"x.npy": npy(X.astype(object)), "y.npy": npy(Y)}, r"numbers or words in 'x.npy', but its type is '\|O'"),
         ({"x.npy": npy(np.zeros(3, "i4,f4"))}, r"numbers or words in 'x.npy'.*\[\('f0', '<i4'\)"),
-        ({"x.npy": b"\x93NUMPX\x01\x00" + npy()[8:], "y.npy": npy(Y)}, "a numpy array, and it begins"),
-        ({"x.npy": b"\x93NUMPY\x09\x00" + npy()[8:], "y.npy": npy(Y)}, "a numpy array, and it begins"),
-        ({"x.npy": b"", "y.npy": npy(Y)}, "a numpy array, and it begins with b''"),
-        ({"x.npy": npy()[:60]}, "a header of 118 bytes, and it ends after 50"),
-        ({"x.npy": npy()[:-1], "y.npy": npy(Y)}, "608 bytes in 'x.npy', as it claims .*, and it has 607"),
-        ({"x.npy": npy() + b"1", "y.npy": npy(Y)}, "608 bytes in 'x.npy', as it claims .*, and it has 609"),
+        ({"x.npy": b"\x93NUMPX\x01\x00" + npy()[8:], "y.npy": npy(Y)}, "a numpy array, but it begins"),
+        ({"x.npy": b"\x93NUMPY\x09\x00" + npy()[8:], "y.npy": npy(Y)}, "a numpy array, but it begins"),
+        ({"x.npy": b"", "y.npy": npy(Y)}, "a numpy array, but it begins with b''"),
+        ({"x.npy": npy()[:60]}, "a header of 118 bytes, but it ends after 50"),
+        ({"x.npy": npy()[:-1], "y.npy": npy(Y)}, "608 bytes in 'x.npy', as it claims .*, but it has 607"),
+        ({"x.npy": npy() + b"1", "y.npy": npy(Y)}, "608 bytes in 'x.npy', as it claims .*, but it has 609"),
         ({"x.npy": npy(shape=(2**31, 2**31))}, r"bytes in 'x.npy', as it claims shape \[2147483648, 2147483648\]"),
         ({"x.npy": npy(shape=(2**62,) * 32)}, "bytes in 'x.npy', as it claims shape"),
         ({"x.npy": npy(shape=(10**30,))}, "a header with descr, shape and fortran_order"),
@@ -131,11 +131,11 @@ def test_what_is_not_needed_is_not_unpacked(tmp_path: Path) -> None:
         ({"x.npy": npy(shape=(True, 480))}, "a header with descr, shape and fortran_order"),
         ({"x.npy": npy(fortran_order=0)}, "a header with descr, shape and fortran_order"),
         ({"x.npy": npy(more=1)}, "a header with descr, shape and fortran_order"),
-        ({"x.npy": npy(X[:0], descr="<U0", shape=(2**31,))}, "numbers or words in 'x.npy', and its type is '<U0'"),
+        ({"x.npy": npy(X[:0], descr="<U0", shape=(2**31,))}, "numbers or words in 'x.npy', but its type is '<U0'"),
         ({"x.npy": npy(descr="<U999999999")}, "'x.npy'"),
         ({"x.npy": npy(descr="V8")}, "bytes in 'x.npy', as it claims"),
-        ({"x.npy": npy(descr="datetime64[s]")}, "numbers or words in 'x.npy', and its type is 'datetime64"),
-        ({"x.npy": npy(X[:0], shape=(0, 2**62, 2**62))}, r"at least one sample in 'x.npy', and its shape is \[0, 46"),
+        ({"x.npy": npy(descr="datetime64[s]")}, "numbers or words in 'x.npy', but its type is 'datetime64"),
+        ({"x.npy": npy(X[:0], shape=(0, 2**62, 2**62))}, r"at least one sample in 'x.npy', but its shape is \[0, 46"),
         ({"x.npy": b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1) + b"{" * 500}, "at most 10,000 bytes"),
         ({"x.npy": b"\x93NUMPY\x01\x00" + struct.pack("<H", 9000) + b"(" * 9000}, "a header with descr, shape and"),
     ],
@@ -143,7 +143,7 @@ def test_what_is_not_needed_is_not_unpacked(tmp_path: Path) -> None:
 def test_what_is_wrong_inside_is_refused_before_memory_is_taken(
     members: dict[str, bytes], said: str, tmp_path: Path
 ) -> None:
-    members = {"y.npy": npy(Y), **members} if "and there is no y" not in said else members
+    members = {"y.npy": npy(Y), **members} if "but there is no y" not in said else members
     path = packed(tmp_path / "mine.npz", members)
     tracemalloc.start()
     with pytest.raises(InputError, match=rf"(?s)mine\.npz is not accepted: expected .*{said}"):
@@ -176,11 +176,11 @@ def refused(path: Path, content: bytes) -> str:
 @pytest.mark.parametrize(
     ("place", "form", "value", "said"),
     [
-        (8, "<H", 1, "not encrypted, and 'x.npy' is"),
-        (10, "<H", 14, "stored or deflated, and 'x.npy' is packed in another way"),
-        (24, "<I", 2**31, "possible sizes, and 'x.npy' claims 2,147,483,648 bytes out of"),
-        (20, "<I", 2**30, "arrays side by side, and"),
-        (42, "<I", 2**30, "together, and they claim"),
+        (8, "<H", 1, "not encrypted, but 'x.npy' is"),
+        (10, "<H", 14, "stored or deflated, but 'x.npy' is packed in another way"),
+        (24, "<I", 2**31, "possible sizes, but 'x.npy' claims 2,147,483,648 bytes out of"),
+        (20, "<I", 2**30, "arrays that do not overlap, but"),
+        (42, "<I", 2**30, "together, but they claim"),
         (16, "<I", 7, "Bad CRC-32"),
     ],
 )
@@ -195,7 +195,7 @@ def test_members_twice_or_within_another_are_refused(tmp_path: Path) -> None:
         archive.writestr("x.npy", npy())
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("x.npy", npy())
-    assert "'x.npy' is there twice" in refused(tmp_path / "mine.npz", (tmp_path / "twice.npz").read_bytes())
+    assert "'x.npy' occurs twice" in refused(tmp_path / "mine.npz", (tmp_path / "twice.npz").read_bytes())
     content = packed(tmp_path / "mine.npz", {"x.npy": npy(), "y.npy": npy(Y)}, zipfile.ZIP_STORED).read_bytes()
     second = content.index(b"PK\x01\x02", directory(content) + 1)
     assert "'y.npy' overlaps" in refused(tmp_path / "mine.npz", changed(content, second + 42, "<I", 20))
@@ -263,4 +263,4 @@ def test_no_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nothing.npz"):
         with pytest.raises(InputError, match=r"expected an \.npz file"):
             find_npz(path)
-    assert "whole .npz file" in refused(tmp_path / "text.npz", b"hello")
+    assert "undamaged .npz file" in refused(tmp_path / "text.npz", b"hello")

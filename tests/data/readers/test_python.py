@@ -73,9 +73,9 @@ def test_a_source_is_given_as_it_is(here: Path) -> None:
     [
         ("return 1 / 0", r" is not accepted: own_data\.load\(\) failed with ZeroDivisionError: division by zero"),
         ("exit(3)", r" is not accepted: own_data\.load\(\) failed with SystemExit: 3"),
-        ("return None", " is not accepted: expected .* to give arrays by key .* and it gave a NoneType"),
-        ("return 1, 2, 3", " is not accepted: expected .* and it gave a tuple of 3"),
-        ("return np.ones(3)", " is not accepted: expected .* and it gave a ndarray"),
+        ("return None", " is not accepted: expected .* to return arrays by key .* but it returned a NoneType"),
+        ("return 1, 2, 3", " is not accepted: expected .* but it returned a tuple of 3"),
+        ("return np.ones(3)", " is not accepted: expected .* but it returned a ndarray"),
         ("return {'x': np.ones((4, 2))}", r": what own_data\.load\(\) gives is not accepted: .* there is no y"),
         ("return [1, 2], [0, 1]", ": what .* is not accepted: expected x to be a numpy array .* it is of type list"),
         (

@@ -231,7 +231,7 @@ def test_a_user_of_two_files_is_refused(tmp_path: Path) -> None:
     text = prose(8, 700)
     put(tmp_path / "all_data_0.json", leaf({"LEAR": windows(text[:400])}))
     put(tmp_path / "all_data_1.json", leaf({"FOOL": windows(prose(9, 300)), "LEAR": windows(text[320:])}))
-    with pytest.raises(InputError, match=r"all_data_1\.json .*every user in one file only, and 'LEAR' was in another"):
+    with pytest.raises(InputError, match=r"all_data_1\.json .*every user in one file only, but 'LEAR' was in another"):
         read(tmp_path)
 
 
@@ -251,7 +251,7 @@ def changed(**fields: Any) -> dict[str, Any]:
         (b'{"a":' * 100_000, "nested too deep"),
         (b"9" * 5000, "a json file"),
         (b"\xff\xfe\xfa", "a json file"),
-        (b"3", "users, num_samples and user_data, and it is a int"),
+        (b"3", "users, num_samples and user_data, but it is a int"),
         (b"[]", "a role with 81 characters"),
         (b"{}", "'users' to be a list of names"),
         (changed(users=[1]), "'users' to be a list of names"),
@@ -261,17 +261,17 @@ def changed(**fields: Any) -> dict[str, Any]:
         (changed(user_data=[]), "'user_data' to be an object"),
         (changed(user_data={}), "'LEAR' has none"),
         (changed(user_data={"LEAR": []}), "'x' of user 'LEAR' to be a list of strings"),
-        (changed(num_samples=[219]), "219 strings in 'x' of user 'LEAR', as num_samples says, and there are 220"),
+        (changed(num_samples=[219]), "219 strings in 'x' of user 'LEAR', as num_samples says, but there are 220"),
         (changed(num_samples=[-1]), "-1 strings"),
-        (leaf({"LEAR": [("short", "a")]}), "strings of 80 characters in 'x' of user 'LEAR', and one has 5"),
-        (leaf({"LEAR": [("x" * 80, "ab")]}), "strings of 1 characters in 'y' of user 'LEAR', and one has 2"),
-        (leaf({"LEAR": [("x" * 80, 7)]}), "in 'y' of user 'LEAR', and one is a int"),  # type: ignore[list-item]
-        (leaf({"LEAR": windows(prose(1, 100))}), "to train on and one to test on, and there is none"),
+        (leaf({"LEAR": [("short", "a")]}), "strings of 80 characters in 'x' of user 'LEAR', but one has 5"),
+        (leaf({"LEAR": [("x" * 80, "ab")]}), "strings of 1 characters in 'y' of user 'LEAR', but one has 2"),
+        (leaf({"LEAR": [("x" * 80, 7)]}), "in 'y' of user 'LEAR', but one is a int"),  # type: ignore[list-item]
+        (leaf({"LEAR": windows(prose(1, 100))}), "to train on and one to test on, but there is none"),
         ([1], "number 1 is a int"),
         ([{"play": "a", "role": 3, "text": ""}], "'role' of number 1 to be a name"),
         ([ROLES[0], {"play": "a", "role": "b"}], "'text' of number 2 to be a string or a list of strings"),
         ([ROLES[0], {"play": "a", "role": "b", "text": ["c", 4]}], "'text' of number 2"),
-        ([ROLES[0], ROLES[0]], "every role once, and 'hamlet: Hamlet' comes again"),
+        ([ROLES[0], ROLES[0]], "every role once, but 'hamlet: Hamlet' occurs twice"),
         ([ROLES[3]], "a role with 81 characters"),
     ],
 )
@@ -283,22 +283,22 @@ def test_what_is_refused(tmp_path: Path, content: Any, sentence: str) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"train/\*\.json and test/\*\.json .* in it or in data, .*and there is none"):
+    with pytest.raises(InputError, match=r"train/\*\.json and test/\*\.json .* in it or in data, .*but there is none"):
         find_shakespeare(tmp_path)
     with pytest.raises(InputError, match=r"x is not accepted: expected train/"):
         find_shakespeare(tmp_path / ("x" * 5000))
     put(tmp_path / "train/a.json", GOOD)
-    with pytest.raises(InputError, match=r"in train and in test, and there is none in test"):
+    with pytest.raises(InputError, match=r"in train and in test, but there is none in test"):
         find_shakespeare(tmp_path)
     put(tmp_path / "test/a.json", ROLES)
-    with pytest.raises(InputError, match=r"test/a\.json is not accepted: .* and user_data, and it is a list"):
+    with pytest.raises(InputError, match=r"test/a\.json is not accepted: .* and user_data, but it is a list"):
         read(tmp_path)
     put(tmp_path / "mixed/a.json", ROLES)
     put(tmp_path / "mixed/b.json", GOOD)
-    with pytest.raises(InputError, match=r"either excerpts as LEAF writes them or texts by role, and there are both"):
+    with pytest.raises(InputError, match=r"either excerpts as LEAF writes them or texts by role, but there are both"):
         read(tmp_path / "mixed")
     put(tmp_path / "bytes/HAMLET_GHOST.txt", b"abc\xff")
-    with pytest.raises(InputError, match=r"HAMLET_GHOST\.txt is not accepted: expected text in UTF-8, and its byte 3"):
+    with pytest.raises(InputError, match=r"HAMLET_GHOST\.txt is not accepted: expected text in UTF-8, but byte 3"):
         read(tmp_path / "bytes")
 
 
@@ -337,7 +337,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     nested = put(tmp_path / "nested.json", b"[" + b"[]," * 1_500_000 + b"[]]")
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match=r"at most 1,073,741,824 bytes, and it has 1,099,511,627,776"):
+        with pytest.raises(InputError, match=r"at most 1,073,741,824 bytes, but it has 1,099,511,627,776"):
             read(tmp_path / "giant.json")
         with pytest.raises(InputError, match=r"it has 3,000,002 values in 4,500,004 bytes"):
             read(nested)

@@ -130,7 +130,7 @@ def test_entries_that_lead_elsewhere_are_refused_by_name(tmp_path: Path, entry: 
     place = folder_of(tmp_path, *SIX, lists={**BOTH, "testing": [*BOTH["testing"], entry]})
     with pytest.raises(InputError) as caught:
         read(place)
-    assert f"testing_list.txt is not accepted: expected WORD/SPEAKER_nohash_NUMBER.wav on every line, and one is {entry!r}" in str(caught.value)  # noqa: E501  # fmt: skip
+    assert f"testing_list.txt is not accepted: expected WORD/SPEAKER_nohash_NUMBER.wav on every line, but one is {entry!r}" in str(caught.value)  # noqa: E501  # fmt: skip
 
 
 def test_what_else_is_refused(tmp_path: Path) -> None:
@@ -138,9 +138,9 @@ def test_what_else_is_refused(tmp_path: Path) -> None:
         find_speech_commands(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"x is not accepted: expected WORD/"):
         find_speech_commands(tmp_path / ("x" * 5000))
-    with pytest.raises(InputError, match=r"expected clips named SPEAKER_nohash_NUMBER\.wav, and one is 'tap\.wav'"):
+    with pytest.raises(InputError, match=r"expected clips named SPEAKER_nohash_NUMBER\.wav, but one is 'tap\.wav'"):
         read(folder_of(tmp_path / "named", "yes/tap.wav"))
-    with pytest.raises(InputError, match=r"of 1 there are 1 to train on and 0 to test on"):
+    with pytest.raises(InputError, match=r"the 1 clips are 1 to train on and 0 to test on"):
         read(folder_of(tmp_path / "few", f"yes/{TRAINING}_nohash_0.wav"))
     (tmp_path / "named" / "yes" / "tap.wav").unlink()
     (tmp_path / "named" / "yes" / "a1_nohash_0.wav").mkdir()
@@ -209,7 +209,7 @@ def test_a_giant_list_is_not_read(tmp_path: Path) -> None:
         file.truncate(2**33)
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match=r"at most 33,554,432 bytes, and it has 8,589,934,592"):
+        with pytest.raises(InputError, match=r"at most 33,554,432 bytes, but it has 8,589,934,592"):
             read(place)
         assert tracemalloc.get_traced_memory()[1] < 2**21
     finally:

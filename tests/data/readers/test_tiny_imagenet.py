@@ -109,8 +109,8 @@ def test_missing_pieces_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("wnids.txt", b"../../etc\nn00000003\n", "n and eight digits, and there is '../../etc'"),
-        ("wnids.txt", b"n00000003\n" * 2, "no two the same, and it has 2, 1 of them different"),
+        ("wnids.txt", b"../../etc\nn00000003\n", "n and eight digits, but there is '../../etc'"),
+        ("wnids.txt", b"n00000003\n" * 2, "each once, but it has 2, of which 1 are different"),
         ("wnids.txt", b"n00000003\n", "two classes or more"),
         ("wnids.txt", b"n00000003\nn00000005\n", "n00000007 is not accepted: expected a class that wnids.txt names"),
         ("wnids.txt", b"\xff\xfe", "in UTF-8"),
@@ -118,8 +118,8 @@ def test_missing_pieces_are_named(tmp_path: Path) -> None:
         ("val/val_annotations.txt", b"images/val_1.JPEG\tn00000003\n", "in line 1 a picture of"),
         ("val/val_annotations.txt", b"val_1.JPEG\tn00000003\n" * 2, "in line 2 a picture of"),
         ("val/val_annotations.txt", b"val_1.JPEG\tn99999999\n", "in line 1 a class that wnids.txt names"),
-        ("val/val_annotations.txt", b"val_1.JPEG\n", "in line 1 a class that wnids.txt names, and there is ''"),
-        ("val/val_annotations.txt", b"val_1.JPEG\tn00000003\n", "and 'val_0.JPEG' has none"),
+        ("val/val_annotations.txt", b"val_1.JPEG\n", "in line 1 a class that wnids.txt names, but there is ''"),
+        ("val/val_annotations.txt", b"val_1.JPEG\tn00000003\n", "but 'val_0.JPEG' has none"),
         ("val/images/val_3.JPEG", b"broken", "val_3.JPEG is not accepted: expected a picture"),
         ("train/n00000005/images/n00000005_1.JPEG", b"", "n00000005_1.JPEG is not accepted: expected a picture"),
         ("words.txt", b"\xff", "words.txt is not accepted: expected a class and its names per line, in UTF-8"),
@@ -135,7 +135,7 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, content: bytes, said
 
 def test_pictures_of_another_size_and_empty_classes_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a", size=32)
-    with pytest.raises(InputError, match=r"JPEG is not accepted: expected a picture of 64 x 64, and it has 32 x 32"):
+    with pytest.raises(InputError, match=r"JPEG is not accepted: expected a picture of 64 x 64, but it has 32 x 32"):
         find_tiny_imagenet(tmp_path / "a").read(silent)
     write(tmp_path / "b")
     for path in (tmp_path / "b" / "train" / "n00000005" / "images").iterdir():

@@ -1,4 +1,4 @@
-"""The same without events, where a formula says it all: a server that keeps nobody waiting, nobody late, nobody gone.
+"""The same without events, by a formula: where no client waits for the server, is late, or leaves.
 
 "step"     sum over ticks of max_j t_j, over those still active
 "epoch"    sum over epochs of max_j n_j t_j, n_j the steps of the epoch
@@ -20,7 +20,7 @@ from smofi.clock.replay import Replay
 
 
 def replay(jobs: Sequence[Job], rules: Rules, start: float = 0.0, *, watch: bool = False) -> Replayed:
-    """What comes of a round: by formula where there is one, event by event elsewhere, or to `watch` it.
+    """Replay a round: by a formula where there is one, event by event elsewhere, or to `watch` it.
 
     >>> job = Job((Leg("compute", 2.0), Leg("server", 1.0)), steps=4, epoch_steps=4)
     >>> replay([job, job], Rules("round")).end
@@ -31,7 +31,7 @@ def replay(jobs: Sequence[Job], rules: Rules, start: float = 0.0, *, watch: bool
     if watch or rules.parallel < math.inf or rules.merges or not orderly or not untimed or not jobs:
         return Replay(list(map(_compact, jobs)) if untimed and not watch else jobs, rules, start).run()
     steps = np.array([job.steps for job in jobs])
-    fetch, each, give = (np.array([seconds(legs) for legs in kind]) for kind in zip(*map(_parts, jobs), strict=True))
+    fetch, each, give = (np.array([seconds(legs) for legs in kind]) for kind in zip(*map(_phases, jobs), strict=True))
     sizes = np.array([job.epoch_steps for job in jobs])
     until = start + _finish(rules, steps, sizes, fetch, each) + give
     busy = fetch + steps * each + give
@@ -40,18 +40,18 @@ def replay(jobs: Sequence[Job], rules: Rules, start: float = 0.0, *, watch: bool
 
 
 def seconds(legs: Sequence[Leg]) -> float:
-    """What some legs take, one after the other."""
+    """The time of some legs, one after the other."""
     return sum(leg.seconds for leg in legs)
 
 
 def _compact(job: Job) -> Job:
-    """The same with legs of its own that follow each other as one: fewer events, the same times."""
+    """The same job, with consecutive legs on the device merged into one: fewer events, the same times."""
     runs = [list(run) for _, run in groupby(job.step, key=lambda leg: leg.kind == SERVER)]
     legs = [run if run[0].kind == SERVER else [Leg("own", seconds(run))] for run in runs]
     return replace(job, step=tuple(leg for run in legs for leg in run))
 
 
-def _parts(job: Job) -> tuple[Sequence[Leg], Sequence[Leg], Sequence[Leg]]:
+def _phases(job: Job) -> tuple[Sequence[Leg], Sequence[Leg], Sequence[Leg]]:
     return job.fetch, job.step, job.give
 
 
