@@ -49,7 +49,7 @@ def command(name: str, given: argparse.Namespace) -> list[str]:
 
 
 def run(name: str, given: argparse.Namespace) -> bool:
-    """One benchmark; what was found before is kept until it is through."""
+    """One benchmark; the old results are kept until it has finished."""
     words, rows = command(name, given), given.folder / f"{name}.jsonl"
     new = rows.with_suffix(".part")
     new.write_text(json.dumps({"about": about(words)}) + "\n" if name == "peers" else "")
@@ -64,7 +64,7 @@ def main() -> None:
     parser = parser_for(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(MINUTES)}; all if none is named")
     parser.add_argument("--quick", action="store_true", help="once, the smallest models, into runs/bench-quick")
-    parser.add_argument("--repetitions", type=positive, help="of every benchmark, if not its own")
+    parser.add_argument("--repetitions", type=positive, help="of every benchmark; by default, its own number")
     parser.add_argument("--folder", type=Path, help="for the rows; runs/bench if not given")
     parser.add_argument("--page", type=Path, help="benchmarks/RESULTS.md if not given")
     parser.add_argument("--peers", type=Path, default=ROOT / ".peers", help="where the peers' workloads are")

@@ -40,7 +40,7 @@ def measure(name: str, folder: str, repetitions: int, sheet: Sheet) -> None:
 
 
 def gather(source: Source) -> list[float]:
-    """Microseconds for batches of random samples, as the engine asks for them."""
+    """Microseconds for batches of random samples, as the engine reads them."""
     draws = torch.randint(len(source.train), (200, BATCH))
     return [1e6 * seconds(partial(source.train.batch, draw)) for draw in draws]
 

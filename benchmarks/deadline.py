@@ -3,7 +3,7 @@
     python benchmarks/deadline.py
     python benchmarks/deadline.py --seeds 0 --deadlines 0.05 --rounds 10
 
-Rows go to `runs/deadline.jsonl`, where the table is made from all that are there: seeds may be run side by side.
+Rows go to `runs/deadline.jsonl`, and the table is made from all rows in it: seeds may be run side by side.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETTING = "fashion-mnist"
 
 
 def run(given: argparse.Namespace, seed: int, deadline: float | None) -> dict[str, Any]:
-    """One run: its accuracies, when its rounds ended, and how many of its clients' rounds came to nothing."""
+    """One run: its accuracies, when its rounds ended, and the share of its clients' rounds that were left out."""
     changes = {"seed": seed, "clock": "full", "step_deadline": deadline, "data_folder": given.data_folder}
     config = read_config(SETTING, changes | ({"rounds": given.rounds} if given.rounds else {}), scale="small")
     history = smofi.train(**config.arguments() | {"executor": "loop"}, method=given.method).history
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--deadlines", type=float, nargs="+", default=[0.08, 0.05], help="seconds, beside none at all")
     parser.add_argument("--method", default="smofi(global_momentum=0.3)")
     parser.add_argument("--data-folder", help="with Fashion-MNIST's files; if not given, where smofi looks for them")
-    parser.add_argument("--rounds", type=int, help="if not as many as the setting has")
+    parser.add_argument("--rounds", type=int, help="by default, as many as the setting has")
     parser.add_argument("--results", type=Path, default=Path("runs/deadline.jsonl"))
     given = parser.parse_args()
     torch.set_num_threads(1)

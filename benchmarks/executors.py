@@ -86,7 +86,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def goals(rows: Sequence[Row]) -> list[Goal]:
-    """Whoever leaves the choice to smofi does not lose by it."""
+    """Leaving the choice to smofi costs no time."""
     return [at_least("auto is nowhere below 0.9 times the speed of the loop", pick(rows, SPEED, executor="auto"), 0.9)]
 
 

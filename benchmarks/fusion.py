@@ -24,7 +24,7 @@ SMOFI, WITHOUT = "smofi", 'sflv1("round")'
 RATIO = "ratio to sflv1"
 MODELS = ("digits-resnet8", "resnet8", "resnet18")
 MORE = {"resnet18": {"clients": 10, "steps": 1}}
-"""Clients whose memory is looked at, more than are timed, for their rows are what takes it."""
+"""More clients for memory than for time, because their rows take most of it."""
 
 
 def measure(name: str, repetitions: int | None, sheet: Sheet) -> None:

@@ -124,7 +124,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     sheet = Sheet(given.results)
-    over_workers(given.workers, given.repetitions, sheet)  # first, for what is forked takes all memory along
+    over_workers(given.workers, given.repetitions, sheet)  # first, because a fork copies all memory
     over_clients(given.clients, given.repetitions, sheet)
     over_size(given.widths, given.repetitions, sheet)
     memory_over_clients(given.clients, sheet)

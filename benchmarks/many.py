@@ -1,7 +1,7 @@
 """Many clients at once beside the loop over them: one forward and backward pass of each client of a step.
 
-Loop and `Many` are timed in turn, in one process on one thread; `Many` is compared with the mean of the loops just
-before and just after it, with all clients at once and with five at a time.
+Loop and `ClientsAtOnce` are timed in turn, in one process on one thread; `ClientsAtOnce` is compared with the mean of
+the loops just before and just after it, with all clients at once and with five at a time.
 
     python benchmarks/many.py
 """
@@ -14,7 +14,7 @@ from functools import partial
 from statistics import fmean
 
 import torch
-from shared.internals import Layout, Many, convolutions, dropouts, give_keys, shell, suits_onednn
+from shared.internals import ClientsAtOnce, Layout, convolutions, dropouts, give_keys, shell, suits_onednn
 from shared.options import options
 from shared.rows import Sheet
 from shared.timing import seconds
@@ -77,16 +77,16 @@ class Step:
 
         return run
 
-    def many(self, size: int) -> Callable[[], None]:
+    def at_once(self, size: int) -> Callable[[], None]:
         """`size` clients at a time."""
-        many, gradients = Many(self.model, self.layout, cross_entropy), torch.zeros_like(self.weights)
+        clients, gradients = ClientsAtOnce(self.model, self.layout, cross_entropy), torch.zeros_like(self.weights)
 
         def run() -> None:
             for start in range(0, self.clients, size):
                 some = slice(start, start + size)
                 rows = self.weights[some], self.statistics[some], gradients[some]
                 keys = None if self.keys is None else self.keys[some]
-                many.backward(*rows, self.inputs[some], self.targets[some], keys)
+                clients.backward(*rows, self.inputs[some], self.targets[some], keys)
 
         return run
 
@@ -109,7 +109,7 @@ def measure(step: Step, repetitions: int, sheet: Sheet) -> None:
     shape = "x".join(map(str, step.shape))
     sheet.begin(model=f"{step.name} width {step.width}, {shape}, batch {step.batch}", clients=step.clients)
     loop = step.loop()
-    others = {"at once": step.many(step.clients), f"{GROUP} at a time": step.many(GROUP)}
+    others = {"at once": step.at_once(step.clients), f"{GROUP} at a time": step.at_once(GROUP)}
     loops, speeds = [seconds(loop)], {name: [seconds(run)] for name, run in others.items()}
     for _ in range(repetitions):
         for name, run in others.items():

@@ -128,7 +128,8 @@ def read_cut(text: str) -> int | tuple[int, int] | range | list[int]:
 
 
 _FORMS = (
-    'L (as 2), L,H for the U shape (as 2,1), a range drawn each round (as "0-3"), or a list with one cut per client'
+    'L (such as 2), L,H for the U shape (such as 2,1), a range drawn each round (such as "0-3"), or a list with one '
+    "cut per client"
 )
 
 

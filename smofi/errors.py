@@ -18,7 +18,7 @@ _SIZE = TypeAdapter(ByteSize)
 
 
 class SmofiError(ValueError):
-    """Anything a user can mend. The CLI prints its sentence and exits with code 2."""
+    """Anything a user can correct. The CLI prints its sentence and exits with code 2."""
 
 
 class InputError(SmofiError):
@@ -34,7 +34,7 @@ class ClientError(SmofiError):
 
 
 class TrainingWarning(UserWarning):
-    """A run that goes on, but probably not where its user wants it to."""
+    """A run that goes on, but probably not as its user wants it to."""
 
 
 def refuse(field: str, value: Any, accepted: str) -> NoReturn:
@@ -112,4 +112,4 @@ def check_size(field: str, value: Any) -> int:
             return int(_SIZE.validate_python(text + "B" if text[-1] in "iI" else text))
         except (ValidationError, OverflowError):
             pass
-    refuse(field, value, "a number of bytes, or as 500MB, 2GB or 1.5GiB")
+    refuse(field, value, "a number of bytes, or a size such as 500MB, 2GB or 1.5GiB")

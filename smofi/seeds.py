@@ -23,7 +23,7 @@ def generator(seed: int, purpose: str, *keys: int) -> np.random.Generator:
 
 @contextmanager
 def untouched_streams() -> Iterator[None]:
-    """Whatever is drawn inside, the global random streams of torch (on the CPU), numpy and Python are as before."""
+    """Restores the global random streams of torch (on the CPU), numpy and Python, whatever is drawn inside."""
     ours, numpys, pythons = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002  # global
     try:
         yield

@@ -1,6 +1,6 @@
 """Values written as strings: "fedprox(mu=0.01)+smofi", "dirichlet(0.2)", "sgd(lr=0.05, momentum=0.9)".
 
-Read with Python's grammar, never executed: names from a table, plain numbers and quoted words as parameters.
+Read with Python's grammar, never executed: known names, plain numbers and quoted words as parameters.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def read_calls(field: str, text: str, example: str) -> list[Call]:
     [Call(name='fedprox', args=(), kwargs=(('mu', 0.01),)), Call(name='smofi', args=(), kwargs=())]
     """
     try:
-        return [_read(part) for part in _parts(ast.parse(text.strip(), mode="eval").body)]
+        return [_read(term) for term in _terms(ast.parse(text.strip(), mode="eval").body)]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        refuse(field, text, f'a name with plain parameters, as "{example}"')
+        refuse(field, text, f'a name with plain parameters, such as "{example}"')
 
 
 def build(builder: Callable[..., Built], call: Call) -> Built:
@@ -43,20 +43,20 @@ def build(builder: Callable[..., Built], call: Call) -> Built:
     try:
         inspect.signature(builder).bind(*call.args, **dict(call.kwargs))
     except TypeError as error:
-        raise InputError(f"{call.name} is not accepted so: {error}; it is written {describe(builder)}") from None
+        raise InputError(f"{call.name} is not accepted like this: {error}; it is written {describe(builder)}") from None
     return builder(*call.args, **dict(call.kwargs))
 
 
-def build_one(field: str, text: str, table: Mapping[str, Callable[..., Built]], example: str) -> Built:
-    """The single value that a string stands for, by a table of builders.
+def build_one(field: str, text: str, builders: Mapping[str, Callable[..., Built]], example: str) -> Built:
+    """The single value that a string stands for, by one of the builders.
 
     >>> build_one("kind", "pair(1, b=2)", {"pair": lambda a, b: (a, b)}, "pair(1, b=2)")
     (1, 2)
     """
     calls = read_calls(field, text, example)
     if len(calls) != 1:
-        refuse(field, text, f'a single one, as "{example}"')
-    return build(table[check_choice(field, calls[0].name, table)], calls[0])
+        refuse(field, text, f'a single one, such as "{example}"')
+    return build(builders[check_choice(field, calls[0].name, builders)], calls[0])
 
 
 def describe(builder: Callable[..., Any]) -> str:
@@ -70,14 +70,14 @@ def describe(builder: Callable[..., Any]) -> str:
     return f"{builder.__name__}({', '.join(str(p.replace(annotation=inspect.Parameter.empty)) for p in parameters)})"
 
 
-def _parts(tree: ast.expr) -> list[ast.expr]:
+def _terms(tree: ast.expr) -> list[ast.expr]:
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
-        return [*_parts(tree.left), *_parts(tree.right)]
+        return [*_terms(tree.left), *_terms(tree.right)]
     return [tree]
 
 
-def _read(part: ast.expr) -> Call:
-    call = part if isinstance(part, ast.Call) else ast.Call(part, [], [])
+def _read(term: ast.expr) -> Call:
+    call = term if isinstance(term, ast.Call) else ast.Call(term, [], [])
     names = [keyword.arg for keyword in call.keywords]
     if not isinstance(call.func, ast.Name) or None in names or len(set(names)) < len(names):
         raise ValueError

@@ -102,7 +102,7 @@ MISTAKES = [
     ("run --cut 0-9", "cut='0-9'", "4=output"),
     ("run --cut 0,9", "cut='0,9'", "4=output"),
     ("run --cut -1", "cut='-1'", "is not accepted"),
-    ("run --cut deep", "cut='deep'", "L (as 2)"),
+    ("run --cut deep", "cut='deep'", "L (such as 2)"),
     ("run --cut [0,1]", "cut='[0,1]'", "one cut for each of the 50 clients, but it has 2"),
     ("run --clients 2 --cut [0,1] --method sflv2", "cut='[0,1]'", "sflv2 keeps a single server model"),
     # places
@@ -296,7 +296,7 @@ def test_a_folder_given_twice_is_not_written_over(folder: Path, capsys: pytest.C
     out, err = capsys.readouterr()
     assert out == ""
     assert err == (
-        "smofi: output='here' is not accepted: it holds a run already; expected a new folder, or: "
+        "smofi: output='here' is not accepted: it already contains a run; expected a new folder, or: "
         "smofi run --resume here\n"
     )
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

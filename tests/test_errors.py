@@ -32,5 +32,7 @@ def test_sizes_as_people_write_them(written: Any, size: int) -> None:
     "written", ["", "GB", "-1GB", -1, "2 parsecs", "1e9", "1_000", "2GB of it", "9" * 400 + "GB", True, None], ids=repr
 )
 def test_what_is_no_size_is_refused(written: Any) -> None:
-    with pytest.raises(smofi.InputError, match=r"^memory_limit=.* expected a number of bytes, or as 500MB, 2GB or"):
+    with pytest.raises(
+        smofi.InputError, match=r"^memory_limit=.* expected a number of bytes, or a size such as 500MB, 2GB or"
+    ):
         check_size("memory_limit", written)

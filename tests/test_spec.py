@@ -128,7 +128,7 @@ def test_anything_but_names_with_plain_parameters_is_refused(
         parse_method(text)
     message = str(refusal.value)
     assert message == (
-        f'method={text!r} is not accepted: expected a name with plain parameters, as "fedprox(mu=0.01)+smofi"'
+        f'method={text!r} is not accepted: expected a name with plain parameters, such as "fedprox(mu=0.01)+smofi"'
     )
     assert "\n" not in message
     assert not list(tmp_path.iterdir()), "it was executed"
@@ -198,7 +198,7 @@ def test_parameters_go_by_position_or_by_name(call: Call, value: tuple[int, int]
 def test_parameters_that_do_not_fit_are_told_how_it_is_written(call: Call, problem: str) -> None:
     with pytest.raises(InputError) as refusal:
         build(pair, call)
-    assert str(refusal.value) == f"pair is not accepted so: {problem}; it is written pair(a, b=2)"
+    assert str(refusal.value) == f"pair is not accepted like this: {problem}; it is written pair(a, b=2)"
 
 
 def test_an_error_of_the_builder_itself_is_not_taken_for_a_misfit() -> None:

@@ -23,7 +23,7 @@ from table import Measured, distance, table
 HERE = Path(__file__).parent
 WORKLOADS = ("fashion", "cifar", "digits")
 PEERS = ("plain", "flower", "pfl")
-PATIENCE = 1800.0
+TIMEOUT = 1800.0
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -60,7 +60,7 @@ def contestants(given: argparse.Namespace) -> dict[str, list[str]]:
 def run(start: list[str], workload: Path, rounds: int, weights: Path, memory: bool = False) -> dict[str, Any]:
     """One run, its final weights written to a file."""
     command = [*start, str(workload), "--rounds", str(rounds), "--weights", str(weights)]
-    return watch.run(command, ENVIRONMENT, memory=memory, patience=PATIENCE)
+    return watch.run(command, ENVIRONMENT, memory=memory, timeout=TIMEOUT)
 
 
 def check(workload: Path, starts: dict[str, list[str]], scratch: Path) -> dict[str, float]:
@@ -96,7 +96,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(".peers"), help="for workloads, environments and results")
     parser.add_argument("--workloads", nargs="+", default=WORKLOADS, choices=WORKLOADS)
     parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
-    parser.add_argument("--workers", nargs="+", type=int, help="of smofi run, one contestant each; as it comes")
+    parser.add_argument(
+        "--workers",
+        nargs="+",
+        type=int,
+        help="numbers of workers of smofi run, one contestant each; by default as smofi decides",
+    )
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--channels-last", action="store_true", help="the peers use that memory format too")

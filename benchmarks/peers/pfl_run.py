@@ -33,7 +33,7 @@ from workload import AT_ONCE, Report, Share, Workload, arguments, keep
 
 
 class Network(nn.Module):
-    """The model with the two functions that pfl asks for."""
+    """The model with the two functions that pfl needs."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class WithStatistics(PyTorchModel):  # type: ignore[misc]
 
 
 class PlannedUser(PyTorchTensorDataset):  # type: ignore[misc]
-    """One part of a round: weighs as much as its client has samples, and gives the planned batches."""
+    """A client's share of a round: weighted by its number of samples, with the planned batches."""
 
     def __init__(self, work: Workload, share: Share) -> None:
         super().__init__(work.train, user_id=str(share.client))

@@ -1,4 +1,4 @@
-"""FedAvg as a loop anyone would write, one process, one thread.
+"""FedAvg as a plain loop, one process, one thread.
 
 python plain_loop.py .peers/work/fashion --weights plain.safetensors
 """

@@ -64,7 +64,7 @@ def write(folder: Path, config: Config, lr: float) -> None:
     orders = []
     for plan in plans:
         for client, steps in zip(plan.clients, plan.steps, strict=True):
-            part = federation.parts[client]
+            part = federation.indices[client]
             keys = {"seed": config.seed, "round": plan.round, "client": client}
             orders.append(part[batch_order(len(part), config.batch_size, steps, **keys)])
     np.savez(
@@ -72,7 +72,7 @@ def write(folder: Path, config: Config, lr: float) -> None:
         cohorts=np.array([plan.clients for plan in plans]),
         steps=np.array([plan.steps for plan in plans]),
         orders=np.concatenate(orders),
-        sizes=np.array([len(part) for part in federation.parts]),
+        sizes=np.array([len(part) for part in federation.indices]),
         owners=federation.owners,
     )
 

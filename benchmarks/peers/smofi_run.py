@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("workload", type=Path, help="folder written by prepare.py")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--weights", type=Path, required=True, help="file for the final weights")
-    parser.add_argument("--workers", type=int, help="passed on to smofi run; if not given, as it decides by itself")
+    parser.add_argument("--workers", type=int, help="passed on to smofi run; if not given, smofi decides")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "smofi", "run", str(given.workload / "smofi.yaml")]
@@ -32,13 +32,15 @@ def main() -> None:
         shutil.copyfile(f"{folder}/run/model.safetensors", given.weights)
     events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     rounds = [event for event in events if event["event"] == "RoundDone"]
-    stamps = [clock(event) for event in events if event["event"] == "RunStarted"] + [clock(one) for one in rounds]
+    stamps = [timestamp(event) for event in events if event["event"] == "RunStarted"] + [
+        timestamp(one) for one in rounds
+    ]
     seconds = [end - start for start, end in pairwise(stamps)]
     accuracies = [one["accuracy"] for one in rounds]
     print(json.dumps({"seconds": seconds, "accuracies": accuracies, "first_round_at": stamps[1]}), flush=True)
 
 
-def clock(event: dict[str, str]) -> float:
+def timestamp(event: dict[str, str]) -> float:
     """When an event happened, in seconds since 1970."""
     return datetime.fromisoformat(event["time"]).timestamp()
 

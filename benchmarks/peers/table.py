@@ -26,7 +26,7 @@ class Measured:
     accuracies: list[float] = field(default_factory=list)
 
     def add(self, result: dict[str, Any]) -> None:
-        """A run that was looked at for memory is not timed."""
+        """A run that was watched for its memory is not timed."""
         self.accuracies.append(result["accuracies"][-1])
         if result["memory"] is not None:
             self.memory = result["memory"]
@@ -36,7 +36,7 @@ class Measured:
         self.totals.append(result["total"])
 
     def progress(self, result: dict[str, Any]) -> str:
-        """A line for whoever waits."""
+        """A line of progress."""
         if result["memory"] is not None:
             return f"{self.name} held {result['memory'] / 2**20:.0f} MiB"
         return f"{self.name} took {seconds_per_round(result):.3f} s a round, {result['total']:.1f} s in all"

@@ -67,7 +67,7 @@ def test_family_and_memory_of_a_process(peers: Any) -> None:
     said = "print('{\"first_round_at\":', time.time(), '}', flush=True)"
     child = f"import time; held = bytearray(b'x') * 2**26; {said}; time.sleep(1)"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    found = peers("watch").run([sys.executable, "-c", parent], {}, memory=True, patience=60)
+    found = peers("watch").run([sys.executable, "-c", parent], {}, memory=True, timeout=60)
     assert 2**26 < found["memory"] < 2**27
     assert found["total"] > found["first_round"] + 1
 

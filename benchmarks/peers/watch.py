@@ -17,7 +17,7 @@ EVERY = 0.05
 """Seconds between two looks at memory, to which comes what a look takes."""
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], *, memory: bool, patience: float) -> dict[str, Any]:
+def run(command: Sequence[str], environment: Mapping[str, str], *, memory: bool, timeout: float) -> dict[str, Any]:
     """Its own last line of JSON, with `total`, `first_round` (both from the start, in seconds) and `memory` (bytes).
 
     Memory is the peak of the sum, over the process and all its descendants, of the proportional set size: pages shared
@@ -33,7 +33,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], *, memory: bool,
         if memory:
             watching.start()
         try:
-            child.wait(patience)
+            child.wait(timeout)
         except BaseException:
             os.killpg(child.pid, signal.SIGKILL)
             raise

@@ -31,7 +31,7 @@ AT_ONCE = 500
 
 @dataclass(frozen=True)
 class Share:
-    """A client's part of a round: its samples, counted, and the rows `[steps, batch]` of its batches."""
+    """A client's share of a round: its number of samples, and the rows `[steps, batch]` of its batches."""
 
     client: int
     size: int
@@ -47,7 +47,7 @@ class Workload:
         with np.load(folder / "plan.npz") as plan:
             self.cohorts, self.steps, self.sizes = plan["cohorts"], plan["steps"], plan["sizes"]
             self.orders = torch.from_numpy(plan["orders"])
-        # Where the batches of each part of a round begin among all batches.
+        # Where the batches of each share of a round begin among all batches.
         self.starts = np.cumsum(self.steps).reshape(self.steps.shape) - self.steps
         self.tensors = load_file(folder / "tensors.safetensors")
         if channels_last:
@@ -69,11 +69,11 @@ class Workload:
         return model.to(memory_format=torch.channels_last) if self.channels_last else model  # type: ignore[call-overload]
 
     def cohort(self, round: int) -> Iterator[Share]:
-        """The parts of a round, counted from 0."""
+        """The shares of a round, counted from 0."""
         return (self.share(round, place) for place in range(self.cohorts.shape[1]))
 
     def share(self, round: int, place: int) -> Share:
-        """The part of the client at this place in the round's cohort."""
+        """The share of the client at this place in the round's cohort."""
         client, start = int(self.cohorts[round, place]), int(self.starts[round, place])
         return Share(client, int(self.sizes[client]), self.orders[start : start + int(self.steps[round, place])])
 
@@ -100,7 +100,8 @@ def accuracy(model: nn.Module, work: Workload) -> float:
 
 @dataclass
 class Report:
-    """What a contestant says of itself, on one line of JSON. Clocks are absolute: the parent knows when it started."""
+    """What a contestant says of itself, on one line of JSON. Times are absolute: the parent process knows when it
+    started."""
 
     started: float = field(default_factory=time.time)
     ends: list[float] = field(default_factory=list)
@@ -112,7 +113,7 @@ class Report:
         self.accuracies.append(accuracy)
 
     def line(self, **more: Any) -> str:
-        """Seconds and accuracy of each round, and the time by the clock when the first one ended."""
+        """Seconds and accuracy of each round, and the absolute time when the first one ended."""
         seconds = [end - start for start, end in zip([self.started, *self.ends], self.ends, strict=False)]
         first = self.ends[0] if self.ends else None
         return json.dumps({"seconds": seconds, "accuracies": self.accuracies, "first_round_at": first, **more})

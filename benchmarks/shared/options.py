@@ -10,7 +10,7 @@ def options(description: str | None, repetitions: int | None = None) -> argparse
     """How often to measure, and where the rows go."""
     parser = parser_for(description)
     parser.add_argument(
-        "--repetitions", type=positive, default=repetitions, help="if not given, as many as the model is worth"
+        "--repetitions", type=positive, default=repetitions, help="by default, as many as the model's setting says"
     )
     parser.add_argument("--results", type=Path, help="file for the rows, lines of JSON")
     return parser

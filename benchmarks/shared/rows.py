@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 class Sheet:
-    """The rows of one program. Of several workers only the first has anything to say."""
+    """The rows of one program. Of several workers only the first prints and writes."""
 
     def __init__(self, path: Path | None, leads: bool = True) -> None:
         self.path, self.leads = path if leads else None, leads
@@ -35,7 +35,7 @@ class Sheet:
         self.say("\n" + ", ".join(map(str, labels.values())))
 
     def add(self, what: str, values: Sequence[float], form: str = ".3f", **labels: Any) -> None:
-        """One thing measured, as often as it was."""
+        """The values of one measurement, one for each repetition."""
         row = {"what": what, "values": list(values), **self.common, **labels}
         self.rows.append(row)
         if self.path:
@@ -45,7 +45,7 @@ class Sheet:
         self.say(f"  {named}: {what} {spread(values, form)}")
 
     def say(self, line: str) -> None:
-        """A line for whoever waits."""
+        """A line of progress."""
         if self.leads:
             print(line, flush=True)
 

@@ -17,8 +17,10 @@ from smofi.errors import SmofiError, check_count, refuse
 Source: TypeAlias = Annotated[str | None, Parameter(help="a YAML file or the name of a preset; flags win over it")]
 Flags: TypeAlias = Annotated[Settings, Parameter(name="*", negative=(), group="Settings")]
 Threads: TypeAlias = Annotated[int, Parameter(help="threads inside each operation")]
-Scale: TypeAlias = Annotated[str | None, Parameter(help="of a preset: full, or small for a version that suits a CPU")]
-Picture: TypeAlias = Annotated[Path | None, Parameter(help="also draw it into this file: .png, .svg or .pdf")]
+Scale: TypeAlias = Annotated[
+    str | None, Parameter(help="size of a preset: full, or small for a version that suits a CPU")
+]
+Picture: TypeAlias = Annotated[Path | None, Parameter(help="also draw a picture into this file: .png, .svg or .pdf")]
 
 
 def set_threads(threads: int) -> None:
@@ -34,7 +36,7 @@ def settings_given(flags: Settings) -> dict[str, Any]:
 def resolve(source: str | None, given: Mapping[str, Any], scale: str | None = None) -> Config:
     """The configuration from a file, a preset or the defaults, with the settings given."""
     if source is None and scale is not None:
-        refuse("scale", scale, "the name of a preset before it, as: smofi run cifar10 --scale small")
+        refuse("scale", scale, "the name of a preset too, for example: smofi run cifar10 --scale small")
     return Config(**given) if source is None else read_config(source, given, scale=scale)
 
 

@@ -24,21 +24,23 @@ CLIENTS = 100
 
 @app.command
 def data(
-    name: Annotated[str | None, Parameter(help="a data set, or your own as folder:PATH; without one, a list")] = None,
+    name: Annotated[
+        str | None, Parameter(help="a data set, or your own such as folder:PATH; without one, all are listed")
+    ] = None,
     /,
     *,
     clients: Annotated[int | None, Parameter(help="number of clients the data is divided among")] = None,
     partition: Annotated[str | None, Parameter(help="dirichlet(gamma), iid, shards(k), natural or file:RUN")] = None,
-    batch_size: Annotated[int | None, Parameter(help="samples that every client gets at least")] = None,
+    batch_size: Annotated[int | None, Parameter(help="the fewest samples that a client gets")] = None,
     seed: Annotated[int | None, Parameter(help="seed of the partition")] = None,
     data_folder: Annotated[str | None, Parameter(help="folder with the official files")] = None,
-    image_size: Annotated[int | None, Parameter(help="bring images to this height and width")] = None,
-    max_train: Annotated[int | None, Parameter(help="use only this many samples, the first ones")] = None,
+    image_size: Annotated[int | None, Parameter(help="resize images to this height and width")] = None,
+    max_train: Annotated[int | None, Parameter(help="use only the first samples, this many")] = None,
     scale: Scale = None,
     output: Picture = None,
-    fetch: Annotated[bool, Parameter(help="bring it from the Hugging Face hub first", negative=())] = False,
+    fetch: Annotated[bool, Parameter(help="download it from the Hugging Face hub first", negative=())] = False,
     devices: Annotated[
-        str | bool | None, Parameter(help="the clients' devices as well: phones, or a CSV file of yours", negative=())
+        str | bool | None, Parameter(help="the clients' devices as well: phones, or your own CSV file", negative=())
     ] = None,
 ) -> int:
     """Show how a data set would be divided among clients: sizes, class mix, divergence from balance.
@@ -75,7 +77,7 @@ def data(
 
 
 def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:
-    """How the data is divided, and the clients' devices if they are asked for, suited to the model of a preset."""
+    """How the data is divided, and the clients' devices if wanted, for the model of a preset."""
     fleet = Fleet.of(devices, config.clients, config.seed) if devices else None  # refused before anything is read
     with reading(config.data) as progress:
         federation = gather(config, progress)

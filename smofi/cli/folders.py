@@ -28,7 +28,7 @@ def timeline(
     folder: Path,
     /,
     *,
-    round: Annotated[int | None, Parameter(help="which one, from 1; the last")] = None,
+    round: Annotated[int | None, Parameter(help="number of the round, from 1; by default the last")] = None,
     output: Picture = None,
 ) -> int:
     """Show what each client does in one round of a run with a clock: computing, sending, and waiting for others.
@@ -53,12 +53,14 @@ def export(
     /,
     *,
     format: Annotated[
-        list[str] | None, Parameter(help="of safetensors, torch and onnx; all of them", negative=())
+        list[str] | None, Parameter(help="safetensors, torch or onnx; by default all of them", negative=())
     ] = None,
-    part: Annotated[str | None, Parameter(help="client or server, for split inference; the whole model")] = None,
+    part: Annotated[
+        str | None, Parameter(help="client or server, for split inference; by default the whole model")
+    ] = None,
     cut: Annotated[str | None, Parameter(help="where to split the model, if not where the run did")] = None,
     best: Annotated[
-        bool, Parameter(help="the round with the best validation accuracy, not the last", negative=())
+        bool, Parameter(help="export the round with the best validation accuracy, not the last", negative=())
     ] = False,
 ) -> int:
     """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""

@@ -22,20 +22,20 @@ def methods() -> int:
 
 @app.command
 def models(
-    name: Annotated[str | None, Parameter(help="one of them, or python:module:function, to see its every cut")] = None,
+    name: Annotated[str | None, Parameter(help="a model, or python:module:function, to see all its cuts")] = None,
     /,
     *,
-    input_shape: Annotated[str | None, Parameter(help="of a sample, as 3,64,64")] = None,
+    input_shape: Annotated[str | None, Parameter(help="shape of a sample, such as 3,64,64")] = None,
     classes: Annotated[int | None, Parameter(help="number of classes, or of characters")] = None,
     width: Annotated[int | None, Parameter(help="width of the model's first block")] = None,
     norm: Annotated[str | None, Parameter(help="batch or group")] = None,
-    cuts: Annotated[bool, Parameter(help="every cut of every model", negative=())] = False,
+    cuts: Annotated[bool, Parameter(help="show every cut of every model", negative=())] = False,
 ) -> int:
     """List the models, what they cost, and what a cut leaves with the client: `smofi models resnet18`."""
     options: dict[str, Any] = {"input_shape": input_shape, "classes": classes, "width": width, "norm": norm}
     given = {key: value for key, value in options.items() if value is not None}
     if name is None and given:
-        refuse(*next(iter(given.items())), "the name of a model along with it, as smofi models resnet18")
+        refuse(*next(iter(given.items())), "the name of a model too, for example: smofi models resnet18")
     outlines = [outline(one, **given) for one in ([name] if name else MODELS)]
     if name or cuts:
         for one in outlines:

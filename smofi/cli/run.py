@@ -27,12 +27,18 @@ def run(
     scale: Scale = None,
     output: Annotated[Path | None, Parameter(help="the run's folder; if not given, a new one below runs/")] = None,
     resume: Annotated[Path | None, Parameter(help="continue the run in this folder")] = None,
-    display: Annotated[Display, Parameter(help="live on a terminal, plain elsewhere, quiet, or jsonl")] = "auto",
-    track: Annotated[list[str] | None, Parameter(help="also in tensorboard, wandb or mlflow", negative=())] = None,
-    workers: Annotated[int | None, Parameter(help="processes that share the clients; one per core, or per GPU")] = None,
+    display: Annotated[
+        Display, Parameter(help="auto (live on a terminal, plain elsewhere), live, plain, quiet or jsonl")
+    ] = "auto",
+    track: Annotated[
+        list[str] | None, Parameter(help="also record the run in tensorboard, wandb or mlflow", negative=())
+    ] = None,
+    workers: Annotated[
+        int | None, Parameter(help="processes that share the work; by default one per core, or per GPU")
+    ] = None,
     threads: Threads = 1,
 ) -> int:
-    """Train, compare methods, and draw their learning curves here and into a picture.
+    """Train, compare methods, and draw their learning curves on the terminal and into a picture.
 
     Without arguments: FedAvg, FedAvgM and SMoFi side by side, on handwritten digits divided unevenly among 50 clients.
     Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
@@ -45,7 +51,7 @@ def run(
         folder = output or _new_folder(config.data)
     else:
         if source is not None or output is not None or scale is not None:
-            refuse("resume", str(resume), "no file, --scale or --output beside it: the run's folder has its settings")
+            refuse("resume", str(resume), "no file, --scale or --output with it: the run's folder has its settings")
         config, folder = experiment.stored_config(resume, settings_given(flags)), resume
     job = TrainingJob(config, folder, resume is not None, display, tuple(track or ()))
     return train_together(job, experiment.worker_count(workers, config))

@@ -97,7 +97,7 @@ def _train_one(job: TrainingJob, one: FolderRun, live: Live, caught: list[int]) 
     def announce(event: Event) -> None:
         if caught and not announced:
             announced.append(True)
-            live.say("finishing the round, then saving; once more to quit at once")
+            live.say("finishing the round, then saving; interrupt again to quit at once")
 
     settings = job.config.model_dump() | {"method": one.name}
     trackers = [tracker(name, one.folder.path, settings, one.name) for name in job.trackers]

@@ -20,7 +20,7 @@ from smofi.settings import ARGUMENTS, SETTINGS, Settings
 
 
 class Config(Settings):
-    """The settings of a run, that also go together; the defaults are the first run, on embedded data.
+    """The settings of a run, checked together too; the defaults are the first run, on embedded data.
 
     >>> Config(rounds=5).rounds
     5
@@ -29,7 +29,7 @@ class Config(Settings):
     @model_validator(mode="before")
     @classmethod
     def _own_width(cls, given: Any) -> Any:
-        """Whoever names a model and no width gets the model's own, not the first run's."""
+        """A model named without a width gets its own default, not the first run's."""
         return {"width": None, **given} if isinstance(given, dict) and "model" in given else given
 
     @model_validator(mode="after")
@@ -38,9 +38,9 @@ class Config(Settings):
             value = getattr(self, option)
             if value is not None and option not in models.options_of(self.model):
                 refuse(option, value, f"nothing (null in YAML), for model {self.model} has no such option")
-        held_out = self.validation or self.partition.startswith(SAVED)  # which says itself what is held out
+        held_out = self.validation or self.partition.startswith(SAVED)  # whose file says what is held out
         if self.patience is not None and not held_out:
-            refuse("patience", self.patience, "a validation share > 0 with it, as validation=0.1")
+            refuse("patience", self.patience, "a validation share > 0 with it, such as validation=0.1")
         if self.target_accuracy is not None and not held_out and "top1" not in self.metrics:
             refuse(
                 "target_accuracy", self.target_accuracy, "top1 among the metrics, or a validation share > 0, with it"
@@ -52,7 +52,7 @@ class Config(Settings):
 
     @property
     def timing(self) -> Timing:
-        """What virtual time the run keeps."""
+        """The settings of virtual time."""
         return Timing(**{name: getattr(self, name) for name, setting in SETTINGS.items() if setting.timing})
 
     def with_absolute_paths(self) -> Self:
@@ -65,13 +65,13 @@ class Config(Settings):
 
     def arguments(self, federation: Federation | None = None) -> dict[str, Any]:
         """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built."""
-        found = federation or gather(self)
+        gathered = federation or gather(self)
         return {
             **{name: getattr(self, name) for name in ARGUMENTS if name != "method"},
-            "model": self.build_model(found.source),
-            "clients": found.clients,
-            "test": found.test,
-            "validation": found.validation,
+            "model": self.build_model(gathered.source),
+            "clients": gathered.clients,
+            "test": gathered.test,
+            "validation": gathered.validation,
             "clock": self.timing,
         }
 
@@ -87,7 +87,7 @@ class Config(Settings):
         """The initial model, a function of the seed."""
         if (needed := models.takes(self.model)) not in (None, source.kind):
             fitting = [name for name in models.MODELS if models.takes(name) == source.kind]
-            refuse("model", self.model, f"a model for {source.kind}s such as {self.data} has, as {', '.join(fitting)}")
+            refuse("model", self.model, f"a model for {source.kind}s, as in {self.data}: one of {', '.join(fitting)}")
         try:
             return models.build(
                 self.model,

@@ -1,4 +1,4 @@
-"""What a configuration's data becomes: every client's samples, those held out, and who has which."""
+"""What a configuration's data becomes: every client's samples, those held out, and the client of each sample."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 class Federation:
     """Data divided among clients.
 
-    `owners` has the client of each training sample, -1 for validation, -2 for samples that are not used; `parts`, the
-    other way round, has the samples of each client, ascending.
+    `owners` has the client of each training sample, -1 for validation, -2 for samples that are not used; `indices`,
+    the other way round, has the samples of each client, ascending.
     """
 
     source: Source
     owners: Owners
-    parts: list[Indices]
+    indices: list[Indices]
     clients: list[TensorSamples]
     test: TensorSamples
     validation: TensorSamples | None
@@ -60,15 +60,15 @@ def gather(config: Config, progress: ReadProgress = silent) -> Federation:
         validation=config.validation,
         owners=source.owner,
     )
-    held = np.flatnonzero(owners == VALIDATION)
-    parts = samples_by_client(owners, config.clients)
+    held_out = np.flatnonzero(owners == VALIDATION)
+    indices = samples_by_client(owners, config.clients)
     return Federation(
         source=source,
         owners=owners,
-        parts=parts,
-        clients=[source.train[part] for part in parts],
+        indices=indices,
+        clients=[source.train[samples] for samples in indices],
         test=_test_of(source, owners)[: config.max_test],
-        validation=source.train[held] if len(held) else None,
+        validation=source.train[held_out] if len(held_out) else None,
     )
 
 

@@ -21,7 +21,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc, unused-ignore]
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
-            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) have no place here", mark)
+            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not accepted here", mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -41,7 +41,7 @@ _Loader.add_implicit_resolver(
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings that a YAML file holds; whatever else it is, is refused in a sentence that names the file."""
+    """The settings in a YAML file; anything else is refused in a sentence that names the file."""
     try:
         with open(path, "rb") as file:
             content = file.read(LARGEST + 1)
@@ -49,7 +49,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         inside = RunFolder(path).config_file
         hint = f"; did you mean {inside}?" if inside.is_file() else ""
         raise InputError(f"{path} is a folder: expected a YAML file{hint}") from None
-    except (OSError, ValueError) as error:  # ValueError: a name that cannot be one, with a zero byte in it
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(content) > LARGEST:
         raise InputError(f"{path} is larger than {LARGEST // 1024} KiB: expected a YAML file of settings")
@@ -66,26 +66,28 @@ def parse_settings(text: str, name: str) -> dict[str, Any]:
     {'rounds': 5, 'method': ['fedavg', 'smofi']}
     """
     try:
-        found = yaml.load(text, Loader=_Loader)  # a SafeLoader: builds plain values only
+        settings = yaml.load(text, Loader=_Loader)  # a SafeLoader: builds plain values only
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f" in line {mark.line + 1}" if mark else ""
-        what = ", ".join(part for part in (error.context, error.problem) if part)
+        what = ", ".join(text for text in (error.context, error.problem) if text)
         raise InputError(f"{name} cannot be read as YAML: {what}{line}") from None
     except yaml.YAMLError as error:
         raise InputError(f"{name} cannot be read as YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise InputError(f"{name} cannot be read as YAML: it is nested too deeply") from None
-    except (ValueError, OverflowError) as error:  # a number or a date that is none, as 2001-99-99
+    except (ValueError, OverflowError) as error:  # a number or a date that does not exist, such as 2001-99-99
         raise InputError(f"{name} cannot be read as YAML: {error}") from None
-    if found is None:
-        raise InputError(f"{name} is empty: expected settings, one per line, as rounds: 50")
-    if not isinstance(found, dict):
-        raise InputError(f"{name} holds a {type(found).__name__}: expected settings, one per line, as rounds: 50")
-    for key in found:
+    if settings is None:
+        raise InputError(f"{name} is empty: expected settings, one per line, such as rounds: 50")
+    if not isinstance(settings, dict):
+        raise InputError(
+            f"{name} contains a {type(settings).__name__}: expected settings, one per line, such as rounds: 50"
+        )
+    for key in settings:
         if not isinstance(key, str):
             raise InputError(f"{name}: {key!r} is not accepted as a key: expected the name of a setting")
-    return found
+    return settings
 
 
 def as_yaml(value: Any) -> str:

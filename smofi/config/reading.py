@@ -38,7 +38,7 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
         return Config(**{**given, **overrides})
     except ValidationError as error:
         field = _field_of(error)
-        # What holds for several settings together is the file's fault only if it fails without the overrides too.
+        # Where several settings do not go together, it is the file's fault only if it fails without the overrides too.
         guilty = field not in overrides if field else _sentence_for(given) == sentence_of(error)
         raise InputError(f"{name}: {sentence_of(error)}" if guilty else sentence_of(error)) from None
 

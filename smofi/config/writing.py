@@ -48,7 +48,7 @@ def changed_fields(old: Config, new: Config) -> list[str]:
 
 
 def _moved(old: str, new: str) -> bool:
-    """Whether both name data of one's own in the same form: where it lies may change, what it is may not."""
+    """Whether both name the user's own data in the same form: where it lies may change, what it is may not."""
     return ":" in old and old.partition(":")[0] == new.partition(":")[0] != "python"
 
 

@@ -1,4 +1,4 @@
-"""What a run has done, kept in its folder: when to save what, and how to go on from there."""
+"""Saving a run in its folder: when to save what, and how to go on from there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from smofi.engine.stopping import best_round
 from smofi.errors import SmofiError, refuse
 from smofi.runs import DamagedCheckpoint, FolderLock, RunFolder, StoredCheckpoint
 
-KEPT = 2
+KEPT_CHECKPOINTS = 2
 """The number of newest checkpoints that are kept."""
 
 
@@ -40,7 +40,7 @@ class RunKeeper:
                 run.warn(f"{error}; falling back to the one before")
                 self.folder.set_aside(round)
         if len(run.history) > run.rounds:
-            done = f"at least {len(run.history)}, the rounds that {self.folder.path} has behind it"
+            done = f"at least {len(run.history)}, the rounds that {self.folder.path} has already done"
             refuse("rounds", run.rounds, done)
         if not run.over and run.stopping.reason(run.history) is None:
             self.folder.remove_end()  # it is of the rounds so far, and soon outdated
@@ -49,7 +49,8 @@ class RunKeeper:
             self._keep_best(run)
 
     def after_round(self, run: Run) -> None:
-        """Append the record; save a checkpoint when one is due. A disk that refuses is retried after every round."""
+        """Append the record; save a checkpoint when one is due. If the disk fails, it is tried again after every
+        round."""
         try:
             if self.unsaved or run.diverged:  # the last good round may have been evaluated since
                 self._write_records(run)
@@ -62,8 +63,8 @@ class RunKeeper:
             self._keep_best(run)
         except OSError as error:
             self.unsaved = True
-            kept = self.folder.saved_rounds()
-            last = f"the last checkpoint is that of round {kept[-1]}" if kept else "there is no checkpoint yet"
+            saved = self.folder.saved_rounds()
+            last = f"the last checkpoint is that of round {saved[-1]}" if saved else "there is no checkpoint yet"
             run.warn(
                 f"round {len(run.history)} could not be saved in {self.folder.path}: {error.strerror}; {last}. "
                 f"The run goes on and tries again after the next round."
@@ -85,17 +86,17 @@ class RunKeeper:
             if not run.cut_short:
                 self.folder.write_end(model.state_dict(), result)
         except OSError as error:
-            path, kept = self.folder.path, self.folder.saved_rounds()
+            path, saved = self.folder.path, self.folder.saved_rounds()
             raise SmofiError(
                 f"the result could not be written to {path}: {error.strerror}; rounds with a checkpoint: "
-                f"{', '.join(map(str, kept)) or 'none'}. Make room and continue with: smofi run --resume {path}"
+                f"{', '.join(map(str, saved)) or 'none'}. Free some space and continue with: smofi run --resume {path}"
             ) from error
 
     def _write_records(self, run: Run) -> None:
         self.folder.write_records(asdict(record) for record in run.history)
 
     def _save(self, run: Run) -> None:
-        self.folder.save_checkpoint(to_stored(run.checkpoint()), KEPT)
+        self.folder.save_checkpoint(to_stored(run.checkpoint()), KEPT_CHECKPOINTS)
 
     def _keep_best(self, run: Run) -> None:
         if run.history and best_round(run.history) == len(run.history):

@@ -37,7 +37,7 @@ class FolderRun:
 
     @property
     def devices_hash(self) -> str | None:
-        """The fingerprint of the devices that the run's clock knows."""
+        """The fingerprint of the devices of the run's clock."""
         clock = self.session.run.planner.clock
         return clock.fingerprint if clock else None
 

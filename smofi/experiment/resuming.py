@@ -35,7 +35,7 @@ def resume(
     federation = gather(with_own_partition(config, path), progress)
     data_hash = federation.source.fingerprint()
     with opened(config, federation, path, callback, workers) as runs:
-        started = [one for one in runs if one.folder.holds_run]
+        started = [one for one in runs if one.folder.has_run]
         for one in started:
             _check_same(one, federation, data_hash)
             one.keeper.restore(one.session.run)
@@ -49,7 +49,7 @@ def resume(
 def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     """The configuration of the run in this folder, with what is to change; refuses, field by field, what may not."""
     folder = RunFolder(path)
-    if not folder.holds_run:
+    if not folder.has_run:
         raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, but it has no config.yaml")
     before = read_config(folder.config_file)
     try:

@@ -1,4 +1,4 @@
-"""Starting runs, in folders that hold none yet."""
+"""Starting runs, in folders without one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def start(
     progress: ReadProgress = silent,
     workers: Workers | None = None,
 ) -> list[FolderRun]:
-    """Runs ready to train, one per method, in folders that hold no run yet; `progress` watches the data being read.
+    """Runs ready to train, one per method, in folders without a run; `progress` watches the data being read.
 
     They are shared by `workers`, or by the workers that this process is one of.
     """
@@ -40,8 +40,8 @@ def start(
 
 
 def _refuse_taken(folder: RunFolder) -> None:
-    if folder.holds_run:
+    if folder.has_run:
         raise InputError(
-            f"output={str(folder.path)!r} is not accepted: it holds a run already; expected a new folder, or: "
+            f"output={str(folder.path)!r} is not accepted: it already contains a run; expected a new folder, or: "
             f"smofi run --resume {folder.path}"
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import smofi
 from smofi.cut import Cut
 from smofi.data.catalogue import descriptions
-from smofi.export.pieces import Piece
+from smofi.export.pieces import ModelPiece
 from smofi.export.trained import TrainedRun
 from smofi.methods import METHODS
 from smofi.spec import read_calls
@@ -28,7 +28,7 @@ CITATION = """\
 ```"""
 
 
-def model_card(run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[Piece], files: list[str]) -> str:
+def model_card(run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[ModelPiece], files: list[str]) -> str:
     """README.md of an export, in the form that model hubs read. The licence is the user's to choose."""
     data = run.config["data"]
     sections = [
@@ -60,7 +60,7 @@ def _what(part: str | None, cut: Cut | None) -> str:
     return "the whole model" if part is None else f"the {part}'s part, cut at {cut}"
 
 
-def _summary(run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[Piece]) -> str:
+def _summary(run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[ModelPiece]) -> str:
     config, total = run.config, run.layout.size
     count = sum(p.numel() for piece in pieces for p in piece.module.parameters())
     size = f"{count:,}" if part is None else f"{count:,} of the whole model's {total:,}"
@@ -92,7 +92,7 @@ def _classes(run: TrainedRun) -> str:
     return ", ".join(listed)
 
 
-def _input(run: TrainedRun, piece: Piece) -> str:
+def _input(run: TrainedRun, piece: ModelPiece) -> str:
     kind = str(piece.example.dtype).removeprefix("torch.")
     text = f"{kind} {['batch', *piece.example.shape[1:]]}"
     if run.task.mean and len(run.task.mean) <= MOST_MOMENTS:
@@ -102,7 +102,7 @@ def _input(run: TrainedRun, piece: Piece) -> str:
     return text
 
 
-def _loading(pieces: list[Piece], files: list[str]) -> str:
+def _loading(pieces: list[ModelPiece], files: list[str]) -> str:
     names = " and ".join(f"`{piece.name}`" for piece in pieces)
     lines = ["```python", "import torch", ""]
     if any(name.endswith(".pt2") for name in files):
@@ -120,7 +120,7 @@ def _loading(pieces: list[Piece], files: list[str]) -> str:
     return "\n".join(lines) + split + listed
 
 
-def _dtype_argument(piece: Piece) -> str:
+def _dtype_argument(piece: ModelPiece) -> str:
     return "" if piece.example.is_floating_point() else f", dtype={piece.example.dtype}"
 
 

@@ -15,30 +15,30 @@ import torch
 from safetensors.torch import save_file
 
 from smofi.errors import InputError
-from smofi.export.pieces import Piece
+from smofi.export.pieces import ModelPiece
 
-ONNX_LIMIT = 1_500_000_000  # bytes; an ONNX file holds less than 2 GiB, larger weights go beside it
+ONNX_LIMIT = 1_500_000_000  # bytes; an ONNX file is limited to 2 GiB, larger weights go beside it
 
 
-def write_safetensors(folder: Path, pieces: list[Piece], about: dict[str, Any]) -> list[str]:
+def write_safetensors(folder: Path, pieces: list[ModelPiece], about: dict[str, Any]) -> list[str]:
     """All pieces in one file, under the names they have in the whole model."""
     tensors = {name: t.contiguous() for piece in pieces for name, t in piece.module.state_dict().items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt", "smofi": json.dumps(about)})
     return ["model.safetensors"]
 
 
-def write_torch(folder: Path, pieces: list[Piece], about: dict[str, Any]) -> list[str]:
+def write_torch(folder: Path, pieces: list[ModelPiece], about: dict[str, Any]) -> list[str]:
     """A file per piece for `torch.export.load`; the batch may have any size."""
     for piece in pieces:
         torch.export.save(_exported(piece), folder / f"{piece.name}.pt2")
     return [f"{piece.name}.pt2" for piece in pieces]
 
 
-def write_onnx(folder: Path, pieces: list[Piece], about: dict[str, Any]) -> list[str]:
+def write_onnx(folder: Path, pieces: list[ModelPiece], about: dict[str, Any]) -> list[str]:
     """A file per piece, from `input` to `output`; the batch may have any size."""
     for piece in pieces:
         size = sum(t.numel() * t.element_size() for t in piece.module.state_dict().values())
-        with _without_remarks():
+        with _without_warnings():
             torch.onnx.export(
                 _exported(piece),
                 f=folder / f"{piece.name}.onnx",
@@ -51,7 +51,7 @@ def write_onnx(folder: Path, pieces: list[Piece], about: dict[str, Any]) -> list
     return [f"{piece.name}.onnx" for piece in pieces]
 
 
-FORMATS: dict[str, Callable[[Path, list[Piece], dict[str, Any]], list[str]]] = {
+FORMATS: dict[str, Callable[[Path, list[ModelPiece], dict[str, Any]], list[str]]] = {
     "safetensors": write_safetensors,
     "torch": write_torch,
     "onnx": write_onnx,
@@ -65,14 +65,14 @@ def check_onnx() -> None:
             raise InputError(f'{package} is not installed; it comes with: pip install "smofi[onnx]"')
 
 
-def _exported(piece: Piece) -> torch.export.ExportedProgram:
+def _exported(piece: ModelPiece) -> torch.export.ExportedProgram:
     batch = torch.export.Dim("batch", min=1)
     return torch.export.export(piece.module, (piece.example,), dynamic_shapes=({0: batch},))
 
 
 @contextlib.contextmanager
-def _without_remarks() -> Iterator[None]:
-    """Keep torch's own deprecations, and its regret that torchvision is absent, from the user."""
+def _without_warnings() -> Iterator[None]:
+    """Hide torch's own deprecation warnings, and its warning that torchvision is absent."""
     logger = logging.getLogger("torch.onnx._internal.exporter._registration")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -17,7 +17,7 @@ PARTS = ("client", "server")
 
 
 @dataclass(frozen=True)
-class Piece:
+class ModelPiece:
     """A run of blocks that computes by itself: its modules under their names in the whole model, and an input."""
 
     name: str
@@ -26,10 +26,10 @@ class Piece:
 
 
 def chosen_cut(run: TrainedRun, part: str | None, cut: CutSpec | None) -> Cut | None:
-    """Where to part the model: where the run did, or at `cut`, which a run with several cuts leaves to the user."""
+    """Where to split the model: where the run did, or at `cut`, which a run with several cuts needs."""
     if part is None:
         if cut is not None:
-            refuse("cut", cut, 'none for the whole model; with part="client" or "server" it says where to part it')
+            refuse("cut", cut, 'none for the whole model; with part="client" or "server" it says where to split it')
         return None
     check_choice("part", part, PARTS)
     if cut is not None:
@@ -40,11 +40,11 @@ def chosen_cut(run: TrainedRun, part: str | None, cut: CutSpec | None) -> Cut | 
     trained = parse_cut(run.config["cut"], run.layout, run.config["clients"]).options
     if len(trained) > 1:
         cuts = ", ".join(dict.fromkeys(f'"{one}"' for one in trained))
-        refuse("part", part, f"also a cut, for the run was cut at several places; cut= is one of {cuts}")
+        refuse("part", part, f"a cut too, because the run was cut at several places; cut= is one of {cuts}")
     return trained[0]
 
 
-def pieces(run: TrainedRun, part: str | None, cut: Cut | None) -> list[Piece]:
+def pieces(run: TrainedRun, part: str | None, cut: Cut | None) -> list[ModelPiece]:
     """The whole model, the server's part, or the client's: one piece, or front and back in the U shape."""
     first, last, blocks = (cut.first, cut.last, cut.blocks) if cut else (0, 0, len(run.model))
     ranges = [("front", range(first)), ("server", range(first, last)), ("back", range(last, blocks))]
@@ -54,11 +54,11 @@ def pieces(run: TrainedRun, part: str | None, cut: Cut | None) -> list[Piece]:
         wanted = {"server": "model"}
     else:
         wanted = {"front": "front", "back": "back"} if cut and cut.u_shaped else {"front": "model"}
-    found, x = [], run.task.example(2)  # two: torch.export takes a batch of one for a constant
+    found, x = [], run.task.example(2)  # two: torch.export treats a batch of one as a constant
     for place, indices in ranges:
         module = _blocks(run.model, indices)
         if place in wanted:
-            found.append(Piece(wanted[place], module, x))
+            found.append(ModelPiece(wanted[place], module, x))
         with torch.no_grad():
             x = module(x)
     return found

@@ -39,7 +39,7 @@ def export_run(
 
     formats   of "safetensors", "torch" (`torch.export`) and "onnx"; if not given, all whose packages are installed
     part      "client" or "server" for one side of the cut; the client of a U-shaped cut has two modules, front and back
-    cut       where to part the model, if not where the run did; needed if the run was cut at several places
+    cut       where to split the model, if not where the run did; needed if the run was cut at several places
     best      the model of the round with the best validation accuracy, rather than the last one
 
     >>> export_run("no/such/run", "exported")
@@ -50,15 +50,15 @@ def export_run(
     target = _check_destination(Path(destination))
     run = read_run(Path(folder), best)
     where = chosen_cut(run, part, cut)
-    parts = pieces(run, part, where)
+    modules = pieces(run, part, where)
     if run.unfinished and not best:
         notes.append(f"the run has not finished: exported its checkpoint after round {run.latest.get('round', 0)}")
     unfinished = target.with_name(f".{target.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         unfinished.mkdir(parents=True)
-        files = [name for one in chosen for name in FORMATS[one](unfinished, parts, _about(run, part, where))]
-        (unfinished / "README.md").write_text(model_card(run, part, where, parts, files), encoding="utf-8")
+        files = [name for one in chosen for name in FORMATS[one](unfinished, modules, _about(run, part, where))]
+        (unfinished / "README.md").write_text(model_card(run, part, where, modules, files), encoding="utf-8")
         os.replace(unfinished, target)
     except OSError as error:
         raise InputError(f"destination={str(target)!r} is not accepted: {error.strerror or error}") from error

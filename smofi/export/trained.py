@@ -94,14 +94,14 @@ def _read_config(folder: RunFolder) -> dict[str, Any]:
 
 
 def _read_task(folder: RunFolder, config: Mapping[str, Any]) -> Task:
-    """As the run noted it down, so that the data itself is not needed."""
+    """As the run recorded it, so that the data itself is not needed."""
     about = folder.about()
     if about is None:
         source = data.load(config["data"], folder=config.get("data_folder"), image_size=config.get("image_size"))
         return Task(source.kind, source.input_shape, source.class_names)
     try:
-        noted = about["task"]
-        return Task(str(noted["kind"]), **{key: tuple(value) for key, value in noted.items() if key != "kind"})
+        task = about["task"]
+        return Task(str(task["kind"]), **{key: tuple(value) for key, value in task.items() if key != "kind"})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{folder.about_file} cannot be used: {error}") from error
 
@@ -117,7 +117,7 @@ def _load_model(model: nn.Module, folder: RunFolder) -> dict[str, Any]:
 def _load_best(model: nn.Module, layout: Layout, folder: RunFolder) -> dict[str, Any]:
     if not folder.has_best:
         raise InputError(
-            f"{folder.path} keeps no best round: expected a run with a validation split, as --validation 0.1"
+            f"{folder.path} has no best round: expected a run with a validation split, such as --validation 0.1"
         )
     return _unpack(model, layout, folder.best(), folder.best_file)
 
@@ -131,7 +131,7 @@ def _load_newest(model: nn.Module, layout: Layout, folder: RunFolder) -> dict[st
         except (DamagedCheckpoint, KeyError) as error:
             damaged = f", and its checkpoints are damaged ({error})"
     raise InputError(
-        f"{folder.path} holds no trained model: there is no {folder.model_file.name} and no checkpoint{damaged}. "
+        f"{folder.path} contains no trained model: there is no {folder.model_file.name} and no checkpoint{damaged}. "
         f"Let the run finish: smofi run --resume {folder.path}"
     )
 
@@ -141,7 +141,7 @@ def _unpack(model: nn.Module, layout: Layout, checkpoint: StoredCheckpoint, path
     weights, statistics = checkpoint.tensors["weights"], checkpoint.tensors["statistics"]
     if (len(weights), len(statistics)) != (layout.size, layout.statistics_size):
         raise InputError(
-            f"{path} does not fit the model that config.yaml describes: it holds {len(weights)} parameters and "
+            f"{path} does not fit the model that config.yaml describes: it has {len(weights)} parameters and "
             f"{len(statistics)} statistics, expected {layout.size} and {layout.statistics_size}"
         )
     layout.unpack(model, weights, statistics)

@@ -28,7 +28,7 @@ ROUNDS = 20
 """Planned at every cut: the first of the run, with the same clients."""
 
 NEAR = 1.05
-"""Times the least mean time per round: cuts up to there are as good."""
+"""Cuts whose mean time per round is at most this many times the least count as equally good."""
 
 
 @dataclass(frozen=True)
@@ -95,33 +95,33 @@ def advise(config: Config, federation: Federation | None = None, *, rounds: int 
     ['0', '1', '2', '3']
     """
     config = config.model_copy(update={"clock": "full"}) if config.clock == "none" else config
-    asked = Arguments(**config.arguments(federation))
-    layout = Layout.of(asked.model)
+    arguments = Arguments(**config.arguments(federation))
+    layout = Layout.of(arguments.model)
     samples = [
         as_samples(data, f"clients[{number}]", layout.dtype, torch.device("cpu"))
-        for number, data in enumerate(asked.clients)
+        for number, data in enumerate(arguments.clients)
     ]
-    given = parse_cut(config.cut, layout, len(samples))
-    cuts = single_cuts(given)
-    configured = cuts.index(given.options[0]) if len(given.options) == 1 else None
+    configured_cuts = parse_cut(config.cut, layout, len(samples))
+    cuts = single_cuts(configured_cuts)
+    configured = cuts.index(configured_cuts.options[0]) if len(configured_cuts.options) == 1 else None
     rounds = min(rounds, config.rounds)
     outlooks = {}
     for method in config.method:
-        planner = make_planner(replace(asked, method=method), layout, samples)
+        planner = make_planner(replace(arguments, method=method), layout, samples)
         outlooks[method] = look_ahead(planner, cuts, rounds)
         timekeeper = planner.clock
     assert isinstance(timekeeper, Clock)
     return Advice(config, rounds, configured, tuple(_side(cut, layout, timekeeper) for cut in cuts), outlooks)
 
 
-def single_cuts(given: Cuts) -> list[Cut]:
+def single_cuts(cuts: Cuts) -> list[Cut]:
     """Every cut L of the same model, with the same H.
 
     >>> [str(cut) for cut in single_cuts(Cuts((Cut(first=1, last=4, blocks=5),)))]
     ['0,1', '1,1', '2,1']
     """
-    one = given.options[0]
-    return [replace(one, first=first) for first in range(1, one.last)]
+    cut = cuts.options[0]
+    return [replace(cut, first=first) for first in range(1, cut.last)]
 
 
 def look_ahead(planner: Planner, cuts: Sequence[Cut], rounds: int) -> tuple[Outlook | None, ...]:

@@ -99,7 +99,7 @@ class Fleet:
 
 def _source(devices: str, macs: int) -> str:
     if devices != "phones":
-        return f"From {devices}, as it stands there; rows are drawn by the seed unless there is one for each client."
+        return f"From {devices}; rows are drawn by the seed unless there is one for each client."
     scaled = "" if macs == MEASURED_MACS else f", scaled to {count(macs)}"
     return (
         f"Time a sample: latencies of a ResNet by AI Benchmark, taken to have {count(MEASURED_MACS)} MACs (our "

@@ -122,5 +122,5 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 def _read_shape(text: str) -> tuple[int, ...]:
     if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", text.replace(" ", "").strip("()").rstrip(",")):
-        refuse("input_shape", text, "whole numbers with commas between them, as 3,64,64 or 80")
+        refuse("input_shape", text, "whole numbers with commas between them, such as 3,64,64 or 80")
     return tuple(int(side) for side in re.findall(r"\d+", text))

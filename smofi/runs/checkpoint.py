@@ -28,7 +28,7 @@ class DamagedCheckpoint(SmofiError):
 
 @dataclass(frozen=True)
 class StoredCheckpoint:
-    """What a checkpoint file holds: tensors by name, a record for each round, and small values by name."""
+    """The content of a checkpoint file: tensors by name, a record for each round, and small values by name."""
 
     tensors: dict[str, Tensor]
     history: list[dict[str, Any]]

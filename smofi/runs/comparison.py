@@ -34,7 +34,7 @@ def folders_in(path: Path) -> list[RunFolder]:
 
     >>> folders_in(Path("no-such-folder"))
     Traceback (most recent call last):
-    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, and there is none
+    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
     """
     if not path.is_dir():
         raise InputError(f"folder={str(path)!r} is not accepted: expected the folder of a run, but there is none")
@@ -43,10 +43,10 @@ def folders_in(path: Path) -> list[RunFolder]:
         return [own]
     if below := folders_below(path):
         return below
-    if own.holds_run:  # no round is done yet
+    if own.has_run:  # no round is done yet
         return [own]
     raise InputError(
-        f"folder={str(path)!r} is not accepted: expected the folder of a run, but it holds neither a {CONFIG} nor "
+        f"folder={str(path)!r} is not accepted: expected the folder of a run, but it has neither a {CONFIG} nor "
         f"a {METRICS}"
     )
 

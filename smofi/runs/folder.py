@@ -1,6 +1,6 @@
 """The files of one run: their names, and reading and writing them. What is written is whole or absent.
 
-Reading takes no lock, so that looking never disturbs the writer; whoever writes has the lock of `lock.py`.
+Reading takes no lock, so that looking never disturbs the writer; a process that writes has the lock of `lock.py`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class RunFolder:
         return self.path / TENSORBOARD
 
     @property
-    def holds_run(self) -> bool:
+    def has_run(self) -> bool:
         """Whether a run was described here."""
         return self.config_file.exists()
 
@@ -103,7 +103,7 @@ class RunFolder:
         return _read_mapping(self.config_file)
 
     def about(self) -> dict[str, Any] | None:
-        """Where the run comes from, None if that was not noted."""
+        """Where the run comes from, None if that was not recorded."""
         return _read_mapping(self.about_file)
 
     def result(self) -> dict[str, Any] | None:
@@ -169,7 +169,7 @@ class RunFolder:
     def describe(
         self, config: str, about: Mapping[str, Any], owners: npt.NDArray[Any], labels: npt.NDArray[Any]
     ) -> None:
-        """Write what the run is before it starts. The configuration comes last: with it, the folder holds a run."""
+        """Write what the run is before it starts. The configuration comes last: with it, the folder has a run."""
         (self.path / CHECKPOINTS).mkdir(exist_ok=True)
         write_partition_file(self.path / PARTITION, owners, labels)
         about = {**about, "partition_sha256": partition_hash(owners)}
@@ -181,7 +181,7 @@ class RunFolder:
         write_atomically(self.config_file, config.encode())
 
     def write_records(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Write the records of all rounds, in place of those that are there."""
+        """Write the records of all rounds, in place of the old ones."""
         lines = "".join(to_json(record) + "\n" for record in records)
         write_atomically(self.path / METRICS, lines.encode())
 
@@ -212,12 +212,12 @@ class RunFolder:
         write_atomically(self.path / RESULT, to_json(result, indent=1).encode())
 
     def remove_end(self) -> None:
-        """Remove what tells of an end, when the run goes on."""
+        """Remove the files that say the run has ended, when it goes on."""
         for name in (RESULT, MODEL):
             (self.path / name).unlink(missing_ok=True)
 
     def write_tracker_id(self, tracker: str, id: str) -> None:
-        """Note what a tracker calls this run."""
+        """Record what a tracker calls this run."""
         write_atomically(self.path / TRACKING, to_json({**self.tracker_ids(), tracker: id}).encode())
 
     def _checkpoint(self, name: str) -> Path:

@@ -1,6 +1,6 @@
 """One writer at a time: the lock on a run folder, and who has it.
 
-The lock belongs to the process and goes with it, however that ends. The file holds the writer's process id, behind a
+The lock belongs to the process and goes with it, however that ends. The file contains the writer's process id, after a
 blank: where locks are mandatory (Windows), the first byte of a locked file is the one that others cannot read.
 """
 
@@ -39,11 +39,11 @@ class FolderLock:
                 self.file.truncate(0)
                 self.file.write(f" {self.owner}".encode())
                 return
-            holder, _ = _noted(folder / LOCK)
+            writer, _ = _written_in(folder / LOCK)
         except OSError as error:  # a file system without locks, a full disk
             raise InputError(f"{folder} cannot be locked for writing: {error.strerror}") from None
         raise InputError(
-            f"{folder} is being written by another process (pid {holder or 'unknown'}); wait for it or stop it"
+            f"{folder} is being written by another process (pid {writer or 'unknown'}); wait for it or stop it"
         )
 
     def release(self) -> None:
@@ -58,29 +58,29 @@ def writer_of(folder: Path) -> str | None:
     """The id of the process that writes into a folder, if one does; on another machine it cannot be seen from here.
 
     Takes no lock, so that looking never disturbs the writer. Where locks are mandatory, the file itself tells; Linux
-    lists the locks that are held; elsewhere the process has to be alive.
+    lists all locks; elsewhere the process has to be alive.
     """
     path = folder / LOCK
     try:
         lock = path.stat()
-        process, unreadable = _noted(path)
+        process, unreadable = _written_in(path)
     except OSError:
         return None
     if unreadable:
         return process
     try:
-        held = Path("/proc/locks").read_text()
+        locks = Path("/proc/locks").read_text()
     except OSError:
         return process if os.name == "posix" and _alive(process) else None
     # 1: FLOCK  ADVISORY  WRITE 15335 fe:00:2147040 0 EOF    (some file systems give another device than stat does)
     device = (os.major(lock.st_dev), os.minor(lock.st_dev))
-    for owner, major, minor, inode in re.findall(r"FLOCK +\w+ +WRITE +(\d+) +(\w+):(\w+):(\d+) ", held):
+    for owner, major, minor, inode in re.findall(r"FLOCK +\w+ +WRITE +(\d+) +(\w+):(\w+):(\d+) ", locks):
         if int(inode) == lock.st_ino and (owner == process or (int(major, 16), int(minor, 16)) == device):
             return process or str(owner)
     return None
 
 
-def _noted(path: Path) -> tuple[str, bool]:
+def _written_in(path: Path) -> tuple[str, bool]:
     """The process id in a lock file, and whether the first byte could not be read."""
     with open(path, "rb", buffering=0) as file:
         try:

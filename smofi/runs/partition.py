@@ -20,8 +20,8 @@ PARTITION, TENSOR, LABELS = "partition.safetensors", "owner", "labels_sha256"
 
 @dataclass(frozen=True, eq=False)
 class StoredPartition:
-    """What a partition file holds: the number of each sample's client, and the fingerprint of the labels that it was
-    made for, if that is known. `path` is the file itself."""
+    """The content of a partition file: the number of each sample's client, and the fingerprint of the labels that it
+    was made for, if that is known. `path` is the file itself."""
 
     path: Path
     owners: npt.NDArray[np.int32]

@@ -1,4 +1,4 @@
-"""All settings of a run. To add one, define it here and use it: what does not reach the run fails a test."""
+"""All settings of a run. To add one, define it here and use it: a setting that does not reach the run fails a test."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from smofi.models import check_model_name
 from smofi.models.norm import NORMS
 from smofi.optim import Optimizer, parse_optimizer
 from smofi.settings import checks
-from smofi.settings.checks import Check, choice, count, flag, names_or_csv, number, optional, several, text_or, written
+from smofi.settings.checks import Check, count, flag, names_or_csv, number, one_of, optional, several, text_for, text_or
 from smofi.settings.definition import Argument, Setting, setting
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
 PRECISIONS = ("float32", "bf16")
 """Of forward and backward passes; "float32" leaves a model of another type as it is."""
 
-_augment, _clock, _wire = written("crop(4)+flip", parse_augment), choice(CLOCKS), choice(COMPRESSIONS)
-_optimizer = written("sgd(lr=0.05, momentum=0.9)", parse_optimizer)
+_augment, _clock, _wire = text_for("crop(4)+flip", parse_augment), one_of(CLOCKS), one_of(COMPRESSIONS)
+_optimizer = text_for("sgd(lr=0.05, momentum=0.9)", parse_optimizer)
 
 
 class Settings(BaseModel):
@@ -86,15 +86,15 @@ class Settings(BaseModel):
     width: int | None = setting(
         8,
         optional(count),
-        "width of the model's first block; null for the model's own, as for a model named without it",
+        "width of the model's first block; null for the model's default, which a model named without a width also gets",
     )
     norm: str | None = setting(
-        None, optional(choice(NORMS)), "batch or group, for models that can choose; null for the model's own"
+        None, optional(one_of(NORMS)), "batch or group, for models that can choose; null for the model's default"
     )
     method: tuple[str, ...] = setting(
         FIRST_RUN,
         several("smofi", checks.method),
-        "one or a list, each written as smofi or fedprox(mu=0.01)+smofi; several are compared side by side",
+        "one or a list, each a string such as smofi or fedprox(mu=0.01)+smofi; several are compared side by side",
         argument=Argument(
             "smofi",
             text_or(checks.method, 'a string such as "smofi" or a value such as smofi.methods.smofi()', Method),
@@ -119,7 +119,7 @@ class Settings(BaseModel):
         "client",
         argument=Argument(
             1,
-            checks.later,
+            checks.checked_later,
             'core blocks on the client; (L, H) for the U shape; "0-3" drawn each round; a list, one per client',
         ),
     )
@@ -140,7 +140,10 @@ class Settings(BaseModel):
         argument=Argument(help="seed of everything random: selection, batches, cuts that are drawn"),
     )
     device: str = setting(
-        "cpu", Check(checks.device), "torch device, as cpu or cuda:0", argument=Argument(check=checks.later)
+        "cpu",
+        Check(checks.device),
+        "torch device, such as cpu or cuda:0",
+        argument=Argument(check=checks.checked_later),
     )
 
     # evaluating and stopping
@@ -157,7 +160,7 @@ class Settings(BaseModel):
     target_accuracy: float | None = setting(
         None,
         optional(number(above=0, high=1)),
-        "stop at this accuracy, as 0.9, on the validation data if there is any, else on the test data",
+        "stop at this accuracy, such as 0.9, on the validation data if there is any, else on the test data",
         argument=Argument(),
         resumable=True,
     )
@@ -171,10 +174,10 @@ class Settings(BaseModel):
     checkpoint_every: int = setting(5, count, "rounds from one checkpoint to the next", resumable=True)
     metrics: tuple[str, ...] = setting(
         ("top1",),
-        several("top1", choice((*TEST_METRICS, *CLIENT_METRICS))),
+        several("top1", one_of((*TEST_METRICS, *CLIENT_METRICS))),
         "one or a list of top1, macro_f1, per_client and worst_client",
         argument=Argument(
-            check=checks.later,
+            check=checks.checked_later,
             help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets)",
         ),
         page="watching",
@@ -190,7 +193,7 @@ class Settings(BaseModel):
     # how it is computed
     executor: str = setting(
         "auto",
-        choice(EXECUTORS),
+        one_of(EXECUTORS),
         "loop: client by client; vmap: many clients at once; auto: whichever a quick measurement favours",
         argument=Argument("loop"),
         resumable=True,
@@ -198,7 +201,7 @@ class Settings(BaseModel):
     )
     precision: str = setting(
         "float32",
-        choice(PRECISIONS),
+        one_of(PRECISIONS),
         "of forward and backward passes; bf16: mixed precision, weights stay as they are",
         argument=Argument(),
     )
@@ -212,7 +215,7 @@ class Settings(BaseModel):
     memory_limit: str | None = setting(
         None,
         optional(checks.size),
-        "for all workers on this machine, as 2GB: compute fewer clients at once, and refuse what does not fit",
+        "for all workers on this machine, such as 2GB: compute fewer clients at once, and refuse what does not fit",
         argument=Argument(),
         resumable=True,
         page="memory",
@@ -244,14 +247,14 @@ class Settings(BaseModel):
     devices: str = setting(
         "phones",
         names_or_csv("phones"),
-        "with a clock: phones, as publicly measured, or a CSV file of your own",
+        "with a clock: phones, from public measurements, or your own CSV file",
         timing=True,
         resumable=True,
     )
     availability: str = setting(
         "always",
         names_or_csv("always", "phones"),
-        "with a clock: always; phones, which come and go as publicly measured; or a CSV file of traces",
+        "with a clock: always; phones, which come and go as in public measurements; or a CSV file of traces",
         timing=True,
         resumable=True,
     )

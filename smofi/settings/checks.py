@@ -1,4 +1,4 @@
-"""What a setting accepts. A check returns the value as it is kept, or refuses it in a sentence."""
+"""What a setting accepts. A check returns the value to keep, or refuses it in a sentence."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def number(**limits: Any) -> Check:
     return Check(partial(check_number, **limits), float)
 
 
-def choice(options: Iterable[str]) -> Check:
+def one_of(options: Iterable[str]) -> Check:
     """One of several words."""
     return Check(lambda field, value: check_choice(field, value, options))
 
@@ -74,12 +74,12 @@ def optional(check: Check | Accept) -> Check:
 # ------------------------------------------------------------------------------------- strings that stand for something
 
 
-def written(example: str, parse: Callable[[str], object]) -> Check:
-    """A string that `parse` understands, kept with single spaces. What `parse` refuses is said of the whole string."""
+def text_for(example: str, parse: Callable[[str], object]) -> Check:
+    """A string that `parse` understands, kept with single spaces. A refusal by `parse` names the whole string."""
 
     def check(field: str, value: Any) -> str:
         if not isinstance(value, str):
-            refuse(field, value, f'a string, as "{example}"')
+            refuse(field, value, f'a string such as "{example}"')
         text = " ".join(value.split())
         try:
             parse(text)
@@ -91,24 +91,24 @@ def written(example: str, parse: Callable[[str], object]) -> Check:
     return Check(check)
 
 
-def several(example: str, one: Accept) -> Check:
+def several(example: str, check_item: Accept) -> Check:
     """One string or a list of them, none twice."""
 
     def check(field: str, value: Any) -> tuple[str, ...]:
         given = [value] if isinstance(value, str) else value
         if not isinstance(given, (list, tuple)) or not given:
-            refuse(field, value, f"one, as {example}, or a list of them")
-        kept = tuple(one(field, each) for each in given)
-        if len(set(kept)) < len(kept):
-            refuse(field, list(kept), "each one once")
-        return kept
+            refuse(field, value, f"a value such as {example}, or a list of them")
+        values = tuple(check_item(field, item) for item in given)
+        if len(set(values)) < len(values):
+            refuse(field, list(values), "each of them once")
+        return values
 
     return Check(check)
 
 
 def method(field: str, value: Any) -> str:
     """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same."""
-    return parse_method(written("fedprox(mu=0.01)+smofi", parse_method)(field, value)).name
+    return parse_method(text_for("fedprox(mu=0.01)+smofi", parse_method)(field, value)).name
 
 
 def cut(field: str, value: Any) -> str:
@@ -128,14 +128,14 @@ def device(field: str, value: Any) -> str:
     if isinstance(value, (str, torch.device)):
         with suppress(RuntimeError):
             return str(torch.device(value))
-    refuse(field, value, "the name of a torch device, as cpu or cuda:0")
+    refuse(field, value, "the name of a torch device, such as cpu or cuda:0")
 
 
 def partition(field: str, value: Any) -> str:
     """A partition as it is written; the path in "file:PATH" is left alone."""
     if isinstance(value, str) and value.startswith(SAVED):
         return str(parse_partition(value))
-    return str(written("dirichlet(0.2)", parse_partition)(field, value))
+    return str(text_for("dirichlet(0.2)", parse_partition)(field, value))
 
 
 def folder(field: str, value: Any) -> str:
@@ -177,5 +177,5 @@ def text_or(check: Accept, accepted: str, *kinds: Any) -> Accept:
     return accept
 
 
-def later(field: str, value: Any) -> None:
-    """Whatever is given: a better check follows once data and model are known."""
+def checked_later(field: str, value: Any) -> None:
+    """Accept anything: a better check follows once data and model are known."""

@@ -35,8 +35,8 @@ def _tensorboard(folder: RunFolder, config: Mapping[str, Any], run_name: str) ->
 
 def _wandb(folder: RunFolder, config: Mapping[str, Any], run_name: str) -> Tracker:
     folder.path.mkdir(parents=True, exist_ok=True)
-    known = folder.tracker_ids().get("wandb")
-    resumed: dict[str, Any] = {"id": known, "resume": "allow"} if known else {}
+    recorded = folder.tracker_ids().get("wandb")
+    resumed: dict[str, Any] = {"id": recorded, "resume": "allow"} if recorded else {}
     run = WandB(config=config, name=run_name, dir=str(folder.path), **resumed)
     folder.write_tracker_id("wandb", run.id)
     return run

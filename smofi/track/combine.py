@@ -9,7 +9,7 @@ from smofi.track.tracker import Tracker
 
 
 class Combined:
-    """Hands every event to each callback in turn, and closes those that are trackers."""
+    """Calls each callback with every event, in turn, and closes those that are trackers."""
 
     def __init__(self, callbacks: tuple[Callback, ...]) -> None:
         self.callbacks = callbacks

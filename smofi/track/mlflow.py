@@ -16,8 +16,8 @@ LONGEST_PARAMETER, LONGEST_TAG = 6000, 8000  # what MLflow's stores accept
 class MLflow(Tracker):
     """Record a run in an experiment of MLflow. Needs the extra `mlflow`.
 
-    `tracking_uri` is a server's address or a local file, as "sqlite:///mlflow.db"; if not given, MLflow's own choice,
-    which MLFLOW_TRACKING_URI sets. `id` continues a run that was recorded before.
+    `tracking_uri` is a server's address or a local file, such as "sqlite:///mlflow.db"; if not given, MLflow's
+    default, which MLFLOW_TRACKING_URI sets. `id` continues a run that was recorded before.
     """
 
     name = "MLflow"
@@ -36,7 +36,7 @@ class MLflow(Tracker):
         self._entities = need("mlflow.entities", "mlflow")
         self._new = id is None
         self._texts: dict[str, list[str]] = {}
-        with _without_remarks():
+        with _without_messages():
             self.client = started(self.name, lambda: mlflow.MlflowClient(tracking_uri=tracking_uri))
             self.id: str = id or started(self.name, lambda: self._create_run(experiment, run_name))
         if id is not None:
@@ -68,8 +68,8 @@ class MLflow(Tracker):
 
 
 @contextlib.contextmanager
-def _without_remarks() -> Iterator[None]:
-    """Keep MLflow from telling of every table it creates in a new database."""
+def _without_messages() -> Iterator[None]:
+    """Without MLflow's messages about every table it creates in a new database."""
     logger = logging.getLogger("mlflow")
     level = logger.level
     logger.setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""What every tracker does: turn a run's events into numbers and texts, and never stand in the run's way."""
+"""What every tracker does: turn a run's events into numbers and texts, and never stop the run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Opened = TypeVar("Opened")
 
 
 class Tracker(ABC):
-    """A callback that follows one run. It closes when the run ends, when asked to, or at the end of a `with` block.
+    """A callback that follows one run. It closes when the run ends, by `close`, or at the end of a `with` block.
 
     A tracker that cannot start is refused. One that fails later says so once, by a TrainingWarning, and goes quiet:
-    the run goes on. `failed` then holds the sentence; `where` tells the user where to look.
+    the run goes on. `failed` is then the sentence; `where` tells the user where to look.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def end(self, completed: bool) -> None:
-        """Write what is left and let go of everything."""
+        """Write what is left and close everything."""
 
     def __call__(self, event: Event) -> None:
         """The callback of a run."""
@@ -139,7 +139,7 @@ def need(module: str, extra: str) -> Any:
 
 
 def started(name: str, start: Callable[[], Opened]) -> Opened:
-    """What `start` returns; before the run begins, whatever fails is for the user to mend."""
+    """What `start` returns; before the run begins, any failure is an error that the user can correct."""
     try:
         return start()
     except Exception as error:
@@ -147,6 +147,6 @@ def started(name: str, start: Callable[[], Opened]) -> Opened:
 
 
 def _sentence(error: Exception) -> str:
-    """The first line of an error, for some packages write a page."""
+    """The first line of an error, because some packages write a page."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

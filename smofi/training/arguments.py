@@ -41,7 +41,7 @@ HELP = {
     "validation": "data held out to decide when to stop, by `patience` or `target_accuracy`",
     "workers": "the processes that share the work, from `smofi.joined()` under torchrun; this one alone if not given",
 }
-"""The arguments that are no settings."""
+"""The arguments that are not settings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Arguments:
         if not isinstance(self.clients, Sequence) or not self.clients:
             refuse("clients", self.clients, "a list of at least one client")
         if self.patience is not None and self.validation is None:
-            refuse("patience", self.patience, "validation data along with it, or None")
+            refuse("patience", self.patience, "validation data with it, or None")
 
     # What strings stand for:
 
@@ -97,7 +97,7 @@ class Arguments:
 
     @cached_property
     def optimizer_value(self) -> Optimizer:
-        """The optimizer, with Nesterov's look-ahead where the method asks for it."""
+        """The optimizer, with Nesterov's look-ahead where the method uses it."""
         value = parse_optimizer(self.optimizer) if isinstance(self.optimizer, str) else self.optimizer
         return value.with_nesterov() if self.method_value.nesterov else value
 

@@ -21,16 +21,16 @@ from smofi.training.session import Result, Session
 
 
 @taking(Arguments)
-def prepare(asked: Arguments) -> Session:
+def prepare(arguments: Arguments) -> Session:
     """Check everything and return a Session, ready to train. `smofi.train` takes the same arguments and trains it too.
 
     {arguments}
     """
-    return _session(asked)
+    return _session(arguments)
 
 
 @taking(Arguments)
-def train(asked: Arguments) -> Result:
+def train(arguments: Arguments) -> Result:
     """Train one model on the data of many clients, split between them and a server.
 
     {arguments}
@@ -42,36 +42,36 @@ def train(asked: Arguments) -> Result:
     >>> [record.steps for record in result.history]
     [[25, 15], [25, 15]]
     """
-    return _session(asked).train()
+    return _session(arguments).train()
 
 
-def _session(asked: Arguments) -> Session:
-    device = check_device(asked.device)
-    layout = Layout.of(asked.model)
-    clients = [as_samples(data, f"clients[{i}]", layout.dtype, device) for i, data in enumerate(asked.clients)]
-    test = _held_out("test", asked.test, layout, device)
-    validation = _held_out("validation", asked.validation, layout, device)
-    planner = make_planner(asked, layout, clients)
-    check_plan(planner, asked.cut)
-    _check_compile(asked, planner)
-    model = copy.deepcopy(asked.model).to(device)
+def _session(arguments: Arguments) -> Session:
+    device = check_device(arguments.device)
+    layout = Layout.of(arguments.model)
+    clients = [as_samples(data, f"clients[{i}]", layout.dtype, device) for i, data in enumerate(arguments.clients)]
+    test = _held_out("test", arguments.test, layout, device)
+    validation = _held_out("validation", arguments.validation, layout, device)
+    planner = make_planner(arguments, layout, clients)
+    check_plan(planner, arguments.cut)
+    _check_compile(arguments, planner)
+    model = copy.deepcopy(arguments.model).to(device)
     setup = Setup(
         template_of(model),
         layout,
-        asked.method_value,
-        asked.optimizer_value,
-        asked.loss,
-        asked.wire_value,
-        asked.cast_on(device),
-        asked.compile,
+        arguments.method_value,
+        arguments.optimizer_value,
+        arguments.loss,
+        arguments.wire_value,
+        arguments.cast_on(device),
+        arguments.compile,
     )
-    stopping = Stopping(asked.patience, asked.target_accuracy)
+    stopping = Stopping(arguments.patience, arguments.target_accuracy)
     run = assemble(
         setup,
-        RunData(clients, test, validation, asked.augment_value),
+        RunData(clients, test, validation, arguments.augment_value),
         planner,
-        RunLength(asked.rounds, asked.eval_every, asked.metrics, stopping, asked.callback),
-        Resources(asked.workers, asked.executor, asked.memory_limit, asked.diagnose),
+        RunLength(arguments.rounds, arguments.eval_every, arguments.metrics, stopping, arguments.callback),
+        Resources(arguments.workers, arguments.executor, arguments.memory_limit, arguments.diagnose),
     )
     return Session(model, layout, run)
 
@@ -83,8 +83,8 @@ def _held_out(name: str, data: Any, layout: Layout, device: torch.device) -> Sam
     return samples
 
 
-def _check_compile(asked: Arguments, planner: Planner) -> None:
+def _check_compile(arguments: Arguments, planner: Planner) -> None:
     u_shaped = any(cut.u_shaped for cut in planner.cuts.options)
-    if asked.compile and (asked.wire_value or u_shaped or planner.method.where.one_server):
+    if arguments.compile and (arguments.wire_value or u_shaped or planner.method.where.one_server):
         accepted = "False where a split is executed for real: with a wire, a U shape, sflv2 or mergesfl"
-        refuse("compile", asked.compile, accepted)
+        refuse("compile", arguments.compile, accepted)

@@ -37,7 +37,7 @@ class Session:
         return self.result()
 
     def result(self) -> Result:
-        """What there is by now."""
+        """The result so far."""
         run, trained = self.run, copy.deepcopy(self.model)
         self.layout.unpack(trained, run.state.weights, run.state.statistics)
         return Result(trained, list(run.history), run.stopped, run.diverged, run.cut_short)

@@ -161,12 +161,12 @@ def test_fewer_or_more_rows_than_clients_are_drawn_by_seed(rows: int, tmp_path: 
         ),
         (
             "ms_per_sample,mbps\n1,1\n",
-            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, each once at most, and "
+            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, each once at most, but "
             "one is 'mbps'",
         ),
         (
             "ms_per_sample,kbps,kbps\n1,1,1\n",
-            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, each once at most, and "
+            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, each once at most, but "
             "one is 'kbps'",
         ),
     ],

@@ -34,8 +34,8 @@ from smofi.models import MODELS
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
 DATA = ", ".join([*descriptions(), "folder:PATH, npz:PATH, csv:PATH, python:module:function"])
 CUT_FORMS = (
-    'expected L (as 2), L,H for the U shape (as 2,1), a range drawn each round (as "0-3"), or a list with one cut per '
-    "client"
+    'expected L (such as 2), L,H for the U shape (such as 2,1), a range drawn each round (such as "0-3"), or a list '
+    "with one cut per client"
 )
 
 
@@ -122,25 +122,25 @@ def test_what_is_kept(given: dict[str, Any], kept: Any) -> None:
         ({"augment": "turn"}, "augment='turn' is not accepted: expected crop and flip, each at most once, joined by +"),
         ({"data_folder": 5}, "data_folder=5 is not accepted: expected the path of a folder"),
         ({"norm": "layer"}, "norm='layer' is not accepted: expected one of batch, group"),
-        ({"device": "gpu"}, "device='gpu' is not accepted: expected the name of a torch device, as cpu or cuda:0"),
-        ({"device": 0}, "device=0 is not accepted: expected the name of a torch device, as cpu or cuda:0"),
-        ({"partition": 0.2}, 'partition=0.2 is not accepted: expected a string, as "dirichlet(0.2)"'),
+        ({"device": "gpu"}, "device='gpu' is not accepted: expected the name of a torch device, such as cpu or cuda:0"),
+        ({"device": 0}, "device=0 is not accepted: expected the name of a torch device, such as cpu or cuda:0"),
+        ({"partition": 0.2}, 'partition=0.2 is not accepted: expected a string such as "dirichlet(0.2)"'),
         ({"partition": "dirichlet(0)"}, "partition='dirichlet(0)': gamma=0 is not accepted: expected a number > 0"),
         (
             {"partition": "even"},
             f"partition='even' is not accepted: expected one of {', '.join(PARTITIONS)}, file:PATH",
         ),
         ({"optimizer": "sgd(lr=-1)"}, "optimizer='sgd(lr=-1)': lr=-1 is not accepted: expected a number > 0"),
-        ({"method": 5}, "method=5 is not accepted: expected one, as smofi, or a list of them"),
-        ({"method": []}, "method=[] is not accepted: expected one, as smofi, or a list of them"),
-        ({"method": [3]}, 'method=3 is not accepted: expected a string, as "fedprox(mu=0.01)+smofi"'),
+        ({"method": 5}, "method=5 is not accepted: expected a value such as smofi, or a list of them"),
+        ({"method": []}, "method=[] is not accepted: expected a value such as smofi, or a list of them"),
+        ({"method": [3]}, 'method=3 is not accepted: expected a string such as "fedprox(mu=0.01)+smofi"'),
         (
             {"method": "fedprox(mu=-1)"},
             "method='fedprox(mu=-1)': fedprox: mu=-1 is not accepted: expected a number >= 0",
         ),
         (
             {"method": ["fedavgm(0.3)", "fedavgm(momentum=0.3)"]},
-            "method=['fedavgm(momentum=0.3)', 'fedavgm(momentum=0.3)'] is not accepted: expected each one once",
+            "method=['fedavgm(momentum=0.3)', 'fedavgm(momentum=0.3)'] is not accepted: expected each of them once",
         ),
         (
             {"metrics": "top"},
@@ -228,10 +228,10 @@ def test_an_error_names_the_file_only_if_the_file_is_at_fault(write: Any) -> Non
     [
         ("rounds: x", "a.yaml: rounds='x' is not accepted: expected a whole number >= 1"),
         ("clients: 2\nround: 5", "a.yaml: round=5 is not accepted: there is no such setting, did you mean 'rounds'?"),
-        ("", "a.yaml is empty: expected settings, one per line, as rounds: 50"),
-        ("# nothing\n", "a.yaml is empty: expected settings, one per line, as rounds: 50"),
-        ("- smofi", "a.yaml holds a list: expected settings, one per line, as rounds: 50"),
-        ("smofi", "a.yaml holds a str: expected settings, one per line, as rounds: 50"),
+        ("", "a.yaml is empty: expected settings, one per line, such as rounds: 50"),
+        ("# nothing\n", "a.yaml is empty: expected settings, one per line, such as rounds: 50"),
+        ("- smofi", "a.yaml contains a list: expected settings, one per line, such as rounds: 50"),
+        ("smofi", "a.yaml contains a str: expected settings, one per line, such as rounds: 50"),
         ("5: 2", "a.yaml: 5 is not accepted as a key: expected the name of a setting"),
         ("rounds: 1\nseed: 2\nrounds: 3", "a.yaml cannot be read as YAML: 'rounds' is given twice in line 3"),
         ("rounds: 1\nmethod: [a", "line 2"),
@@ -241,7 +241,10 @@ def test_an_error_names_the_file_only_if_the_file_is_at_fault(write: Any) -> Non
         ("data: !!python/object/apply:os.getcwd []", "could not determine a constructor for the tag"),
         ("data: 2001-99-99", "a.yaml cannot be read as YAML: month must be in 1..12"),
         ("rounds: " + "1" * 5000, "a.yaml cannot be read as YAML: "),
-        ("a: &a [x, x]\nb: &b [*a, *a]", "a.yaml cannot be read as YAML: aliases (*name) have no place here in line 2"),
+        (
+            "a: &a [x, x]\nb: &b [*a, *a]",
+            "a.yaml cannot be read as YAML: aliases (*name) are not accepted here in line 2",
+        ),
         ("[" * 5000, "a.yaml cannot be read as YAML: it is nested too deeply"),
         ("data: \0", "a.yaml cannot be read as YAML: unacceptable character"),
         (b"data: \xff\xfe", "a.yaml is not text: byte 7 is not UTF-8; expected a YAML file"),

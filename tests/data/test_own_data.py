@@ -45,7 +45,7 @@ def test_who_is_left_out_is_not_tested_on() -> None:
     federation = gather(config(partition="natural", clients=2))
     assert federation.source.owner is not None
     assert federation.source.test_owner is not None
-    chosen = {int(federation.source.owner[part[0]]) for part in federation.parts}
+    chosen = {int(federation.source.owner[part[0]]) for part in federation.indices}
     assert len(chosen) == 2
     assert len(federation.test) == sum(int((federation.source.test_owner == one).sum()) for one in chosen) == 20
 
@@ -86,7 +86,7 @@ def test_a_partition_by_file_is_kept_and_still_fits_its_data_only() -> None:
         ({"model": "transformer"}, "expected a model for vectors"),
         (
             {"data": "digits"},
-            "model='mlp' is not accepted: expected a model for images such as digits has, as cnn",
+            "model='mlp' is not accepted: expected a model for images, as in digits: one of cnn",
         ),
         ({"data": "digits", "model": "vgg11"}, r"model='vgg11' does not fit data='digits': .*--image-size changes it"),
         ({"image_size": 8}, "image_size=8 is not accepted: expected nothing: npz:patients.npz has no images"),

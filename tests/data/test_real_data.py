@@ -124,7 +124,7 @@ def test_shakespeare_is_read_by_role(shakespeare: Path) -> None:
     source = federation.source
     assert (source.input_shape, source.classes, len(source.owners)) == ((80,), 80, 1259)
     assert source.owner is not None
-    for part in federation.parts:
+    for part in federation.indices:
         assert len(set(source.owner[part].tolist())) == 1
         assert 16 <= len(part) <= 320
 

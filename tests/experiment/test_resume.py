@@ -172,7 +172,7 @@ def test_other_settings_are_refused_field_by_field(unbroken: Path) -> None:
 
 def test_a_folder_with_a_run_is_not_overwritten(unbroken: Path) -> None:
     before = (unbroken / "model.safetensors").read_bytes()
-    with pytest.raises(InputError, match=r"holds a run already.*smofi run --resume"):
+    with pytest.raises(InputError, match=r"already contains a run.*smofi run --resume"):
         start(TINY, unbroken)
     assert (unbroken / "model.safetensors").read_bytes() == before
 

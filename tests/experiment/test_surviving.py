@@ -196,4 +196,4 @@ def test_the_best_round_can_be_exported(tmp_path: Path, capsys: pytest.CaptureFi
     (plain,) = start(TINY.model_copy(update={"validation": 0.0}), tmp_path / "plain")
     plain.train()
     assert main(["export", str(tmp_path / "plain"), str(tmp_path / "none"), "--best"]) == 2
-    assert "keeps no best round: expected a run with a validation split" in capsys.readouterr().err
+    assert "has no best round: expected a run with a validation split" in capsys.readouterr().err

@@ -31,7 +31,7 @@ def state(rounds: int) -> StoredCheckpoint:
 
 def test_an_empty_folder_has_nothing(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    assert not folder.holds_run
+    assert not folder.has_run
     assert not folder.has_rounds
     assert not folder.has_best
     assert (folder.config(), folder.about(), folder.result()) == (None, None, None)
@@ -60,7 +60,7 @@ def test_a_folder_holds_a_run_only_when_all_of_its_description_is_written(
     replace = os.replace
 
     def watched(source: Path, target: Path) -> None:
-        assert not RunFolder(tmp_path / "run").holds_run
+        assert not RunFolder(tmp_path / "run").has_run
         replace(source, target)
         written.append(target.name)
 

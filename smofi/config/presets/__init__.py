@@ -16,7 +16,7 @@ SCALES = ("full", "small")
 
 @dataclass(frozen=True)
 class Preset:
-    """What the first comment of a preset says of it, and the rest of its comments."""
+    """A preset: what its first comment says of it, and the rest of its comments."""
 
     name: str
     scale: str

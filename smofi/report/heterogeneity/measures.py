@@ -52,7 +52,7 @@ class Heterogeneity:
         shape = " x ".join(map(str, source.input_shape))
         return cls(
             f"{config.data} by {config.partition} among {config.clients} clients, seed {config.seed}",
-            class_counts(source.train.labels, federation.parts, source.classes),
+            class_counts(source.train.labels, federation.indices, source.classes),
             source.class_names,
             config.batch_size,
             [f"a sample is {shape}, {len(federation.test):,} to test on", *source.remarks],

@@ -24,7 +24,7 @@ def show_run(folder: str | Path) -> RenderableType:
 
     >>> show_run("no-such-folder")
     Traceback (most recent call last):
-    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, and there is none
+    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
     """
     path, runs = Path(folder), snapshots_in(folder)
     return RunView(runs[0]) if runs[0].path == path else ComparisonView(path, runs)

@@ -108,7 +108,7 @@ def read_timelines(folder: str | Path, round: int | None = None, progress: ReadP
     """
     runs = [run for run in snapshots_in(folder) if run.config.get("clock", "none") != "none"]
     if not runs:
-        refuse("folder", str(folder), "a run with a clock, as made by: smofi run --clock full")
+        refuse("folder", str(folder), "a run with a clock, for example made by: smofi run --clock full")
     runs = [run for run in runs if run.records]
     if not runs:
         refuse("folder", str(folder), "a run with at least one round behind it")

@@ -229,7 +229,7 @@ def test_a_compiled_model_gives_the_same_numbers() -> None:
         ("executor", "gpu", "one of auto, loop, vmap"),
         ("precision", "fp8", "one of float32, bf16"),
         ("compile", "yes", "True or False"),
-        ("memory_limit", "much", "a number of bytes, or as 500MB"),
+        ("memory_limit", "much", "a number of bytes, or a size such as 500MB"),
     ],
 )
 def test_what_is_refused(name: str, value: Any, accepted: str) -> None:

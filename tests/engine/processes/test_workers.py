@@ -281,7 +281,7 @@ def test_a_refusal_is_said_once_and_nobody_is_started_for_it(tmp_path: Path) -> 
     asked = command(*QUICK, "--workers", 2, "--output", tmp_path)
     done = subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert done.stderr.count("it holds a run already") == done.stderr.count("\n") == 1
+    assert done.stderr.count("it already contains a run") == done.stderr.count("\n") == 1
 
 
 def test_what_is_refused() -> None:
