@@ -115,3 +115,12 @@ def test_only_the_command_line_talks() -> None:
 )
 def test_talking_is_recognised(code: str, talks: bool) -> None:
     assert bool(talking(code)) is talks
+
+
+@pytest.mark.parametrize("riddle", ["somebody", "nobody", "anybody", "so many"])
+def test_the_package_speaks_of_clients_workers_and_numbers_not_in_riddles(riddle: str) -> None:
+    """In code, comments and strings alike."""
+    pattern = re.compile(rf"\b{riddle}\b", re.IGNORECASE)
+    sources = {path: path.read_text("utf-8") for path in (ROOT / "smofi").rglob("*.py")}
+    assert sources
+    assert [str(path.relative_to(ROOT)) for path, text in sources.items() if pattern.search(text)] == []

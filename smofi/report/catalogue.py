@@ -18,7 +18,7 @@ from smofi.spec import describe
 
 
 def data_table() -> RenderableType:
-    """The data sets by name and where they are found, then the ways to name one's own."""
+    """The data sets by name and where they are found, then the ways to name the user's own."""
     known = Table("data set", "here", "what it is", box=None, padding=(0, 2, 0, 0))
     for name, text in descriptions().items():
         known.add_row(name, where(name) or "no", escape(text))
