@@ -160,7 +160,10 @@ def test_every_server_block_is_in_one_region_with_all_its_rows(pairs: list[list[
 # Refusals
 
 NAMED = "the model's blocks are 0=input, 1=a, 2=b, 3=c, 4=output"
-FORMS = 'L (as 2), L,H for the U shape (as 2,1), a range drawn each round (as "0-3"), or a list with one cut per client'
+FORMS = (
+    'L (such as 2), L,H for the U shape (such as 2,1), a range drawn each round (such as "0-3"), or a list with one '
+    "cut per client"
+)
 
 
 @pytest.mark.parametrize("spec", [4, -1, "4", 100, "1-4", [0, 4], "[0,4]", [(0, 1), 9], "9-12"])

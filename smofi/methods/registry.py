@@ -33,7 +33,7 @@ def register(builder: Callable[Parameters, Method]) -> Callable[Parameters, Meth
     taken = METHODS.get(builder.__name__)
     if taken is not None and taken.__module__ != builder.__module__:
         raise InputError(
-            f"a method called {builder.__name__} exists already, in {taken.__module__}; choose another name"
+            f"a method called {builder.__name__} already exists, in {taken.__module__}; choose another name"
         )
     signature = inspect.signature(builder)
 

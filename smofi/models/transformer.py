@@ -133,7 +133,8 @@ def transformer(classes: int, input_shape: Sequence[int], width: int = 128) -> n
 
 
 def _initialise(model: nn.Sequential) -> nn.Sequential:
-    """Glorot's weights (layers keep the variance, there being few ReLUs), tokens of variance one behind sqrt(width)."""
+    """Glorot's weights (layers keep the variance, because there are few ReLUs), tokens of variance one behind
+    sqrt(width)."""
     for layer in model.modules():
         if isinstance(layer, nn.Linear):
             nn.init.xavier_uniform_(layer.weight)

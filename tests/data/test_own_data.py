@@ -82,7 +82,10 @@ def test_a_partition_by_file_is_kept_and_still_fits_its_data_only() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"model": "resnet8"}, r"model='resnet8' is not accepted: expected a model for vectors such as npz:.* as mlp"),
+        (
+            {"model": "resnet8"},
+            r"model='resnet8' is not accepted: expected a model for vectors, as in npz:.*: one of mlp",
+        ),
         ({"model": "transformer"}, "expected a model for vectors"),
         (
             {"data": "digits"},

@@ -88,7 +88,7 @@ def test_devices_that_come_and_go_or_come_late_are_named() -> None:
 def test_the_sentences_say_why() -> None:
     assert sentences(ADVICE) == [
         "fedavg, fednar: cut 1 is recommended. A round takes 1.01 hours on average, within 5% of the least (1.00 hours "
-        "at cut 2), but of such cuts it is the one at which clients compute least: 1.00 minutes a round, not 4.00 "
+        "at cut 2), and of such cuts it is the one at which clients compute least: 1.00 minutes a round, not 4.00 "
         "minutes. At cut 0, as configured, it takes 2.00 hours.",
         "smofi: cut 1 is recommended. A round takes 36.5 seconds on average, the least of all cuts. At cut 0, as "
         "configured, it takes 72.0 seconds.",

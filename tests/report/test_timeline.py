@@ -244,7 +244,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_what_cannot_be_shown_is_refused(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = str(runs / "both")
-    assert "a run with a clock, as made by: smofi run --clock full" in refused(capsys, str(runs / "untimed"))
+    assert "a run with a clock, for example made by: smofi run --clock full" in refused(capsys, str(runs / "untimed"))
     assert "there is none" in refused(capsys, str(tmp_path / "nowhere"))
     for number in ("0", "3", "-1"):
         sentence = f"round={number} is not accepted: expected a whole number >= 1 and <= 2"
@@ -256,7 +256,7 @@ def test_what_cannot_be_shown_is_refused(runs: Path, tmp_path: Path, capsys: pyt
 def test_a_run_before_its_first_round_is_refused(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "late", tmp_path / "begun")
     (tmp_path / "begun" / "metrics.jsonl").write_text("")
-    with pytest.raises(InputError, match="at least one round behind it"):
+    with pytest.raises(InputError, match="at least one finished round"):
         read_timelines(tmp_path / "begun")
 
 
@@ -267,5 +267,5 @@ def test_other_devices_than_those_of_the_run_are_noticed(runs: Path, tmp_path: P
     changed = config.replace(str(runs / "devices.csv"), str(tmp_path / "other.csv"))
     assert changed != config
     (tmp_path / "late" / "config.yaml").write_text(changed)
-    with pytest.raises(InputError, match="its round 2 would not be the one on record"):
+    with pytest.raises(InputError, match="its round 2 comes out differently from its record"):
         read_timelines(tmp_path / "late")

@@ -172,7 +172,7 @@ def test_one_method_has_the_folder_and_several_have_one_each(tmp_path: Path) -> 
 
 
 def test_a_run_is_found_by_its_rounds_or_by_its_configuration(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"it holds neither a config\.yaml nor a metrics\.jsonl"):
+    with pytest.raises(InputError, match=r"it has neither a config\.yaml nor a metrics\.jsonl"):
         folders_in(tmp_path)
     assert partition_in(tmp_path) is None
     (tmp_path / "metrics.jsonl").write_text(json.dumps({"round": 1}) + "\n")

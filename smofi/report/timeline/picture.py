@@ -121,7 +121,7 @@ def _frame(axes: Axes, timeline: Timeline, longest: float, named: bool) -> None:
 
 
 def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
-    """A cross where a client was lost, and what became of it beside each line, or beside the slowest client's alone."""
+    """A cross where a client was lost, and a note beside each line, or beside the slowest client's alone."""
     slowest = timeline.slowest
     for place, line in enumerate(timeline.lines):
         if line.lost:
@@ -141,7 +141,7 @@ def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
 
 
 def _note(line: Line, slowest: bool) -> str:
-    """What became of a client.
+    """How a client's round went.
 
     >>> _note(Line(7, 8, 2, 4.0, 4.0, "left", []), slowest=False)
     'waits 100%, left (2 of 8 steps)'

@@ -12,7 +12,7 @@ ALONE, TOGETHER = 1.5, 24.0
 
 
 @dataclass
-class Piece:
+class DrawnPiece:
     """From `start` to `end` a client spent these `seconds` on each kind of work, and waited for the rest."""
 
     start: float
@@ -24,7 +24,7 @@ class Piece:
         return self.seconds[kind] / (self.end - self.start)
 
 
-def pieces(line: Line, pixel: float) -> Iterator[Piece]:
+def pieces(line: Line, pixel: float) -> Iterator[DrawnPiece]:
     """The line from left to right, where a pixel is `pixel` seconds wide. A gap of more than a pixel stays a gap.
 
     >>> from smofi.clock.jobs import Span
@@ -39,7 +39,7 @@ def pieces(line: Line, pixel: float) -> Iterator[Piece]:
         if piece and (alone or apart):
             yield piece
             piece = None
-        piece = piece or Piece(span.start, span.end)
+        piece = piece or DrawnPiece(span.start, span.end)
         piece.end = span.end
         piece.seconds[span.kind] += span.end - span.start
         if alone:

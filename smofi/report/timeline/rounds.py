@@ -99,19 +99,19 @@ class Timeline:
 
 
 def read_timelines(folder: str | Path, round: int | None = None, progress: ReadProgress = silent) -> list[Timeline]:
-    """A round of the run in this folder, or of every run of a comparison; the last one that all of them have, if it is
-    not said which. `progress` watches the data being read.
+    """A round of the run in this folder, or of every run of a comparison; by default the last one that all of
+    them have. `progress` watches the data being read.
 
     >>> read_timelines("no-such-folder")
     Traceback (most recent call last):
-    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, and there is none
+    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
     """
     runs = [run for run in snapshots_in(folder) if run.config.get("clock", "none") != "none"]
     if not runs:
         refuse("folder", str(folder), "a run with a clock, for example made by: smofi run --clock full")
     runs = [run for run in runs if run.records]
     if not runs:
-        refuse("folder", str(folder), "a run with at least one round behind it")
+        refuse("folder", str(folder), "a run with at least one finished round")
     last = min(len(run.records) for run in runs)
     number = last if round is None else check_count("round", round, high=last)
     federation = gather(_as_divided(runs[0]), progress)
@@ -120,8 +120,8 @@ def read_timelines(folder: str | Path, round: int | None = None, progress: ReadP
 
 def _as_divided(run: Snapshot) -> Config:
     """The run's configuration, its data divided by its own file."""
-    own = {"partition": f"{SAVED}{run.path}", "validation": 0.0}
-    return read_config(run.folder.config_file, {}).model_copy(update=own)
+    saved = {"partition": f"{SAVED}{run.path}", "validation": 0.0}
+    return read_config(run.folder.config_file, {}).model_copy(update=saved)
 
 
 def _timeline(run: Snapshot, number: int, federation: Federation) -> Timeline:
@@ -135,7 +135,7 @@ def _timeline(run: Snapshot, number: int, federation: Federation) -> Timeline:
     start, end = settled.time.began, settled.time.ended
     _, available = clock.present(planner.eligible, start)
     plan = planner.intended(number - 1, available)
-    found = clock.replayed(plan, start, watch=True)
+    replayed = clock.replayed(plan, start, watch=True)
     leaves = [clock.devices[client].presence.leaves(start) for client in plan.clients]
     present = [min(end, time) - start for time in leaves]
     return Timeline(
@@ -144,28 +144,28 @@ def _timeline(run: Snapshot, number: int, federation: Federation) -> Timeline:
         round=number,
         start=start,
         seconds=end - start,
-        lines=_lines(plan, found, present, start, settled.time.left_out),
+        lines=_lines(plan, replayed, present, start, settled.time.left_out),
     )
 
 
 def _planner(config: Config, federation: Federation) -> Planner:
     """What planned the rounds of the run."""
-    asked = Arguments(**config.arguments(federation), method=config.method[0])
-    return make_planner(asked, Layout.of(asked.model), federation.clients)
+    arguments = Arguments(**config.arguments(federation), method=config.method[0])
+    return make_planner(arguments, Layout.of(arguments.model), federation.clients)
 
 
 def _lines(
-    plan: RoundPlan, found: Replayed, present: Sequence[float], start: float, left_out: Sequence[int]
+    plan: RoundPlan, replayed: Replayed, present: Sequence[float], start: float, left_out: Sequence[int]
 ) -> list[Line]:
     spans: dict[int, list[Span]] = {row: [] for row in range(len(plan.clients))}
-    for span in found.spans:
+    for span in replayed.spans:
         spans[span.row].append(Span(span.row, span.kind, span.start - start, span.end - start))
     lines = []
-    for row, (client, planned, steps) in enumerate(zip(plan.clients, plan.steps, found.steps, strict=True)):
+    for row, (client, planned, steps) in enumerate(zip(plan.clients, plan.steps, replayed.steps, strict=True)):
         fate = "late" if steps < planned else ""
         if client in left_out:
-            fate = "left" if found.gone[row] else "too late"
-        lines.append(Line(client, planned, steps, present[row], found.until[row] - start, fate, spans[row]))
+            fate = "left" if replayed.gone[row] else "too late"
+        lines.append(Line(client, planned, steps, present[row], replayed.until[row] - start, fate, spans[row]))
     return sorted(lines, key=lambda line: line.until)
 
 
@@ -173,9 +173,9 @@ def _check_same(run: Snapshot, number: int, plan: RoundPlan) -> None:
     """Refuse to show what did not happen."""
     record: Mapping[str, Any] = run.records[number - 1]
     assert plan.time
-    who = record.get("selected") == plan.clients and record.get("steps") == plan.steps
-    if not who or not math.isclose(record.get("virtual_end") or 0.0, plan.time.ended):
+    same_clients = record.get("selected") == plan.clients and record.get("steps") == plan.steps
+    if not same_clients or not math.isclose(record.get("virtual_end") or 0.0, plan.time.ended):
         raise InputError(
-            f"{run.path} cannot be replayed: its round {number} would not be the one on record; expected the data, "
+            f"{run.path} cannot be replayed: its round {number} comes out differently from its record; expected the data, "
             "the devices and the version of smofi that the run was made with"
         )

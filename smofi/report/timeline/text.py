@@ -20,7 +20,7 @@ STRAGGLER, LOST = "yellow", "red"
 
 
 def timeline_table(timeline: Timeline) -> Group:
-    """Seconds of each kind of work and of waiting; who finishes first comes first, and the slowest is marked.
+    """Seconds of each kind of work and of waiting; the first to finish comes first, and the slowest is marked.
 
     >>> from smofi.clock.jobs import Span
     >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])

@@ -85,10 +85,10 @@ class OneServerStepper:
             targets = [clients[row].targets if row in clients else chunk.steps[row].targets() for row in group]
             losses = dict.fromkeys(group, server.loss(targets))
         gradient = self._send(server.cut_gradient() if server else None, sum(sizes), self.crossing.activation)
-        for row, part in zip(group, client_cut_gradients(gradient, sizes), strict=True):
+        for row, cut_gradient in zip(group, client_cut_gradients(gradient, sizes), strict=True):
             if row in clients:
                 client = clients[row]
-                client.backward(self.setup.wire_or_direct(part, "down", client.client))
+                client.backward(self.setup.wire_or_direct(cut_gradient, "down", client.client))
         self._update(list(clients.values()), server)
         for row, one in zip(group, steps, strict=True):
             one.advance(losses.get(row))
@@ -98,12 +98,12 @@ class OneServerStepper:
     ) -> dict[int, Tensor]:
         """U shape: down to the clients, each of which ends on its own labels, and back up."""
         wire, samples = self.setup.wire_or_direct, sum(sizes.values())
-        parts = self._send(output, samples, self.crossing.output).split(list(sizes.values()))
+        outputs = self._send(output, samples, self.crossing.output).split(list(sizes.values()))
         losses, returned = {}, {}
-        for row, part in zip(sizes, parts, strict=True):
+        for row, own_output in zip(sizes, outputs, strict=True):
             if row in clients:
                 client = clients[row]
-                losses[row], gradient = client.finish(wire(part, "down", client.client), client.size / samples)
+                losses[row], gradient = client.finish(wire(own_output, "down", client.client), client.size / samples)
                 returned[row] = wire(gradient, "up", client.client)
         gradient = self._gather(sizes, returned, self.crossing.output)
         if server:
@@ -131,9 +131,9 @@ class OneServerStepper:
     def _gather(self, sizes: dict[int, int], own: dict[int, Tensor], like: Tensor) -> Tensor:
         """What the clients send, one after the other; `sizes` are their batch sizes by row."""
         buffer, view = _buffer(sum(sizes.values()), like)
-        for row, part in zip(sizes, view.split(list(sizes.values())), strict=True):
+        for row, slot in zip(sizes, view.split(list(sizes.values())), strict=True):
             if row in own:
-                part.copy_(own[row])
+                slot.copy_(own[row])
         self.workers.sum(buffer)
         return view
 

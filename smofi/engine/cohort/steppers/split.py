@@ -82,8 +82,8 @@ def _through_clients(
 ) -> list[Tensor]:
     """U shape: down to the clients, each of which ends on its own labels, and back up."""
     losses, returned = [], []
-    for client, part in zip(clients, output.split(sizes), strict=True):
-        loss, gradient = client.finish(wire(part, "down", client.client), client.size / sum(sizes))
+    for client, own_output in zip(clients, output.split(sizes), strict=True):
+        loss, gradient = client.finish(wire(own_output, "down", client.client), client.size / sum(sizes))
         losses.append(loss)
         returned.append(wire(gradient, "up", client.client))
     server.backward(returned)
