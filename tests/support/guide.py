@@ -1,7 +1,7 @@
 """CONTRIBUTING.md as something that can be carried out: the edits it shows, and the commands that follow them.
 
-A block of Python that begins with a comment naming a file is that file. A block of `diff` names a file in its first line, and
-then shows changes with the lines around them, separated by @@. Commands stand in blocks of `sh`.
+A block of Python that begins with a comment naming a file is that file. A block of `diff` names a file in its first
+line, and then shows changes with the lines around them, separated by @@. Commands stand in blocks of `sh`.
 
     python tests/support/guide.py COMMAND...    runs the commands one after the other, all in this process, and prints
                                                 a line before each and one after those that fail
