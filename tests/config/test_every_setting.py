@@ -123,7 +123,7 @@ CHANGES: dict[str, Change | Refused] = {
     "participation": Change(0.5, lambda made: made.planner.per_round, 2),
     "local_epochs": Change(3, lambda made: made.planner.plan(0).steps, [9] * 4),
     "batch_size": Change(10, lambda made: made.planner.plan(0).batch_sizes, [10] * 4),
-    "seed": Change(5, lambda made: made.planner.seed, 5),
+    "seed": Change(5, lambda made: made.planner.settings.seed, 5),
     "device": Refused("cuda:99", "device='cuda:99' is not accepted: expected a device torch can use"),
     "validation": Change(0.1, lambda made: made.run.evaluator.validation and len(made.run.evaluator.validation), 20),
     "patience": Change(3, lambda made: made.run.stopping.patience, 3, {"validation": 0.1}),
