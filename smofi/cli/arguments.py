@@ -13,12 +13,18 @@ from cyclopts import Parameter
 
 from smofi.config import Config, Settings, read_config
 from smofi.errors import SmofiError, check_count, refuse
+from smofi.settings import SETTINGS
 
 Source: TypeAlias = Annotated[str | None, Parameter(help="a YAML file or the name of a preset; flags win over it")]
 Flags: TypeAlias = Annotated[Settings, Parameter(name="*", negative=(), group="Settings")]
 Threads: TypeAlias = Annotated[int, Parameter(help="threads inside each operation")]
 Scale: TypeAlias = Annotated[str | None, Parameter(help="of a preset: full, or small for a version that suits a CPU")]
 Picture: TypeAlias = Annotated[Path | None, Parameter(help="also draw it into this file: .png, .svg or .pdf")]
+
+
+def flag(setting: str) -> Parameter:
+    """The flag of a setting, in a command that takes only some of them."""
+    return Parameter(help=SETTINGS[setting].help)
 
 
 def set_threads(threads: int) -> None:

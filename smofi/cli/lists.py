@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from smofi.cli.arguments import flag
 from smofi.cli.program import app, console
 from smofi.errors import refuse
 from smofi.models import MODELS
@@ -27,8 +28,8 @@ def models(
     *,
     input_shape: Annotated[str | None, Parameter(help="of a sample, as 3,64,64")] = None,
     classes: Annotated[int | None, Parameter(help="number of classes, or of characters")] = None,
-    width: Annotated[int | None, Parameter(help="width of the model's first block")] = None,
-    norm: Annotated[str | None, Parameter(help="batch or group")] = None,
+    width: Annotated[int | None, flag("width")] = None,
+    norm: Annotated[str | None, flag("norm")] = None,
     cuts: Annotated[bool, Parameter(help="every cut of every model", negative=())] = False,
 ) -> int:
     """List the models, what they cost, and what a cut leaves with the client: `smofi models resnet18`."""
