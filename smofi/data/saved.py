@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smofi.errors import InputError, refuse
-from smofi.runs.partition import StoredPartition, labels_hash, read_partition_file, write_partition_file
+from smofi.runs import StoredPartition, labels_hash, read_partition_file, write_partition_file
 
 Owners: TypeAlias = npt.NDArray[np.int32]
 

@@ -15,7 +15,7 @@ from smofi.errors import SmofiError, refuse
 from smofi.runs import DamagedCheckpoint, FolderLock, RunFolder, StoredCheckpoint
 
 KEPT = 2
-"""So many of the newest checkpoints are kept."""
+"""The number of newest checkpoints that are kept."""
 
 
 class RunKeeper:

@@ -37,7 +37,7 @@ def export_run(
 ) -> Exported:
     """Write the trained model of a run folder into `destination`, a new or an empty folder, with a model card.
 
-    formats   of "safetensors", "torch" (`torch.export`) and "onnx"; if not given, all for which packages are there
+    formats   of "safetensors", "torch" (`torch.export`) and "onnx"; if not given, all whose packages are installed
     part      "client" or "server" for one side of the cut; the client of a U-shaped cut has two modules, front and back
     cut       where to part the model, if not where the run did; needed if the run was cut at several places
     best      the model of the round with the best validation accuracy, rather than the last one

@@ -25,15 +25,26 @@ class FolderLock:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.file = open(folder / LOCK, "a+b", buffering=0)  # noqa: SIM115  # open as long as the folder is written
-            free = lock_descriptor(self.file.fileno(), blocking=False)
         except OSError as error:
             raise InputError(f"output={str(folder)!r} is not accepted: {error.strerror}") from None
-        if not free:
+        try:
+            self._take(folder)
+        except BaseException:
             self.file.close()
-            holder = _noted(folder / LOCK)[0] or "unknown"
-            raise InputError(f"{folder} is being written by another process (pid {holder}); wait for it or stop it")
-        self.file.truncate(0)
-        self.file.write(f" {self.owner}".encode())
+            raise
+
+    def _take(self, folder: Path) -> None:
+        try:
+            if lock_descriptor(self.file.fileno(), blocking=False):
+                self.file.truncate(0)
+                self.file.write(f" {self.owner}".encode())
+                return
+            holder, _ = _noted(folder / LOCK)
+        except OSError as error:  # a file system without locks, a full disk
+            raise InputError(f"{folder} cannot be locked for writing: {error.strerror}") from None
+        raise InputError(
+            f"{folder} is being written by another process (pid {holder or 'unknown'}); wait for it or stop it"
+        )
 
     def release(self) -> None:
         """Let others write. In a process forked from the owner it only closes the copy: the owner's lock stays."""

@@ -1,4 +1,4 @@
-"""Trackers by name, for a run folder: a run that is resumed goes on in the record it began."""
+"""Trackers by name, for a run folder: a resumed run continues the record that it started."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class TensorBoard(Tracker):
         self._event = need("tensorboard.compat.proto.event_pb2", "tensorboard").Event
         records = need("tensorboard.summary.writer.record_writer", "tensorboard")
         self.where = str(folder)
-        # Written here, not by SummaryWriter: its thread meets a full disk where nobody can catch the error.
+        # Written here, not by SummaryWriter: when the disk is full, its thread fails and the error cannot be caught.
         self._file = started(self.name, lambda: _new_file(Path(folder)))
         self._writer = records.RecordWriter(self._file)
         started(self.name, lambda: self._write(file_version="brain.Event:2"))

@@ -112,7 +112,7 @@ def scalars(record: Record) -> dict[str, float]:
 
 
 def _virtual(record: Record) -> dict[str, float]:
-    """With a clock: hours since the run began, bytes of all clients together in this round, and their mean idle share.
+    """With a clock: hours since the run started, bytes of all clients together in the round, and their mean idle share.
 
     >>> _virtual(Record(1, 0.5, 1.0, 2.0, 0.1, [0, 3], [3, 3], 0.05, "1", virtual_end=5400.0, bytes_up=[10, 20],
     ...     bytes_down=[5, 5], idle=[0.5, 0.0]))

@@ -1,12 +1,14 @@
 """A run that was killed, wherever it was, ends in the same bits as one that never stopped."""
 
+import builtins
+import io
 import json
 import random
 import shutil
 import signal
-import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -211,21 +213,31 @@ def test_a_history_of_another_version_is_a_damaged_checkpoint(unbroken: Path, tm
 def test_the_configuration_is_read_once_and_the_data_hashed_once(
     unbroken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(unbroken, tmp_path / "run")
-    opened, hashed = [], []
-    real_hash = Source.fingerprint
-    monkeypatch.setattr(Source, "fingerprint", lambda source: hashed.append(source) or real_hash(source))
-    sys.addaudithook(lambda event, found: opened.append(str(found[0])) if event == "open" else None)
-    (run,) = resume(tmp_path / "run", {"rounds": 9})
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken, folder)
+    read: list[Path] = []
+    hashed: list[Source] = []
+    real_open, real_hash = open, Source.fingerprint
+
+    def watched_open(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        if "r" in mode and file in (folder / "config.yaml", folder / "about.json"):
+            read.append(file)
+        return real_open(file, mode, *arguments, **options)
+
+    def watched_hash(source: Source) -> str:
+        hashed.append(source)
+        return real_hash(source)
+
+    for module in (builtins, io):
+        monkeypatch.setattr(module, "open", watched_open)
+    monkeypatch.setattr(Source, "fingerprint", watched_hash)
+    (run,) = resume(folder, {"rounds": 9})
     run.close()
-    assert sorted(name for name in opened if name.endswith(("config.yaml", "about.json"))) == [
-        str(tmp_path / "run" / "about.json"),
-        str(tmp_path / "run" / "config.yaml"),
-    ]
+    assert sorted(read) == [folder / "about.json", folder / "config.yaml"]
     assert len(hashed) == 1
-    config = stored_config(tmp_path / "run", {"rounds": 10})
-    opened.clear()
-    (run,) = resume(tmp_path / "run", config)
+    config = stored_config(folder, {"rounds": 10})
+    read.clear()
+    (run,) = resume(folder, config)
     run.close()
     assert run.session.run.rounds == 10
-    assert not [name for name in opened if name.endswith("/config.yaml")]
+    assert read == [folder / "about.json"]

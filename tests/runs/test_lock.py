@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from smofi.errors import InputError
 from smofi.runs import FolderLock, writer_of
+from smofi.runs import lock as lock_module
 from support.processes import ENVIRONMENT, gone
 
 LOCKING = """
@@ -145,3 +147,12 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"output='.*file/below' is not accepted: Not a directory"):
         FolderLock(tmp_path / "file" / "below")
+
+
+def test_a_file_system_that_has_no_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(descriptor: int, *, blocking: bool) -> bool:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(lock_module, "lock_descriptor", fail)
+    with pytest.raises(InputError, match="cannot be locked for writing: Function not implemented"):
+        FolderLock(tmp_path)
