@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smofi.cli.arguments import Picture, Scale, flag
-from smofi.cli.program import app, console
+from smofi.cli.program import console
 from smofi.cli.reading import reading
 from smofi.config import Config, presets, read_config
 from smofi.config.federation import gather
@@ -22,7 +22,6 @@ CLIENTS = 100
 """How many devices are shown where no number is given."""
 
 
-@app.command
 def data(
     name: Annotated[str | None, Parameter(help="a data set, or your own as folder:PATH; without one, a list")] = None,
     /,

@@ -7,21 +7,19 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from smofi.cli.arguments import flag
-from smofi.cli.program import app, console
+from smofi.cli.program import console
 from smofi.errors import refuse
 from smofi.models import MODELS
 from smofi.report.catalogue import listing, method_table, preset_table
 from smofi.report.models import cuts_table, models_table, outline
 
 
-@app.command
 def methods() -> int:
     """List the methods, how they are written and what they do. Join several with +."""
     console.print(method_table())
     return 0
 
 
-@app.command
 def models(
     name: Annotated[str | None, Parameter(help="one of them, or python:module:function, to see its every cut")] = None,
     /,
@@ -48,7 +46,6 @@ def models(
     return 0
 
 
-@app.command
 def presets() -> int:
     """List the presets: the paper's settings for each of its tasks, and versions of them for a CPU."""
     console.print(preset_table())

@@ -48,7 +48,7 @@ def three_digits(value: float | None) -> str:
 
 
 def figure(value: float, decimals: int = 20) -> str:
-    """Three significant digits with trailing zeros, and no more than so many decimals: for a column of numbers.
+    """Three significant digits with trailing zeros, and at most `decimals` decimals: for a column of numbers.
 
     >>> figure(12345.6), figure(12.345), figure(0.17), figure(0.01234), figure(0.01234, decimals=3), figure(0)
     ('12,346', '12.3', '0.170', '0.0123', '0.012', '0')

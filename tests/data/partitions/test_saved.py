@@ -122,7 +122,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         read_partition(tmp_path / ("x" * 300))
     (tmp_path / "smofi").mkdir()
     write_partition(tmp_path / "smofi" / "partition.safetensors", OWNER)
-    with pytest.raises(InputError, match=r"has several runs in it: expected one of them, as .*smofi$"):
+    with pytest.raises(InputError, match=r"holds several runs: expected one of them, as .*smofi$"):
         read_partition(tmp_path)
 
 
