@@ -4,7 +4,7 @@ ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help run test slow check bench clean
+.PHONY: help run test slow check hooks bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -23,6 +23,9 @@ check: $(STAMP)  ## Check style, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy smofi $(wildcard benchmarks)
 	$(BIN)/lint-imports --no-logo
+
+hooks: $(STAMP)  ## Run make check's commands before every git commit
+	@$(BIN)/pre-commit install
 
 bench: $(STAMP)  ## Measure time and memory, write benchmarks/RESULTS.md: benchmarks/bench.py $(ARGS)
 	@$(BIN)/python benchmarks/bench.py $(ARGS)

@@ -8,11 +8,31 @@ folders.py      show, timeline, export                    data.py        data
 lists.py        methods, models, presets
 
 A command parses its arguments, calls one function and prints what it returns.
+
+Internal: may change without notice.
 """
 
 from __future__ import annotations
 
-from smofi.cli import data, folders, lists, plan, run  # noqa: F401  # each adds its commands to the app
+from collections.abc import Callable
+
+from smofi.cli import data, folders, lists, plan, run
 from smofi.cli.program import app, complain, main
 
 __all__ = ["app", "complain", "main"]
+
+COMMANDS: tuple[Callable[..., int], ...] = (
+    run.run,
+    plan.plan,
+    plan.advise,
+    folders.show,
+    folders.timeline,
+    folders.export,
+    plan.config,
+    lists.presets,
+    data.data,
+    lists.methods,
+    lists.models,
+)
+for command in COMMANDS:
+    app.command(command)

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from smofi.config import Config, Settings, read_config
 from smofi.errors import SmofiError, check_count, refuse
+from smofi.settings import SETTINGS
 
 Source: TypeAlias = Annotated[str | None, Parameter(help="a YAML file or the name of a preset; flags win over it")]
 Flags: TypeAlias = Annotated[Settings, Parameter(name="*", negative=(), group="Settings")]
@@ -21,6 +22,11 @@ Scale: TypeAlias = Annotated[
     str | None, Parameter(help="size of a preset: full, or small for a version that suits a CPU")
 ]
 Picture: TypeAlias = Annotated[Path | None, Parameter(help="also draw a picture into this file: .png, .svg or .pdf")]
+
+
+def flag(setting: str) -> Parameter:
+    """The flag of a setting, in a command that takes only some of them."""
+    return Parameter(help=SETTINGS[setting].help)
 
 
 def set_threads(threads: int) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Picture, Scale
-from smofi.cli.program import app, console
+from smofi.cli.arguments import Picture, Scale, flag
+from smofi.cli.program import console
 from smofi.cli.reading import reading
 from smofi.config import Config, presets, read_config
 from smofi.config.federation import gather
@@ -22,20 +22,19 @@ CLIENTS = 100
 """How many devices are shown where no number is given."""
 
 
-@app.command
 def data(
     name: Annotated[
         str | None, Parameter(help="a data set, or your own such as folder:PATH; without one, all are listed")
     ] = None,
     /,
     *,
-    clients: Annotated[int | None, Parameter(help="number of clients the data is divided among")] = None,
-    partition: Annotated[str | None, Parameter(help="dirichlet(gamma), iid, shards(k), natural or file:RUN")] = None,
-    batch_size: Annotated[int | None, Parameter(help="the fewest samples that a client gets")] = None,
-    seed: Annotated[int | None, Parameter(help="seed of the partition")] = None,
-    data_folder: Annotated[str | None, Parameter(help="folder with the official files")] = None,
-    image_size: Annotated[int | None, Parameter(help="resize images to this height and width")] = None,
-    max_train: Annotated[int | None, Parameter(help="use only the first samples, this many")] = None,
+    clients: Annotated[int | None, flag("clients")] = None,
+    partition: Annotated[str | None, flag("partition")] = None,
+    batch_size: Annotated[int | None, flag("batch_size")] = None,
+    seed: Annotated[int | None, flag("seed")] = None,
+    data_folder: Annotated[str | None, flag("data_folder")] = None,
+    image_size: Annotated[int | None, flag("image_size")] = None,
+    max_train: Annotated[int | None, flag("max_train")] = None,
     scale: Scale = None,
     output: Picture = None,
     fetch: Annotated[bool, Parameter(help="download it from the Hugging Face hub first", negative=())] = False,

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smofi.cli.arguments import Picture
-from smofi.cli.program import app, complain, console
+from smofi.cli.program import complain, console
 from smofi.cli.reading import reading
 from smofi.export import export_run
 from smofi.report.saving import check_picture
@@ -16,14 +16,12 @@ from smofi.report.show import show_run
 from smofi.report.timeline import read_timelines, save_timelines, timeline_table
 
 
-@app.command
 def show(folder: Path, /) -> int:
     """Show a run at a glance, finished or still going."""
     console.print(show_run(folder))
     return 0
 
 
-@app.command
 def timeline(
     folder: Path,
     /,
@@ -46,7 +44,6 @@ def timeline(
     return 0
 
 
-@app.command
 def export(
     folder: Path,
     destination: Path | None = None,

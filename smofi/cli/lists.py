@@ -6,29 +6,28 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from smofi.cli.program import app, console
+from smofi.cli.arguments import flag
+from smofi.cli.program import console
 from smofi.errors import refuse
 from smofi.models import MODELS
 from smofi.report.catalogue import listing, method_table, preset_table
 from smofi.report.models import cuts_table, models_table, outline
 
 
-@app.command
 def methods() -> int:
     """List the methods, how they are written and what they do. Join several with +."""
     console.print(method_table())
     return 0
 
 
-@app.command
 def models(
     name: Annotated[str | None, Parameter(help="a model, or python:module:function, to see all its cuts")] = None,
     /,
     *,
     input_shape: Annotated[str | None, Parameter(help="shape of a sample, such as 3,64,64")] = None,
     classes: Annotated[int | None, Parameter(help="number of classes, or of characters")] = None,
-    width: Annotated[int | None, Parameter(help="width of the model's first block")] = None,
-    norm: Annotated[str | None, Parameter(help="batch or group")] = None,
+    width: Annotated[int | None, flag("width")] = None,
+    norm: Annotated[str | None, flag("norm")] = None,
     cuts: Annotated[bool, Parameter(help="show every cut of every model", negative=())] = False,
 ) -> int:
     """List the models, what they cost, and what a cut leaves with the client: `smofi models resnet18`."""
@@ -47,7 +46,6 @@ def models(
     return 0
 
 
-@app.command
 def presets() -> int:
     """List the presets: the paper's settings for each of its tasks, and versions of them for a CPU."""
     console.print(preset_table())

@@ -13,7 +13,7 @@ from smofi.cli.arguments import (
     set_threads,
     settings_given,
 )
-from smofi.cli.program import app, console
+from smofi.cli.program import console
 from smofi.cli.reading import reading
 from smofi.config import Settings, config_yaml
 from smofi.config.federation import gather
@@ -24,7 +24,6 @@ from smofi.report.plan import plan_table
 from smofi.report.saving import check_picture
 
 
-@app.command
 def plan(
     source: Source = None,
     /,
@@ -42,7 +41,6 @@ def plan(
     return 0
 
 
-@app.command
 def advise(
     source: Source = None,
     /,
@@ -67,7 +65,6 @@ def advise(
     return 0
 
 
-@app.command
 def config(source: Source = None, /, *, flags: Flags = Settings(), scale: Scale = None) -> int:  # noqa: B008  # frozen
     """Print a configuration in full, as YAML with a comment on every field."""
     print(config_yaml(resolve(source, settings_given(flags), scale)), end="")

@@ -11,14 +11,12 @@ from cyclopts import Parameter
 
 from smofi import experiment
 from smofi.cli.arguments import Flags, Scale, Source, Threads, resolve, set_threads, settings_given
-from smofi.cli.program import app
 from smofi.cli.training import Display, TrainingJob, train_together
 from smofi.config import Settings
 from smofi.errors import check_choice, refuse
 from smofi.track import TRACKERS
 
 
-@app.command
 def run(
     source: Source = None,
     /,

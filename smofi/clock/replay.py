@@ -19,7 +19,7 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from smofi.clock.jobs import SERVER, Job, Leg, Replayed, Rules, Span
 
@@ -32,14 +32,14 @@ class _Row:
     job: Job
     legs: Iterator[Leg | None]
     until: float
-    done: int = 0
-    started_in: int = -1
-    visits: int = 0
-    leg: Leg | None = None
-    since: float = 0.0
-    busy: float = 0.0
-    late: bool = False
-    gone: bool = False
+    done: int = field(default=0, init=False)
+    started_in: int = field(default=-1, init=False)
+    visits: int = field(default=0, init=False)
+    leg: Leg | None = field(default=None, init=False)
+    since: float = field(default=0.0, init=False)
+    busy: float = field(default=0.0, init=False)
+    late: bool = field(default=False, init=False)
+    gone: bool = field(default=False, init=False)
 
     @property
     def left(self) -> bool:

@@ -55,7 +55,7 @@ def check_plan(planner: Planner, cut: CutSpec) -> None:
     """Some client can take part, and the method can work with the cut."""
     if not planner.eligible:
         largest = max(planner.sizes)
-        refuse("batch_size", planner.batch_size, f"at most {largest}, the largest client's number of samples")
+        refuse("batch_size", planner.settings.batch_size, f"at most {largest}, the largest client's number of samples")
     if planner.cuts.per_client and planner.method.where.one_server:
         refuse("cut", cut, f"one cut for all clients: {planner.method} keeps a single server model")
     for one in planner.cuts.options if planner.method.select else ():
@@ -104,7 +104,7 @@ def try_step(
     if augment is not None:
         inputs, _ = clients[probe].batch(torch.arange(1, device=device))
         augment.apply(inputs, augment.draw(1, 1, seed=0, round=0, client=0)[0])
-    layout, plan = setup.layout, ClientPlan(planner.seed, 0, probe, steps=1, batch_size=size)
+    layout, plan = setup.layout, ClientPlan(planner.settings.seed, 0, probe, steps=1, batch_size=size)
     with own_random_state(device):
         for cut in dict.fromkeys(planner.cuts.options):
             scratch = shell(setup.template).train()

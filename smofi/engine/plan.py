@@ -143,23 +143,32 @@ class Timekeeper(Protocol):
 
 
 @dataclass(frozen=True)
+class RoundSettings:
+    """What a user decides about every round: who takes part, and how clients train. The learning rate of round n, from
+    0, is `lr * lr_decay**n`."""
+
+    seed: int
+    participation: float
+    local_epochs: int
+    batch_size: int
+    lr: float
+    lr_decay: float = 1.0
+
+
+@dataclass(frozen=True)
 class Planner:
     """Makes the plan of any round; a function of the seed and the round's number alone, and of the time of the day
     where devices come and go.
 
+    `sizes` are the clients' numbers of samples, `speeds` their relative speeds, by which a method may size batches.
     `class_counts` (client -> samples of each class) and `sample_bytes` (cut -> bytes that cross it) are for methods
     that select clients.
     """
 
     sizes: Sequence[int]
-    participation: float
-    batch_size: int
-    local_epochs: int
-    seed: int
     cuts: Cuts
     method: Method
-    lr: float
-    lr_decay: float
+    settings: RoundSettings
     speeds: Sequence[float] | None = None
     clock: Timekeeper | None = None
     class_counts: Callable[[int], np.ndarray] | None = None
@@ -168,17 +177,19 @@ class Planner:
     @cached_property
     def eligible(self) -> list[int]:
         """The clients that hold at least one batch."""
-        return [client for client, size in enumerate(self.sizes) if size >= self.batch_size]
+        return [client for client, size in enumerate(self.sizes) if size >= self.settings.batch_size]
 
     @property
     def per_round(self) -> int:
         """How many clients take part in a round."""
-        return min(len(self.eligible), max(1, round(self.participation * len(self.sizes))))
+        return min(len(self.eligible), max(1, round(self.settings.participation * len(self.sizes))))
 
     @property
     def smallest_batch(self) -> int:
         """The fewest samples that any step of a client will see."""
-        return min(self._batch_sizes(self.eligible, self.cuts.for_round(self.eligible, seed=self.seed, round=0)))
+        return min(
+            self._batch_sizes(self.eligible, self.cuts.for_round(self.eligible, seed=self.settings.seed, round=0))
+        )
 
     def plan(self, round: int, now: float = 0.0) -> RoundPlan:
         """The plan of round number `round`, from 0; with a clock, of a round that begins at this time, or as soon as it
@@ -200,19 +211,19 @@ class Planner:
         if self.method.select:
             clients, batch_sizes = self.selected(present, round, at_least_one=True)
         else:
-            clients = select_clients(present, self.per_round, seed=self.seed, round=round)
+            clients = select_clients(present, self.per_round, seed=self.settings.seed, round=round)
             batch_sizes = self._batch_sizes(clients, self._cuts_of(clients, round))
         sizes = [self.sizes[client] for client in clients]
         # T_j = E floor(|D_j| / B_j), or the same T for all
         epoch_steps = [size // batch for size, batch in zip(sizes, batch_sizes, strict=True)]
-        steps = [self.method.steps or self.local_epochs * count for count in epoch_steps]
+        steps = [self.method.steps or self.settings.local_epochs * count for count in epoch_steps]
         # p_j = |D_j| / sum |D|, where the server merges batches B_j / sum B
         weights = batch_sizes if self.method.where.merges else sizes
         shares = [weight / sum(weights) for weight in weights]
         return RoundPlan(
-            seed=self.seed,
+            seed=self.settings.seed,
             round=round,
-            lr=self.lr * self.lr_decay**round,
+            lr=self.settings.lr * self.settings.lr_decay**round,
             clients=clients,
             batch_sizes=batch_sizes,
             epoch_steps=epoch_steps,
@@ -225,16 +236,16 @@ class Planner:
         )
 
     def _cuts_of(self, clients: Sequence[int], round: int) -> list[Cut]:
-        return self.cuts.for_round(clients, seed=self.seed, round=round)
+        return self.cuts.for_round(clients, seed=self.settings.seed, round=round)
 
     def _batch_sizes(self, clients: Sequence[int], cuts: Sequence[Cut]) -> list[int]:
         if not self.method.batch_sizes:
-            return [self.batch_size] * len(clients)
+            return [self.settings.batch_size] * len(clients)
         if self.clock and not self.speeds:
             speeds = self.clock.speeds(clients, cuts)
         else:
             speeds = [self.speeds[client] if self.speeds else 1.0 for client in clients]
-        return self.method.batch_sizes(self.batch_size, speeds, [self.sizes[client] for client in clients])
+        return self.method.batch_sizes(self.settings.batch_size, speeds, [self.sizes[client] for client in clients])
 
     def selected(self, present: Sequence[int], round: int, at_least_one: bool = False) -> tuple[list[int], list[int]]:
         """The clients that the method takes of those present, and their batch sizes. If none fits, `at_least_one`
@@ -242,7 +253,7 @@ class Planner:
         assert self.method.select
         assert self.class_counts
         assert self.sample_bytes
-        order = [int(client) for client in generator(self.seed, "candidates", round).permutation(present)]
+        order = [int(client) for client in generator(self.settings.seed, "candidates", round).permutation(present)]
         cuts = self._cuts_of(order, round)
         batch_sizes = self._batch_sizes(order, cuts)
         counts = [self.class_counts(client) for client in order]

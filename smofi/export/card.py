@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterable
 
 import smofi
@@ -159,8 +158,9 @@ def _citations(method: str) -> str:
 
 
 def _citation_of(name: str) -> Iterable[str]:
-    """The first line of the file that defines the method: its citation."""
+    """What a method's docstring gives as its reference, if anything."""
     builder = METHODS.get(name)
-    module = sys.modules.get(inspect.unwrap(builder).__module__) if builder else None
-    if module and module.__name__.startswith("smofi.methods.") and module.__doc__:
-        yield module.__doc__.strip().splitlines()[0]
+    text = inspect.getdoc(builder) or "" if builder else ""
+    _, found, reference = text.partition("Reference:\n")
+    if found:
+        yield " ".join(reference.split())

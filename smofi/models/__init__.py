@@ -2,6 +2,11 @@
 
 The first block is the input block, the last the output block, those between are the core blocks a cut counts.
 
+mlp, cnn, resnet, vgg, mobilenet, densenet, transformer   a file per family
+custom     a model of one's own, by python:module:function     blocks    any module as a sequence of blocks
+costs      parameters, multiply-accumulates, bytes at a cut    dropout   masks that are a function of the sample
+layers, norm, shape, initial    what several families share
+
 Public: the names in `__all__`.
 """
 

@@ -5,6 +5,8 @@ checkpoint.py    a run's state in one file, with checksums     partition.py    w
 lock.py          one writer at a time, and who that is
 
 It knows plain values only: dictionaries, tensors, arrays. When to save what is up to `experiment/keeping.py`.
+
+Internal: may change without notice.
 """
 
 from smofi.runs.checkpoint import DamagedCheckpoint, StoredCheckpoint, read_checkpoint, write_checkpoint

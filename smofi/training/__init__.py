@@ -4,6 +4,8 @@ arguments.py   what `smofi.train` and `smofi.prepare` take: names, types, defaul
 calls.py       from arguments to a run that is checked and ready, and the two functions themselves
 planner.py     what plans the rounds, which is all that `smofi advise` and `smofi timeline` need
 session.py     such a run, and what it gives back
+
+Internal: may change without notice.
 """
 
 from smofi.training.arguments import Arguments

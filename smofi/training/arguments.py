@@ -36,7 +36,7 @@ HELP = {
     "clients": "a pair of tensors (inputs, targets) or a map-style Dataset per client",
     "test": "the same for the test data; without it nothing is evaluated",
     "loss": "a function of (outputs, targets)",
-    "callback": "a function that is called with every event of `smofi.engine.events`",
+    "callback": "a function that is called with every `smofi.Event`",
     "speeds": "relative speed of each client, by which MergeSFL sizes batches; equal if not given",
     "validation": "data held out to decide when to stop, by `patience` or `target_accuracy`",
     "workers": "the processes that share the work, from `smofi.joined()` under torchrun; this one alone if not given",

@@ -14,7 +14,7 @@ from smofi.data.partitions.mix import mixes
 from smofi.data.samples import Samples
 from smofi.engine.check import check_speeds
 from smofi.engine.cohort.wire import Compression
-from smofi.engine.plan import Planner
+from smofi.engine.plan import Planner, RoundSettings
 from smofi.flat import Layout
 from smofi.models.costs import Costs, costs
 from smofi.training.arguments import Arguments
@@ -25,22 +25,17 @@ def make_planner(asked: Arguments, layout: Layout, samples: Sequence[Samples]) -
     method, optimizer = asked.method_value, asked.optimizer_value
     planner = Planner(
         sizes=[len(client) for client in samples],
-        participation=asked.participation,
-        batch_size=asked.batch_size,
-        local_epochs=asked.local_epochs,
-        seed=asked.seed,
         cuts=parse_cut(asked.cut, layout, len(samples)),
         method=method,
-        lr=optimizer.lr,
-        lr_decay=optimizer.lr_decay,
+        settings=RoundSettings(
+            asked.seed, asked.participation, asked.local_epochs, asked.batch_size, optimizer.lr, optimizer.lr_decay
+        ),
         speeds=check_speeds(asked.speeds, len(samples)),
     )
     if asked.timing.clock == "none" and not method.select:
         return planner
     model_costs, crossing = _model_costs(asked, planner, samples), _bytes_across(asked)
-    timekeeper = start_clock(
-        asked.timing, model_costs, layout, len(samples), planner.seed, method, optimizer, *crossing
-    )
+    timekeeper = start_clock(asked.timing, model_costs, layout, len(samples), asked.seed, method, optimizer, *crossing)
     if not method.select:
         return replace(planner, clock=timekeeper)
     class_counts = mixes([client.targets(torch.arange(len(client))) for client in samples])

@@ -13,7 +13,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from smofi.experiment.runs import stored_config
 
 from smofi.config import (
     RESUMABLE,
@@ -29,6 +28,7 @@ from smofi.config.plain_yaml import LARGEST, as_yaml, parse_settings
 from smofi.data import PARTITIONS, load, partition
 from smofi.data.catalogue import descriptions
 from smofi.errors import InputError
+from smofi.experiment import stored_config
 from smofi.models import MODELS
 
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text()

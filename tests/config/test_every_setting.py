@@ -22,7 +22,7 @@ from smofi.clock.presence import ALWAYS
 from smofi.config import Config, changed_fields, config_yaml, read_config, sentence_of
 from smofi.config.federation import Federation, gather
 from smofi.data.augment import parse_augment
-from smofi.engine.cohort.simulated import SimulatedCohort
+from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.plan import Planner
 from smofi.engine.run import Run
@@ -65,9 +65,8 @@ class Prepared:
         return self.run.planner
 
     @property
-    def cohort(self) -> SimulatedCohort:
-        assert isinstance(self.run.cohort, SimulatedCohort)
-        return self.run.cohort
+    def simulation(self) -> Simulation:
+        return self.run.simulation
 
     @property
     def clock(self) -> Any:
@@ -100,8 +99,8 @@ def blocks(made: Prepared) -> str:
 
 def rounds_between_checkpoints(made: Prepared) -> int:
     (one,) = experiment.start(made.config, made.folder)
-    one.folder.close()
-    return one.folder.every
+    one.close()
+    return one.keeper.every
 
 
 CHANGES: dict[str, Change | Refused] = {
@@ -110,20 +109,20 @@ CHANGES: dict[str, Change | Refused] = {
     "image_size": Change(4, lambda made: made.federation.source.input_shape, (1, 4, 4)),
     "max_train": Change(100, lambda made: sum(map(len, made.federation.clients)), 100),
     "max_test": Change(7, lambda made: made.run.evaluator.test and len(made.run.evaluator.test), 7),
-    "augment": Change("crop(1)+flip", lambda made: made.cohort.augment, parse_augment("crop(1)+flip")),
+    "augment": Change("crop(1)+flip", lambda made: made.simulation.augment, parse_augment("crop(1)+flip")),
     "clients": Change(3, lambda made: len(made.planner.sizes), 3),
     "partition": Change("shards(1)", lambda made: len(np.unique(made.federation.clients[0].labels)) < 5, True),
     "model": Change("resnet8", lambda made: "BasicBlock" in blocks(made), True),
     "width": Change(3, lambda made: "Conv2d(1, 3" in blocks(made), True),
     "norm": Change("group", lambda made: "GroupNorm" in blocks(made), True, {"model": "resnet8"}),
-    "method": Change("fedprox(mu=0.5)", lambda made: made.cohort.method.name, "fedprox(mu=0.5)"),
-    "optimizer": Change("adam(lr=0.25)", lambda made: made.cohort.optimizer, smofi.adam(lr=0.25)),
+    "method": Change("fedprox(mu=0.5)", lambda made: made.simulation.setup.method.name, "fedprox(mu=0.5)"),
+    "optimizer": Change("adam(lr=0.25)", lambda made: made.simulation.setup.optimizer, smofi.adam(lr=0.25)),
     "cut": Change("0,1", lambda made: str(made.planner.cuts.options[0]), "0,1"),
     "rounds": Change(7, lambda made: made.run.rounds, 7),
     "participation": Change(0.5, lambda made: made.planner.per_round, 2),
     "local_epochs": Change(3, lambda made: made.planner.plan(0).steps, [9] * 4),
     "batch_size": Change(10, lambda made: made.planner.plan(0).batch_sizes, [10] * 4),
-    "seed": Change(5, lambda made: made.planner.seed, 5),
+    "seed": Change(5, lambda made: made.planner.settings.seed, 5),
     "device": Refused("cuda:99", "device='cuda:99' is not accepted: expected a device that torch can use"),
     "validation": Change(0.1, lambda made: made.run.evaluator.validation and len(made.run.evaluator.validation), 20),
     "patience": Change(3, lambda made: made.run.stopping.patience, 3, {"validation": 0.1}),
@@ -131,17 +130,17 @@ CHANGES: dict[str, Change | Refused] = {
     "eval_every": Change(2, lambda made: made.run.eval_every, 2),
     "checkpoint_every": Change(3, rounds_between_checkpoints, 3),
     "metrics": Change("macro_f1", lambda made: list(made.run.evaluator.on_test), ["macro_f1"]),
-    "diagnose": Change(True, lambda made: made.cohort.diagnostics is not None, True),
-    "executor": Change("vmap", lambda made: made.cohort.at_once > 0, True),
-    "precision": Change("bf16", lambda made: made.cohort.cast is nullcontext, False),
-    "compile": Change(True, lambda made: made.cohort.compiled, True),
+    "diagnose": Change(True, lambda made: made.simulation.diagnose, True),
+    "executor": Change("vmap", lambda made: made.simulation.execution.at_once > 0, True),
+    "precision": Change("bf16", lambda made: made.simulation.setup.cast is nullcontext, False),
+    "compile": Change(True, lambda made: made.simulation.setup.compiled, True),
     "memory_limit": Refused("1MB", "memory_limit='1MB' is not accepted: expected at least"),
-    "wire": Change("int8", lambda made: made.cohort.wire, COMPRESSIONS["int8"]),
-    "clock": Change("paper", lambda made: made.clock and made.clock.mode, "paper"),
+    "wire": Change("int8", lambda made: made.simulation.setup.wire, COMPRESSIONS["int8"]),
+    "clock": Change("paper", lambda made: made.clock and made.clock.timing.clock, "paper"),
     "devices": Change("{folder}/fleet.csv", lambda made: made.clock.devices[0].up, 100_000.0, FULL),
     "availability": Change("phones", lambda made: made.clock.devices[0].presence is ALWAYS, False, FULL),
-    "server_speedup": Change(7.0, lambda made: made.clock.speedup, 7.0, FULL),
-    "server_parallel": Change(2, lambda made: made.clock.parallel, 2, FULL),
+    "server_speedup": Change(7.0, lambda made: made.clock.timing.server_speedup, 7.0, FULL),
+    "server_parallel": Change(2, lambda made: made.clock.timing.server_parallel, 2, FULL),
     "step_deadline": Change(9.5, lambda made: made.clock.deadline, 9.5, FULL),
 }
 each_setting = pytest.mark.parametrize("name", SETTINGS)

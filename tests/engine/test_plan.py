@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import smofi
 from reference import perceptron
 from smofi import methods
 from smofi.cut import Cut, Cuts
-from smofi.engine.plan import Planner, select_clients
+from smofi.engine.plan import Planner, RoundSettings, select_clients
 from smofi.method import Turnout
 
 SIZES = (5, 9, 3, 17, 13, 8, 4, 0, 32, 11)
@@ -37,19 +38,12 @@ EVERY_METHOD = [
 
 
 def planner(**changes: Any) -> Planner:
-    settings: dict[str, Any] = {
-        "sizes": SIZES,
-        "participation": 0.5,
-        "batch_size": 4,
-        "local_epochs": 3,
-        "seed": 7,
-        "cuts": Cuts((Cut(1, 3, 3),)),
-        "method": methods.fedavg(),
-        "lr": 0.1,
-        "lr_decay": 1.0,
-        **changes,
-    }
-    return Planner(**settings)
+    settings: dict[str, Any] = {"participation": 0.5, "batch_size": 4, "local_epochs": 3, "seed": 7, "lr": 0.1}
+    parts: dict[str, Any] = {"sizes": SIZES, "cuts": Cuts((Cut(1, 3, 3),)), "method": methods.fedavg()}
+    names = {field.name for field in fields(RoundSettings)}
+    settings |= {name: value for name, value in changes.items() if name in names}
+    parts |= {name: value for name, value in changes.items() if name not in names}
+    return Planner(**parts, settings=RoundSettings(**settings))
 
 
 # Who

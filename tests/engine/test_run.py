@@ -352,7 +352,8 @@ def held(cohort: SimulatedCohort) -> int:
     tensors: list[Tensor] = []
     for member in cohort.chunk.members.values():
         for segment in [segment for side in member.sides for segment in side]:
-            tensors += [segment.weights, segment.gradient, segment.start, *segment.prior, *segment.moments]
+            momentum = segment.momentum
+            tensors += [segment.weights, segment.gradient, segment.start, *momentum.prior, *momentum.moments]
     fusion = cohort.context.fusion
     if fusion:
         tensors += [value for value in vars(fusion).values() if isinstance(value, Tensor)]

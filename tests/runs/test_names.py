@@ -21,7 +21,7 @@ NAMES = {
 OTHERS = {
     ("data/cache.py", "about.json"),  # a file in the cache of decoded data
     ("export/formats.py", "model.safetensors"),  # a file of an export, for other programs
-    ("report/show.py", "checkpoints"),  # a word on the screen
+    ("report/show/facts.py", "checkpoints"),  # a word on the screen
     ("track/build.py", "tensorboard"),  # the name of a tracker, and of the package it needs
     ("track/tensorboard.py", "tensorboard"),
 }

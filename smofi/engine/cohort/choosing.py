@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import torch
 
+from smofi.engine.at_once.private import why_missing
 from smofi.engine.at_once.trial import why_not
 from smofi.engine.cohort.execution import MOST_AT_ONCE, Execution
 from smofi.engine.cohort.measurements import StepTimes, measured_before
@@ -60,7 +61,7 @@ def _obstacle(simulation: Simulation) -> str | None:
         return "a wire needs the split of each client to be executed"
     if simulation.diagnose:
         return "diagnose looks at each client on its own"
-    return "the passes are compiled" if setup.compiled else None
+    return "the passes are compiled" if setup.compiled else why_missing()
 
 
 def _try(simulation: Simulation, plan: RoundPlan) -> str | None:

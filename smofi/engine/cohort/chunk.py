@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from smofi.engine.cohort.fusion import Fusion
 from smofi.engine.cohort.halves import ClientHalf, ServerHalf
-from smofi.engine.cohort.local import Segment, Segments
+from smofi.engine.cohort.local import Momentum, Segment, Segments
 from smofi.engine.cohort.room import Room
 from smofi.engine.cohort.steps import ClientSteps
 from smofi.engine.plan import RoundPlan
@@ -74,17 +74,18 @@ class Chunk:
             stretch, blocks[0], columns, updates, 1 if single else len(stretch), bool(fusion)
         )
         own_moments = tuple(moments[:, rows])
+        momentum = Momentum(own_moments, own_moments)
+        if fusion:
+            prior = tuple(moment.expand(count, -1) for moment in fusion.view(fusion.prior, columns))
+            latest, total = fusion.view(fusion.latest[:, :count], columns), fusion.view(fusion.total, columns)
+            momentum = Momentum(prior, latest, total)
         return Segment(
             blocks=range(blocks[0], blocks[-1] + 1),
             columns=columns,
             weights=self.room.weights.matrix(columns)[rows if single else places],
             gradient=gradient[places] if own_gradient else gradient[:count],
             start=self.state.weights[columns],
-            prior=tuple(moment.expand(count, -1) for moment in fusion.view(fusion.prior, columns))
-            if fusion
-            else own_moments,
-            moments=fusion.view(fusion.latest[:, :count], columns) if fusion else own_moments,
-            total=fusion.view(fusion.total, columns) if fusion else (),
+            momentum=momentum,
             counts=counts,
             rows=rows,
         )

@@ -108,9 +108,9 @@ class Alignment:
     def add(self, server_columns: Segments) -> None:
         """u += m_j / |m_j|, on the client's server columns (several segments if their updates are counted apart)."""
         span = server_columns[0].columns.start, server_columns[-1].columns.stop
-        momentum = server_columns[0].moments[0][0]
+        momentum = server_columns[0].momentum.moments[0][0]
         if len(server_columns) > 1:
-            momentum = torch.cat([segment.moments[0][0] for segment in server_columns])
+            momentum = torch.cat([segment.momentum.moments[0][0] for segment in server_columns])
         self.active[span] += 1
         if self.fused:
             self.directions[span].addcdiv_(momentum, torch.linalg.vector_norm(momentum))

@@ -21,13 +21,30 @@ IN_CACHE = 1 << 17
 """Numbers of one kind in a piece; some five kinds are in use at a time."""
 
 
+@dataclass(frozen=True)
+class Momentum:
+    """A tensor per moment of the optimizer, each `[rows, columns]`.
+
+    `prior` is what the moments continue from: themselves, or SMoFi's fused ones; then `total`, `[columns]`, is the sum
+    that they are added to.
+    """
+
+    prior: tuple[Tensor, ...]
+    moments: tuple[Tensor, ...]
+    total: tuple[Tensor, ...] = ()
+
+    def of(self, columns: slice) -> Momentum:
+        """Some of its columns."""
+        groups = self.prior, self.moments, self.total
+        return Momentum(*(tuple(tensor[..., columns] for tensor in group) for group in groups))
+
+
 @dataclass
 class Segment:
     """Columns of consecutive rows that are updated together, `[rows, columns]`: views into weights, gradients, moments.
 
-    `start` are the global weights of the round's start, `[columns]`. `prior` is what the momentum continues from: its
-    own `moments`, or SMoFi's fused ones; then `total`, `[columns]`, is the sum that the moments are added to. Of
-    `counts`, those at `rows` are the numbers of updates that these rows have seen.
+    `start` are the global weights of the round's start, `[columns]`. Of `counts`, those at `rows` are the numbers of
+    updates that these rows have seen.
     """
 
     blocks: range
@@ -35,9 +52,7 @@ class Segment:
     weights: Tensor
     gradient: Tensor
     start: Tensor
-    prior: tuple[Tensor, ...]
-    moments: tuple[Tensor, ...]
-    total: tuple[Tensor, ...]
+    momentum: Momentum
     counts: list[float]
     rows: slice
 
@@ -54,7 +69,7 @@ class Segment:
 
     def reset(self) -> None:
         """A fresh optimizer: zero momentum, no updates counted."""
-        for moment in self.moments:
+        for moment in self.momentum.moments:
             moment.zero_()
         self.counts[self.rows] = [0.0] * (self.rows.stop - self.rows.start)
 
@@ -67,13 +82,9 @@ class Segment:
         step = max(1, IN_CACHE // rows)
         return [self._piece(slice(low, low + step)) for low in range(0, width, step)]
 
-    def _piece(self, inside: slice) -> Segment:
-        def of(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return tuple(tensor[..., inside] for tensor in tensors)
-
-        weights, gradient, start = of((self.weights, self.gradient, self.start))
-        prior, moments, total = of(self.prior), of(self.moments), of(self.total)
-        return replace(self, weights=weights, gradient=gradient, start=start, prior=prior, moments=moments, total=total)
+    def _piece(self, columns: slice) -> Segment:
+        weights, gradient, start = (tensor[..., columns] for tensor in (self.weights, self.gradient, self.start))
+        return replace(self, weights=weights, gradient=gradient, start=start, momentum=self.momentum.of(columns))
 
 
 Segments = Sequence[Segment]
@@ -122,8 +133,9 @@ class LocalStep:
                     self._add_pull_and_decay(piece)
                 if self.decoupled:
                     piece.weights.mul_(1 - lr * self.decoupled)
-                self.optimizer.update(piece.weights, piece.gradient, piece.prior, piece.moments, lr, count)
-                for total, moment in zip(piece.total, piece.moments, strict=False):
+                momentum = piece.momentum
+                self.optimizer.update(piece.weights, piece.gradient, momentum.prior, momentum.moments, lr, count)
+                for total, moment in zip(momentum.total, momentum.moments, strict=False):
                     total += moment[0] if len(moment) == 1 else moment.sum(0)
                 piece.gradient.zero_()
 

@@ -36,5 +36,5 @@ class Sums:
         """p_j m_j of a row's segments, and the same for the number of updates of every block."""
         for segment in segments:
             self.updates[segment.blocks.start : segment.blocks.stop] += share * segment.updates
-            for total, moment in zip(self.moments, segment.moments, strict=True):
+            for total, moment in zip(self.moments, segment.momentum.moments, strict=True):
                 total[segment.columns].add_(moment[0], alpha=share)

@@ -176,6 +176,6 @@ def _check_same(run: Snapshot, number: int, plan: RoundPlan) -> None:
     same_clients = record.get("selected") == plan.clients and record.get("steps") == plan.steps
     if not same_clients or not math.isclose(record.get("virtual_end") or 0.0, plan.time.ended):
         raise InputError(
-            f"{run.path} cannot be replayed: its round {number} comes out differently from its record; expected the data, "
-            "the devices and the version of smofi that the run was made with"
+            f"{run.path} cannot be replayed: its round {number} comes out differently from its record; expected the "
+            "data, the devices and the version of smofi that the run was made with"
         )
