@@ -222,8 +222,8 @@ def test_a_builder_is_described_as_it_is_written() -> None:
     [
         ("pear(1)", "kind='pear' is not accepted: expected one of pair, triple (did you mean 'pair'?)"),
         ("zzz", "kind='zzz' is not accepted: expected one of pair, triple"),
-        ("pair(1)+pair(2)", "kind='pair(1)+pair(2)' is not accepted: expected a single one, as \"pair(1)\""),
-        ("pair(1", "kind='pair(1' is not accepted: expected a name with plain parameters, as \"pair(1)\""),
+        ("pair(1)+pair(2)", "kind='pair(1)+pair(2)' is not accepted: expected a single one, such as \"pair(1)\""),
+        ("pair(1", "kind='pair(1' is not accepted: expected a name with plain parameters, such as \"pair(1)\""),
     ],
 )
 def test_a_name_that_is_not_in_the_table_is_refused(text: str, sentence: str) -> None:
