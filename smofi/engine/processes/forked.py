@@ -137,7 +137,7 @@ class ForkedWorkers:
         one, if only by way of others. If a process has ended, those it should have told notice, and close their links.
         """
         if len(self.links) < len(self.strides):
-            refuse("workers", f"ForkedWorkers({self.size})", "fork() to be called first")
+            refuse("workers", f"ForkedWorkers({self.size})", "fork() to be called before any exchange")
         try:
             for tell, hear in self.links:
                 tell.send(b".")
