@@ -19,6 +19,7 @@ from smofi.cli.reading import reading
 from smofi.cli.results import print_results
 from smofi.config import Config
 from smofi.engine.events import Event
+from smofi.engine.processes.endings import ENDINGS
 from smofi.engine.processes.starting import Launcher
 from smofi.errors import TrainingWarning
 from smofi.experiment import FolderRun
@@ -103,7 +104,7 @@ def _train_one(job: TrainingJob, one: FolderRun, live: Live, caught: list[int]) 
     trackers = [tracker(name, one.folder.path, settings, one.name) for name in job.trackers]
     with combine(live, announce, *trackers) as one.session.run.emit:
         result = one.train()
-    for failed in (one.failed for one in trackers if one.failed):
+    for failed in (tracked.failed for tracked in trackers if tracked.failed):
         live.say(failed)
     return result
 
@@ -120,7 +121,7 @@ def _finishing_the_round(training: list[FolderRun]) -> Iterator[list[int]]:
         for one in training:
             one.session.run.interrupt()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, stop) for number in ENDINGS}
     try:
         yield caught
     finally:

@@ -114,7 +114,7 @@ def try_step(
             before = {name: buffer.clone() for name, buffer in _constants(scratch, layout)}
             try:
                 steps = ClientSteps(plan, clients[probe], device, setup.dropout)
-                client, server = ClientHalf(setup, scratch, cut, [], steps), ServerHalf(setup, scratch, cut, [])
+                client, server = ClientHalf.of(setup, scratch, cut, [], steps), ServerHalf.of(setup, scratch, cut, [])
                 with convolutions(suits_onednn(setup.template, size, clients[probe].pixels)):
                     split_step([client], server, direct)
             except Exception as error:

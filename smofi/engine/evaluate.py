@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Container, Sequence
 from itertools import count
 from typing import Any
@@ -89,6 +90,12 @@ class Evaluator:
                 self.on_test[metric] = TEST_METRICS[metric]
             else:
                 self.on_clients[metric] = CLIENT_METRICS[metric]
+
+    def by_one_worker(self) -> Evaluator:
+        """The same in this process alone."""
+        alone = copy.copy(self)
+        alone.workers = OneWorker()
+        return alone
 
     @property
     def held_out(self) -> list[Samples]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 import warnings
 from collections.abc import Callable
@@ -21,7 +20,6 @@ from smofi.engine.evaluate import Evaluator
 from smofi.engine.events import Callback, Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner, RoundPlan, RoundTime
-from smofi.engine.processes.workers import OneWorker
 from smofi.engine.round import NonFinite, run_round
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
@@ -29,10 +27,6 @@ from smofi.errors import TrainingWarning
 
 NO_MORE_ROUNDS = -1
 """Announced in place of a round's number, when there are no more."""
-
-NOTES = ("began", "warned", "eval_every", "choice")
-"""What a checkpoint calls: the first training loss, whether divergence was warned of, how often the run evaluates, and
-how it computes its clients."""
 
 ADVICE = "try a smaller learning rate, smofi(alpha=-1), or +clip(max_norm=10)"
 
@@ -164,8 +158,12 @@ class Run:
 
     def checkpoint(self) -> Checkpoint:
         """All that the run needs to go on from here."""
-        execution = [self.simulation.execution.at_once, self.simulation.execution.at_least]
-        notes = dict(zip(NOTES, (self.first_loss, self.warned_of_divergence, self.eval_every, execution), strict=True))
+        notes = {
+            "began": self.first_loss,
+            "warned": self.warned_of_divergence,
+            "eval_every": self.eval_every,
+            "choice": [self.simulation.execution.at_once, self.simulation.execution.at_least],
+        }
         return Checkpoint(self.state.tensors(), self.history, notes)
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -173,10 +171,10 @@ class Run:
         there are to be, which may have changed."""
         self.state.load(GlobalState(**checkpoint.tensors))
         self.history = list(checkpoint.history)
-        notes = {"eval_every": 1, "choice": (0, 1), **checkpoint.notes}
-        self.first_loss, self.warned_of_divergence, every, execution = (notes[name] for name in NOTES)
-        self._execute(self.simulation.execution.as_before(*execution))
-        done = len(self.history)
+        notes = checkpoint.notes
+        self.first_loss, self.warned_of_divergence = notes["began"], notes["warned"]
+        self._execute(self.simulation.execution.as_before(*notes.get("choice", (0, 1))))
+        done, every = len(self.history), notes.get("eval_every", 1)
         if done == self.rounds:
             self._evaluate_last()
         elif done % every and not self.evaluates(done):  # it was evaluated only because it was the last
@@ -209,10 +207,8 @@ class Run:
     def _evaluate_last(self) -> None:
         """Evaluate the latest round if it was not, in this worker alone: the others do not know that it is the last."""
         if self.history and not self.history[-1].evaluated:
-            alone = copy.copy(self.evaluator)
-            alone.workers = OneWorker()
             with own_random_state(self.state.weights.device):
-                self.history[-1] = replace(self.history[-1], **measured(alone))
+                self.history[-1] = replace(self.history[-1], **measured(self.evaluator.by_one_worker()))
 
     def _after_tick(self, round: int) -> Callable[[int], None]:
         return lambda tick: self.emit(TickDone(round, tick))

@@ -83,7 +83,8 @@ def dropouts(model: nn.Module) -> list[Dropout]:
 
 
 def seeded(model: Model) -> Model:
-    """Replace, in place, every `nn.Dropout` of a model by one that takes keys; subclasses of it are left alone.
+    """Replace, in place, every `nn.Dropout` of a model by one that takes keys, and number those; subclasses of
+    `nn.Dropout` are left alone.
 
     >>> type(seeded(nn.Sequential(nn.Dropout(0.3)))[0]).__name__
     'Dropout'
@@ -94,6 +95,7 @@ def seeded(model: Model) -> Model:
             parent, _, name = path.rpartition(".")
             ours = replaced.setdefault(id(module), Dropout(module.p, module.inplace).train(module.training))
             setattr(model.get_submodule(parent), name, ours)
+    dropouts(model)
     return model
 
 

@@ -10,6 +10,7 @@ for a round     simulated     the cohort that the round loop drives
                 sums          what is left of the rows at the end
                 diagnostics   why a method helps
 for a chunk     chunk         the rows that are computed beside each other
+                stretch       neighbours that are cut alike: their columns as segments, and their momenta
                 rows          a matrix with a row per client
                 steps         a client's batches, and what is random in them
 for a step      halves        the client's side of the cut and the server's

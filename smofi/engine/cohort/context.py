@@ -63,12 +63,5 @@ class RoundContext:
 
     def keep_momenta(self, members: Sequence[Member]) -> None:
         """Keep the momenta of those clients that have just taken a step and take none in the next tick."""
-        if not self.fusion:
-            return
-        for place, member in enumerate(members):
-            if self.plan.landed is not None:
-                self.fusion.forget(member.row)
-            returns = self.plan.absences.get((member.row, member.steps.done))
-            if returns is not None:
-                server_columns = self.plan.cuts[member.row].server(self.setup.layout)
-                self.fusion.keep(server_columns, place, member.row if returns else None)
+        if self.fusion:
+            self.fusion.after_steps(self.plan, [(member.row, member.steps.done) for member in members])

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from smofi.cut import Region
+from smofi.engine.plan import RoundPlan
 from smofi.flat import Columns, Layout
 from smofi.method import Fuse
 
@@ -29,7 +30,7 @@ class Fusion:
     def __init__(
         self, weight: Fuse, regions: Sequence[Region], layout: Layout, moments: int, like: Tensor, rows: int = 1
     ) -> None:
-        self.weight = weight
+        self.weight, self.layout = weight, layout
         self.regions = [(layout.columns(r.first, r.last), len(r.rows)) for r in regions]
         self.low, high = self.regions[0][0].start, self.regions[-1][0].stop
         self.prior = like.new_zeros(moments, high - self.low)
@@ -41,6 +42,16 @@ class Fusion:
     def view(self, buffer: Tensor, columns: Columns) -> tuple[Tensor, ...]:
         """Some columns of one of the buffers, a tensor per moment."""
         return tuple(buffer[..., columns.start - self.low : columns.stop - self.low])
+
+    def after_steps(self, plan: RoundPlan, taken: Sequence[tuple[int, int]]) -> None:
+        """Rows have taken a step: each with its number in the round, from 1, in the order of the scratch. Keep the
+        momenta of those that take none in the next tick."""
+        for scratch_row, (row, step) in enumerate(taken):
+            if plan.landed is not None:
+                self.forget(row)
+            returns = plan.absences.get((row, step))
+            if returns is not None:
+                self.keep(plan.cuts[row].server(self.layout), scratch_row, row if returns else None)
 
     def keep(self, columns: Columns, scratch_row: int, late: int | None = None) -> None:
         """Keep the momentum in this row of the scratch: its client takes no step in the next tick. It is finished, or

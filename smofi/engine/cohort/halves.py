@@ -1,6 +1,6 @@
 """The two halves of a split client. Each has an autograd graph of its own; only what they return crosses the cut.
 
-    ClientHalf   forward() -> activation                                             backward(cut gradient)
+    ClientHalf   forward() -> Sent                                                   backward(cut gradient)
     ServerHalf              forward(activations) -> output    loss(targets)     cut_gradient()
     ClientHalf                                   finish(output) -> loss, gradient                     U shape: the loss
     ServerHalf                                               backward(gradients)                      is the client's
@@ -12,30 +12,45 @@ the other through a wire, a deployment through a network.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from smofi.cut import Cut
-from smofi.engine.cohort.local import Across, Segments
+from smofi.engine.cohort.local import Segments
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.cohort.steps import ClientSteps
 from smofi.engine.noise import give_keys, reseeder
 from smofi.flat import blocks_of
 
 
-class ClientHalf:
-    """A client's blocks, before the cut and in the U shape after the server's; their columns of one row, with the state
-    of their optimizer; and the client's steps, which have its samples.
+@dataclass(frozen=True)
+class Sent:
+    """What a client sends at the cut: activations; their targets, None in the U shape, where they stay; and the keys
+    of the samples' dropout, None for a model without any."""
 
-    `model` is bound to the row; its server blocks are not used.
+    activation: Tensor
+    targets: Tensor | None
+    keys: Tensor | None
+
+
+class ClientHalf:
+    """A client's blocks, `front` before the cut and in the U shape `back` after the server's; their columns of one row,
+    with the state of their optimizer; and the client's steps, which have its samples.
     """
 
-    def __init__(self, setup: Setup, model: nn.Sequential, cut: Cut, columns: Segments, steps: ClientSteps) -> None:
-        self.setup, self.columns, self.steps = setup, columns, steps
-        self.front = blocks_of(model, 0, cut.first)
-        self.back = blocks_of(model, cut.last, cut.blocks) if cut.u_shaped else None
+    def __init__(
+        self, setup: Setup, front: nn.Module, back: nn.Module | None, columns: Segments, steps: ClientSteps
+    ) -> None:
+        self.setup, self.front, self.back, self.columns, self.steps = setup, front, back, columns, steps
         self.reseed = reseeder(steps.order.device)
+
+    @classmethod
+    def of(cls, setup: Setup, model: nn.Sequential, cut: Cut, columns: Segments, steps: ClientSteps) -> ClientHalf:
+        """From a whole model that is bound to a row."""
+        back = blocks_of(model, cut.last, cut.blocks) if cut.u_shaped else None
+        return cls(setup, blocks_of(model, 0, cut.first), back, columns, steps)
 
     @property
     def client(self) -> int:
@@ -46,16 +61,15 @@ class ClientHalf:
         """The samples of a step."""
         return self.steps.batch_size
 
-    def forward(self) -> Tensor:
-        """Begin the next step: the activations at the cut."""
+    def forward(self) -> Sent:
+        """Begin the next step, up to the cut."""
         inputs, self.targets = self.steps.batch()
         self.keys = self.steps.keys
         self.reseed(self.steps.seed)
         give_keys(self.front, self.keys)
         with self.setup.cast():
             self.activation = self.front(inputs)
-        sent: Tensor = self.activation.detach()
-        return sent
+        return Sent(self.activation.detach(), None if self.back else self.targets, self.keys)
 
     def finish(self, output: Tensor, share: float = 1.0) -> tuple[Tensor, Tensor]:
         """U shape: end the forward pass on the client's own labels; its loss, and the gradient of the server's output.
@@ -79,21 +93,23 @@ class ClientHalf:
         if activation.requires_grad:
             activation.backward(cut_gradient)
 
-    def update(self, lr: float, across: Across | None = None) -> None:
+    def update(self, lr: float) -> None:
         """The optimizer's step on the client's columns."""
-        self.setup.local.apply([self.columns], lr, across)
+        self.setup.local.apply([self.columns], lr)
 
 
 class ServerHalf:
     """A server model: the server's blocks, their columns of a row and the state of their optimizer. Where momenta are
     fused, its columns continue from the fused one.
-
-    `model` is bound to the row; its client blocks are not used.
     """
 
-    def __init__(self, setup: Setup, model: nn.Sequential, cut: Cut, columns: Segments) -> None:
-        self.setup, self.columns = setup, columns
-        self.blocks = blocks_of(model, cut.first, cut.last)
+    def __init__(self, setup: Setup, blocks: nn.Module, columns: Segments) -> None:
+        self.setup, self.blocks, self.columns = setup, blocks, columns
+
+    @classmethod
+    def of(cls, setup: Setup, model: nn.Sequential, cut: Cut, columns: Segments) -> ServerHalf:
+        """From a whole model that is bound to a row."""
+        return cls(setup, blocks_of(model, cut.first, cut.last), columns)
 
     def step(
         self, activations: Sequence[Tensor], targets: Sequence[Tensor], keys: Sequence[Tensor | None]
@@ -131,9 +147,9 @@ class ServerHalf:
         assert gradient is not None
         return gradient
 
-    def update(self, lr: float, across: Across | None = None) -> None:
+    def update(self, lr: float) -> None:
         """The optimizer's step on the server's columns."""
-        self.setup.local.apply([self.columns], lr, across)
+        self.setup.local.apply([self.columns], lr)
 
 
 def client_cut_gradients(gradient: Tensor, sizes: Sequence[int]) -> list[Tensor]:

@@ -84,7 +84,7 @@ class SimulatedCohort:
         """W̄ = sum_j p_j W_j, and the same for the statistics."""
         weights = self.workers.sum(self.sums.weights)
         if self.context.diagnostics:
-            self.context.diagnostics.end_round(self.chunk.room.weights, self.context.shares, weights)
+            self.context.diagnostics.end_round(self.simulation.room.weights, self.context.shares, weights)
         return weights, self.state.statistics + self.workers.sum(self.sums.change)
 
     def mean_moments(self) -> tuple[Tensor, Tensor]:

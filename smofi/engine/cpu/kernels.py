@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -44,13 +46,34 @@ def convolutions(onednn: bool) -> Iterator[None]:
     ...     torch.backends.mkldnn.enabled
     False
     """
-    # Not `mkldnn.flags`, which sets further flags too, and warns about one of them.
     mkldnn: Any = torch.backends.mkldnn
     if onednn or not mkldnn.enabled:
         yield
         return
-    mkldnn.enabled = False
+    try:
+        mkldnn.enabled = False
+    except RuntimeError:  # after torch.backends.disable_global_flags
+        with ExitStack() as flags:
+            _without_warnings(lambda: flags.enter_context(_disabled()))
+            yield
+            _without_warnings(flags.close)
+        return
     try:
         yield
     finally:
         mkldnn.enabled = True
+
+
+def _disabled() -> AbstractContextManager[None]:
+    """`mkldnn.flags`, with the further flags that it would set left as they are. It is slower than an assignment."""
+    flags: Any = torch.backends.mkldnn.flags
+    others = dict.fromkeys(inspect.signature(flags).parameters)
+    found: AbstractContextManager[None] = flags(**{**others, "enabled": False})
+    return found
+
+
+def _without_warnings(function: Callable[[], object]) -> None:
+    """`mkldnn.flags` warns about one of its own flags."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        function()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from smofi.engine.memory.needs import Memory, activation_memory, round_memory
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner
 from smofi.engine.processes.forked import ForkedWorkers
-from smofi.errors import check_size, refuse
+from smofi.errors import InputError, check_size, refuse
 from smofi.seeds import untouched_streams
 
 ROUNDS = 50
@@ -70,13 +71,17 @@ def _total(items: list[Memory]) -> int:
 
 def _in_use(device: torch.device) -> int:
     """The memory that this process uses already."""
-    import resource  # not everywhere
-
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device)
     status = Path("/proc/self/statm")
     if status.exists():
-        return int(status.read_text().split()[1]) * resource.getpagesize()
+        return int(status.read_text().split()[1]) * mmap.PAGESIZE
+    try:
+        import resource
+    except ImportError:
+        raise InputError(
+            "memory_limit is not accepted: this system does not say how much memory a process uses"
+        ) from None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
 
 

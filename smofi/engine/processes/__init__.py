@@ -5,4 +5,5 @@ forked.py      the same in shared memory, after a fork
 starting.py    how many workers a run has, and how they are started
 forking.py     started by a fork, where that works              spawning.py    started by the same command again
 watching.py    a worker that dies ends the run                  network.py     the network that reaches other machines
+endings.py     signals that end a run
 """

@@ -15,13 +15,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import NoReturn
 
+from smofi.engine.processes.endings import ENDINGS
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.engine.processes.watching import Report, Watch
 from smofi.engine.processes.workers import WorkerGone
 from smofi.errors import SmofiError
-
-ENDINGS = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
-"""Signals that end a run: the first worker decides how, and may want to finish the round."""
 
 PR_SET_PDEATHSIG = 1
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from smofi.engine.processes.endings import ENDINGS
 from smofi.engine.processes.watching import Report, Watch
 
 
@@ -47,7 +48,7 @@ def end_with_the_first() -> None:
     """Leave signals to the first worker, and stop when it ends: that closes the pipe which is our standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "SMOFI_STARTED" in os.environ:
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in ENDINGS:
             signal.signal(number, signal.SIG_IGN)
 
         def wait() -> None:

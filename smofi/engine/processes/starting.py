@@ -63,13 +63,11 @@ def worker_count(requested: int | None, device: str, useful: int) -> int:
         requested = int(os.environ["SMOFI_WORKERS"])
     if requested is not None:
         return check_count("workers", requested, high=4096)
-    if useful == 1:
-        return 1
-    if torch.device(device).type == "cuda":
-        return max(1, torch.cuda.device_count())
     allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
-    cores = len(allowed(0)) if allowed else os.cpu_count() or 1
-    return max(1, min(cores, useful))
+    available = len(allowed(0)) if allowed else os.cpu_count() or 1
+    if torch.device(device).type == "cuda":
+        available = torch.cuda.device_count()
+    return max(1, min(available, useful))
 
 
 def follows() -> bool:

@@ -57,15 +57,15 @@ class Split:
         plan = ClientPlan(0, 0, self.client, steps=1, batch_size=len(self.inputs))
         steps = ClientSteps(plan, samples, torch.device("cpu"), setup.dropout)
         steps.order = torch.arange(len(self.inputs))[None]
-        return ClientHalf(setup, self.model, self.cut, [], steps)
+        return ClientHalf.of(setup, self.model, self.cut, [], steps)
 
 
-def split_backward(group: list[Split], loss: Loss, wire: Wire = direct) -> list[Tensor]:
+def split_losses(group: list[Split], loss: Loss, wire: Wire = direct) -> list[Tensor]:
     """Both halves of every client, of which the first one's server model serves all."""
     first = group[0]
     setup = Setup(first.model, Layout.of(first.model), smofi.methods.fedavg(), smofi.sgd(lr=0.1), loss, wire)
     clients = [one.client_half(setup) for one in group]
-    return split_step(clients, ServerHalf(setup, first.model, first.cut, []), wire)
+    return split_step(clients, ServerHalf.of(setup, first.model, first.cut, []), wire)
 
 
 # One client
@@ -78,7 +78,7 @@ def test_one_clients_gradients_are_those_of_the_unsplit_model(cut: Cut) -> None:
     inputs, _ = TensorSamples.of(x, y).batch(torch.arange(6))  # as they lie in memory in a run
     value = nn.functional.cross_entropy(whole(inputs), y)
     value.backward()
-    (loss,) = split_backward([Split(0, model, cut, x, y)], nn.functional.cross_entropy)
+    (loss,) = split_losses([Split(0, model, cut, x, y)], nn.functional.cross_entropy)
     assert abs(loss.item() - value.item()) < 1e-14
     expected = gradients(whole)
     assert expected.keys() == dict(model.named_parameters()).keys()
@@ -92,7 +92,7 @@ def test_the_halves_share_the_models_tensors() -> None:
     model, ((x, y),) = convnet(), federation([1, 4, 4], sizes=(6,))
     setup = Setup(model, Layout.of(model), smofi.methods.fedavg(), smofi.sgd(lr=0.1), nn.functional.cross_entropy)
     cut = Cut(2, 4, 5)
-    client, server = Split(0, model, cut, x, y).client_half(setup), ServerHalf(setup, model, cut, [])
+    client, server = Split(0, model, cut, x, y).client_half(setup), ServerHalf.of(setup, model, cut, [])
     assert client.back is not None
     parts = [client.front, server.blocks, client.back]
     assert [len(part) for part in parts] == [2, 2, 1]
@@ -127,7 +127,7 @@ def test_a_merged_group_in_two_parts() -> None:
     a, s = [2.0, 3.0], 0.5
     models = [line(a_i, s) for a_i in a]
     group = [Split(i, models[i], Cut(1, 2, 2), X[i], Y[i]) for i in (0, 1)]
-    losses = split_backward(group, half_square)
+    losses = split_losses(group, half_square)
 
     errors = [s * a_i * x - y for a_i, x, y in zip(a, X, Y, strict=True)]
     assert [loss.item() for loss in losses] == [torch.cat(errors).square().sum().item() / 2 / 4] * 2
@@ -145,7 +145,7 @@ def test_a_merged_group_in_the_u_shape() -> None:
     a, s, b = [2.0, 3.0], 0.5, [1.5, -1.0]
     models = [line(a_i, s, b_i) for a_i, b_i in zip(a, b, strict=True)]
     group = [Split(i, models[i], Cut(1, 2, 3), X[i], Y[i]) for i in (0, 1)]
-    losses = split_backward(group, half_square)
+    losses = split_losses(group, half_square)
 
     errors = [b_i * s * a_i * x - y for a_i, b_i, x, y in zip(a, b, X, Y, strict=True)]
     assert [loss.item() for loss in losses] == pytest.approx([(e.square().mean() / 2).item() for e in errors])
@@ -165,7 +165,7 @@ def test_the_merged_batch_is_normalised_as_one() -> None:
         model[0].load_state_dict({"weight": torch.ones(1, 1), "bias": torch.zeros(1)})
     x = [torch.tensor([[1.0]]).double(), torch.tensor([[2.0], [3.0], [4.0]]).double()]
     group = [Split(i, models[i], Cut(1, 2, 2), x[i], x[i]) for i in (0, 1)]
-    split_backward(group, half_square)
+    split_losses(group, half_square)
     norm = models[0][1]
     assert norm.num_batches_tracked.item() == 1
     assert norm.running_mean.item() == pytest.approx(0.1 * 2.5)
@@ -178,7 +178,7 @@ def test_the_merged_batch_is_normalised_as_one() -> None:
 def test_two_parts_send_activations_up_and_cut_gradients_down() -> None:
     a, s, calls = [2.0, 3.0], 0.5, list[Crossing]()
     group = [Split(7 + i, line(a[i], s), Cut(1, 2, 2), X[i], Y[i]) for i in (0, 1)]
-    split_backward(group, half_square, listener(calls))
+    split_losses(group, half_square, listener(calls))
     assert [(direction, client) for direction, client, _ in calls] == [("up", 7), ("up", 8), ("down", 7), ("down", 8)]
     for i in (0, 1):
         assert torch.equal(calls[i][2], a[i] * X[i])
@@ -190,7 +190,7 @@ def test_two_parts_send_activations_up_and_cut_gradients_down() -> None:
 def test_the_u_shape_sends_activations_and_gradients_both_ways() -> None:
     a, s, b, calls = [2.0, 3.0], 0.5, [1.5, -1.0], list[Crossing]()
     group = [Split(i, line(a[i], s, b[i]), Cut(1, 2, 3), X[i], Y[i]) for i in (0, 1)]
-    split_backward(group, half_square, listener(calls))
+    split_losses(group, half_square, listener(calls))
     got = {i: [(direction, tensor) for direction, client, tensor in calls if client == i] for i in (0, 1)}
     for i in (0, 1):
         directions, tensors = zip(*got[i], strict=True)
@@ -210,7 +210,7 @@ def test_labels_never_pass_the_wire_in_the_u_shape(cut: Cut) -> None:
     for labels in (y, (y + 1) % 3):
         calls: list[Crossing] = []
         work = Split(0, perceptron(), cut, x, labels)
-        split_backward([work], nn.functional.cross_entropy, listener(calls))
+        split_losses([work], nn.functional.cross_entropy, listener(calls))
         assert [direction for direction, _, _ in calls] == ["up", "down", "up", "down"]
         assert all(tensor.is_floating_point() and tensor.shape == (5, 6) for _, _, tensor in calls)
         crossed.append([tensor for _, _, tensor in calls])
@@ -222,7 +222,7 @@ def test_in_two_parts_labels_do_not_pass_the_wire_either() -> None:
     ((x, y),) = federation([3], sizes=(5,))
     calls: list[Crossing] = []
     work = Split(0, perceptron(), Cut(2, 4, 4), x, y)
-    split_backward([work], nn.functional.cross_entropy, listener(calls))
+    split_losses([work], nn.functional.cross_entropy, listener(calls))
     assert [(direction, tensor.dtype) for direction, _, tensor in calls] == [
         ("up", torch.float64),
         ("down", torch.float64),
@@ -233,7 +233,7 @@ def test_a_wire_that_quantises_changes_the_gradients_as_it_should() -> None:
     """Activations rounded to integers: the server learns at the rounded ones, the client from its gradient there."""
     model = line(0.7, 0.5)
     work = Split(0, model, Cut(1, 2, 2), X[1], Y[1])
-    split_backward([work], half_square, lambda tensor, way, _: tensor.round() if way == "up" else tensor)
+    split_losses([work], half_square, lambda tensor, way, _: tensor.round() if way == "up" else tensor)
     rounded = torch.tensor([1.0, -1.0, 2.0], dtype=torch.float64)  # of 1.4, -0.7 and 2.1
     error = 0.5 * rounded - Y[1]
     assert model[1].weight.grad.item() == pytest.approx((error * rounded).mean().item(), rel=1e-14)

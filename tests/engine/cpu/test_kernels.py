@@ -54,6 +54,20 @@ def test_other_settings_of_onednn_are_left_alone(monkeypatch: pytest.MonkeyPatch
         assert torch.backends.mkldnn.deterministic
 
 
+def test_flags_that_are_frozen_are_set_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `mkldnn.flags`, as torch asks for after `torch.backends.disable_global_flags()`."""
+    monkeypatch.setattr(torch.backends.mkldnn, "deterministic", True)
+    with monkeypatch.context() as frozen:
+        frozen.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", False)
+        with pytest.raises(RuntimeError, match="disable_global_flags"):
+            torch.backends.mkldnn.enabled = False
+        with convolutions(onednn=False):
+            assert not torch.backends.mkldnn.enabled
+            assert torch.backends.mkldnn.deterministic
+        assert torch.backends.mkldnn.enabled
+        assert torch.backends.mkldnn.deterministic
+
+
 @pytest.mark.slow
 def test_a_narrow_resnet_trains_without_corrupting_memory() -> None:
     code = """

@@ -56,5 +56,5 @@ class AtOnceStepper:
         for one, loss in zip(steps, losses.unbind(), strict=True):
             one.advance(loss)
         with torch.no_grad():
-            context.setup.local.apply(chunk.sides(places), context.plan.lr)
+            context.setup.local.apply(run[0].stretch.sides(places), context.plan.lr)
             context.keep_momenta(run)

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from smofi.engine.cohort.chunk import Chunk
 from smofi.engine.cohort.context import RoundContext
-from smofi.engine.cohort.halves import ClientHalf, ServerHalf, client_cut_gradients
+from smofi.engine.cohort.halves import ClientHalf, Sent, ServerHalf, client_cut_gradients
 from smofi.engine.cohort.local import Segments
-from smofi.engine.cohort.steps import naming_clients
+from smofi.engine.cohort.steps import ClientSteps, naming_clients
 from smofi.flat import blocks_of, shell
 
 
@@ -54,21 +54,22 @@ class OneServerStepper:
         """One step of each group, in this order."""
         rows = [row for group in groups for row in group]
         with naming_clients([chunk.steps[row] for row in rows]), self.context.kernels():
-            sent = {}
+            sent, crossed = {}, {}
             for row in rows:
                 if row in chunk.members:
                     client = chunk.members[row].client_half
                     with naming_clients([client.steps]):
-                        sent[row] = self.setup.wire_or_direct(client.forward(), "up", client.client)
+                        sent[row] = client.forward()
+                        crossed[row] = self.setup.wire_or_direct(sent[row].activation, "up", client.client)
             sizes = {row: chunk.steps[row].batch_size for row in rows}
-            arrived = self._gather(sizes, sent, self.crossing.activation)
+            arrived = self._gather(sizes, crossed, self.crossing.activation)
             start = 0
             for group in groups:
                 size = sum(sizes[row] for row in group)
-                self._visit(chunk, group, arrived[start : start + size])
+                self._visit(chunk, group, arrived[start : start + size], sent)
                 start += size
 
-    def _visit(self, chunk: Chunk, group: Sequence[int], arrived: Tensor) -> None:
+    def _visit(self, chunk: Chunk, group: Sequence[int], arrived: Tensor, sent: dict[int, Sent]) -> None:
         """The server's pass on the activations of a group, and the way back through its clients."""
         steps = [chunk.steps[row] for row in group]
         sizes = [one.batch_size for one in steps]
@@ -82,7 +83,7 @@ class OneServerStepper:
         if self.u_shaped:
             losses = self._through_clients(dict(zip(group, sizes, strict=True)), clients, server, output)
         elif server:
-            targets = [clients[row].targets if row in clients else chunk.steps[row].targets() for row in group]
+            targets = [self._targets(sent.get(row), chunk.steps[row]) for row in group]
             losses = dict.fromkeys(group, server.loss(targets))
         gradient = self._send(server.cut_gradient() if server else None, sum(sizes), self.crossing.activation)
         for row, cut_gradient in zip(group, client_cut_gradients(gradient, sizes), strict=True):
@@ -109,6 +110,10 @@ class OneServerStepper:
         if server:
             server.backward([gradient])
         return losses
+
+    def _targets(self, sent: Sent | None, steps: ClientSteps) -> Tensor:
+        """Those that a client of this process sent; another's are read here, and need not cross between processes."""
+        return steps.targets() if sent is None or sent.targets is None else sent.targets
 
     def _server(self, chunk: Chunk) -> ServerHalf | None:
         """The server's half, in the process that has it."""

@@ -44,9 +44,10 @@ class SplitStepper:
         watching, lr = context.diagnostics, context.plan.lr
         with torch.no_grad():
             if watching:
-                watching.gradient(first.chunk.room.gradients, [member.row for member in members])
+                watching.gradient(context.simulation.room.gradients, [member.row for member in members])
             if context.setup.local.model_wide_limits:  # a norm is over both sides of one client
-                context.setup.local.apply(first.sides, lr)
+                (alone,) = members
+                context.setup.local.apply(alone.sides, lr)
             else:
                 server.update(lr)
                 for client in clients:
@@ -64,10 +65,10 @@ def split_step(clients: Sequence[ClientHalf], server: ServerHalf, wire: Wire) ->
     """
     sizes = [client.size for client in clients]
     sent = [client.forward() for client in clients]
-    arrived = [wire(activation, "up", client.client) for activation, client in zip(sent, clients, strict=True)]
-    keys = [client.keys for client in clients]
-    if clients[0].back is None:
-        value, gradients = server.step(arrived, [client.targets for client in clients], keys)
+    arrived = [wire(one.activation, "up", client.client) for one, client in zip(sent, clients, strict=True)]
+    keys = [one.keys for one in sent]
+    if targets := [one.targets for one in sent if one.targets is not None]:
+        value, gradients = server.step(arrived, targets, keys)
         losses = [value] * len(clients)
     else:
         losses = _through_clients(clients, server, wire, server.forward(arrived, keys), sizes)

@@ -40,7 +40,7 @@ class WholeStepper:
         watching = context.diagnostics
         with torch.no_grad():
             if watching:
-                watching.gradient(member.chunk.room.gradients, [member.row])
+                watching.gradient(context.simulation.room.gradients, [member.row])
             setup.local.apply(member.sides, context.plan.lr)
             context.keep_momenta(members)
             if watching:

@@ -1,0 +1,85 @@
+"""Neighbouring rows that are cut alike: their columns as segments, and their momenta."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from torch import Tensor
+
+from smofi.cut import Cut
+from smofi.engine.cohort.fusion import Fusion
+from smofi.engine.cohort.local import Momentum, Segment, Segments
+from smofi.engine.cohort.room import Room
+from smofi.flat import Columns
+
+Sides = tuple[Segments, Segments]
+"""The client's and the server's columns of one row, or of several."""
+
+
+class Stretch:
+    """Rows at consecutive places of a room that are cut alike: their momenta are one tensor, so that those computed at
+    once can be updated together."""
+
+    def __init__(self, room: Room, cut: Cut, places: Sequence[int], fusion: Fusion | None) -> None:
+        self.room, self.cut, self.fusion = room, cut, fusion
+        self.first, self.count = places[0], len(places)
+        self.sides_by_places: dict[tuple[int, int], Sides] = {}
+        self.moments: dict[int, tuple[Tensor, list[float]]] = {}
+
+    def sides(self, places: slice) -> Sides:
+        """The client's and the server's columns of some of the rows."""
+        key = places.start, places.stop
+        if key not in self.sides_by_places:
+            cut = self.cut
+            client = [segment for blocks in cut.client_blocks for segment in self._segments(places, blocks)]
+            self.sides_by_places[key] = client, self._segments(places, range(cut.first, cut.last), server=True)
+        return self.sides_by_places[key]
+
+    def _segments(self, places: slice, blocks: range, server: bool = False) -> list[Segment]:
+        """Blocks of some rows: a single segment, unless carried momentum has seen a different number of updates."""
+        updates = self.room.state.carried_updates
+        runs = [list(run) for _, run in groupby(blocks, key=lambda block: float(updates[block]))]
+        return [self._segment(places, range(run[0], run[-1] + 1), server) for run in runs]
+
+    def _segment(self, places: slice, blocks: range, server: bool) -> Segment:
+        room, where = self.room, self.room.setup.method.where
+        columns, count = room.setup.layout.columns(blocks.start, blocks.stop), places.stop - places.start
+        single = server and where.one_server
+        rows = slice(0, 1) if single else slice(places.start - self.first, places.stop - self.first)
+        gradient = room.gradients.matrix(columns)
+        own_gradient = where.merges and not single
+        momentum, counts = self._momentum(blocks.start, columns, rows, server)
+        return Segment(
+            blocks=blocks,
+            columns=columns,
+            weights=room.weights.matrix(columns)[rows if single else places],
+            gradient=gradient[places] if own_gradient else gradient[:count],
+            start=room.state.weights[columns],
+            momentum=momentum,
+            counts=counts,
+            rows=rows,
+        )
+
+    def _momentum(self, block: int, columns: Columns, rows: slice, server: bool) -> tuple[Momentum, list[float]]:
+        """The momentum of these rows, their own or fused, and how many updates each row of the stretch has seen."""
+        fusion, count = self.fusion if server else None, rows.stop - rows.start
+        if block not in self.moments:
+            one_server = server and self.room.setup.method.where.one_server
+            self.moments[block] = self._fresh(block, columns, 1 if one_server else self.count, fused=bool(fusion))
+        moments, counts = self.moments[block]
+        if not fusion:
+            own = tuple(moments[:, rows])
+            return Momentum(own, own), counts
+        prior = tuple(moment.expand(count, -1) for moment in fusion.view(fusion.prior, columns))
+        latest, total = fusion.view(fusion.latest[:, :count], columns), fusion.view(fusion.total, columns)
+        return Momentum(prior, latest, total), counts
+
+    def _fresh(self, block: int, columns: Columns, rows: int, fused: bool) -> tuple[Tensor, list[float]]:
+        """The moments that a round starts from, `[moments, rows, columns]`: carried on, or zero; none if fused."""
+        state, setup = self.room.state, self.room.setup
+        updates = float(state.carried_updates[block])
+        if setup.method.carry:
+            return state.carried[:, None, columns].repeat(1, rows, 1), [updates] * rows
+        kept = 0 if fused else setup.optimizer.moments
+        return state.weights.new_zeros(kept, rows, columns.stop - columns.start), [updates] * rows

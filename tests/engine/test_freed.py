@@ -1,0 +1,63 @@
+"""Rows are freed as soon as nothing needs them, without waiting for Python's collector of cycles."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import smofi
+from reference import federation, perceptron
+from smofi.engine.cohort import chunk, room, simulated
+
+SETTINGS: dict[str, Any] = {"batch_size": 4, "local_epochs": 1, "participation": 1.0, "rounds": 2}
+
+
+@pytest.fixture
+def alive(monkeypatch: pytest.MonkeyPatch) -> Iterator[weakref.WeakSet[Any]]:
+    """The rooms, chunks and cohorts that exist; no cycle of references is collected meanwhile."""
+    found: weakref.WeakSet[Any] = weakref.WeakSet()
+    for kind in (room.Room, chunk.Chunk, simulated.SimulatedCohort):
+        monkeypatch.setattr(kind, "__new__", lambda cls, *_: remember(object.__new__(cls), found))
+    gc.collect()
+    gc.disable()
+    yield found
+    gc.enable()
+
+
+def remember(made: Any, found: weakref.WeakSet[Any]) -> Any:
+    found.add(made)
+    return made
+
+
+def kinds(alive: weakref.WeakSet[Any]) -> list[str]:
+    return sorted(type(one).__name__ for one in alive)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "smofi", "sflv1", "sflv2", "mergesfl", "fednag"])
+@pytest.mark.parametrize("changes", [{}, {"wire": "int8"}, {"executor": "vmap"}, {"diagnose": True}], ids=str)
+def test_a_round_leaves_its_room_alone(method: str, changes: dict[str, Any], alive: weakref.WeakSet[Any]) -> None:
+    session = smofi.prepare(perceptron(), federation([3], sizes=(8, 5, 9)), method=method, **SETTINGS, **changes)
+    assert kinds(alive) == []  # trials have left nothing behind
+    most = 0
+
+    def watch(event: smofi.Event) -> None:
+        nonlocal most
+        most = max(most, kinds(alive).count("Chunk"))
+
+    session.run.emit = watch
+    session.train()
+    assert most == 1
+    assert kinds(alive) == ["Room"]
+    del session
+    assert kinds(alive) == []
+
+
+def test_trials_leave_nothing_behind(alive: weakref.WeakSet[Any]) -> None:
+    data = federation([3], sizes=(8, 5, 9))
+    session = smofi.prepare(perceptron(), data, executor="auto", memory_limit="64GB", **SETTINGS)
+    assert kinds(alive) == []
+    assert session.run.history == []
