@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Protocol
 
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-Array: TypeAlias = npt.NDArray[Any]
-Keep: TypeAlias = Callable[[int, Array, Callable[[], Array]], Array]
-"""keep(size, rows, resize): what was stored before, or what resizing gives, stored."""
+from smofi.data.decoded import Array
 
 AT_ONCE = 1000
 
 
-def resize_now(side: int, rows: Array, resize: Callable[[], Array]) -> Array:
+class Keep(Protocol):
+    """Keeps images that have been resized."""
+
+    def __call__(self, side: int, rows: Array, resize: Callable[[], Array], some: Array | None = None) -> Array:
+        """What was kept of these rows, or what `resize` gives, kept. `some` asks for these of the rows alone, which are
+        then all that `resize` gives."""
+
+
+def resize_now(side: int, rows: Array, resize: Callable[[], Array], some: Array | None = None) -> Array:
     """Keeps nothing."""
     return resize()
 
