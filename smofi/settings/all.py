@@ -289,7 +289,7 @@ SETTINGS: dict[str, Setting] = {
     for name, field in Settings.model_fields.items()
     if isinstance(field.json_schema_extra, Setting)
 }
-ARGUMENTS = {name: one for name, one in SETTINGS.items() if one.argument}
+TRAIN_ARGUMENTS = {name: one for name, one in SETTINGS.items() if one.argument}
 """The settings that are arguments of `smofi.train` too."""
 
 RESUMABLE = frozenset(name for name, one in SETTINGS.items() if one.resumable)

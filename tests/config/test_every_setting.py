@@ -26,7 +26,7 @@ from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.plan import Planner
 from smofi.engine.run import Run
-from smofi.settings import ARGUMENTS, RESUMABLE, SETTINGS
+from smofi.settings import RESUMABLE, SETTINGS, TRAIN_ARGUMENTS
 from smofi.training.arguments import HELP, Arguments
 from support.settings_page import table, table_on_page
 
@@ -231,17 +231,17 @@ def test_a_resumed_run_may_change_it_if_its_definition_says_so(name: str, folder
 def test_the_arguments_of_train_and_prepare_are_the_settings_and_what_stands_beside_them() -> None:
     for function, given_back in ((smofi.train, smofi.Result), (smofi.prepare, smofi.Session)):
         signature = inspect.signature(function)
-        assert set(signature.parameters) == set(ARGUMENTS) | set(HELP)
+        assert set(signature.parameters) == set(TRAIN_ARGUMENTS) | set(HELP)
         assert signature.return_annotation is given_back
         assert function.__name__ in ("train", "prepare")
         for name in signature.parameters:
             assert f"\n{name} " in (function.__doc__ or "")
 
 
-@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("name", TRAIN_ARGUMENTS)
 def test_the_default_in_python_is_the_one_of_the_definition(name: str) -> None:
-    assert inspect.signature(smofi.train).parameters[name].default == ARGUMENTS[name].argument_default
-    assert getattr(Arguments, name) == ARGUMENTS[name].argument_default
+    assert inspect.signature(smofi.train).parameters[name].default == TRAIN_ARGUMENTS[name].argument_default
+    assert getattr(Arguments, name) == TRAIN_ARGUMENTS[name].argument_default
 
 
 def test_virtual_time_has_the_fields_and_defaults_of_the_settings() -> None:
@@ -253,7 +253,7 @@ def test_virtual_time_has_the_fields_and_defaults_of_the_settings() -> None:
 WRONG_TEXT = {"augment": "blur", "cut": "half", "method": "fedaverage", "metrics": ["top"], "optimizer": "sgd(lr=-1)"}
 
 
-@pytest.mark.parametrize("name", sorted(set(ARGUMENTS) - {"device"}))  # which Python tries out, too
+@pytest.mark.parametrize("name", sorted(set(TRAIN_ARGUMENTS) - {"device"}))  # which Python tries out, too
 def test_python_and_configurations_refuse_in_the_same_words(name: str) -> None:
     wrong = WRONG_TEXT.get(name, "nonsense" if name in ("clock", "wire") else -1)
     x, y = torch.zeros(8, 4), torch.arange(8) % 2
