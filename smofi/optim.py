@@ -22,7 +22,9 @@ from smofi.spec import build_one, read_calls
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
-EXAMPLE = "sgd(lr=0.05, momentum=0.9)"
+DEFAULT_OPTIMIZER = "sgd(lr=0.05, momentum=0.9)"
+"""What a run uses if nothing else is given, and the example in a refusal."""
+
 LR_DECAY = "the factor on the learning rate per round"
 
 Moments = Sequence[Tensor]
@@ -204,6 +206,6 @@ def parse_optimizer(text: str) -> Optimizer:
     >>> parse_optimizer("sgd(lr=0.05, momentum=0.9)") == sgd(lr=0.05, momentum=0.9)
     True
     """
-    for call in read_calls("optimizer", text, EXAMPLE):
+    for call in read_calls("optimizer", text, DEFAULT_OPTIMIZER):
         _refuse_old_names(dict(call.kwargs))
-    return build_one("optimizer", text, OPTIMIZERS, EXAMPLE)
+    return build_one("optimizer", text, OPTIMIZERS, DEFAULT_OPTIMIZER)

@@ -25,7 +25,7 @@ from smofi.engine.processes.workers import Workers
 from smofi.errors import refuse
 from smofi.method import Method
 from smofi.methods import parse_method
-from smofi.optim import Optimizer, parse_optimizer
+from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 from smofi.settings import TRAIN_ARGUMENTS
 
 Given = ParamSpec("Given")
@@ -53,7 +53,7 @@ class Arguments:
     test: Any = None
     _: KW_ONLY
     method: str | Method = "smofi"
-    optimizer: str | Optimizer = "sgd(lr=0.05, momentum=0.9)"
+    optimizer: str | Optimizer = DEFAULT_OPTIMIZER
     cut: CutSpec = 1
     rounds: int = 50
     participation: float = 0.2
