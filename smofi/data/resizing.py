@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from smofi.data.decoded import Array
+Images: TypeAlias = npt.NDArray[Any]
+Rows: TypeAlias = npt.NDArray[np.int64]
 
 AT_ONCE = 1000
 
@@ -17,12 +20,12 @@ AT_ONCE = 1000
 class Keep(Protocol):
     """Keeps images that have been resized."""
 
-    def __call__(self, side: int, rows: Array, resize: Callable[[], Array], some: Array | None = None) -> Array:
+    def __call__(self, side: int, rows: Rows, resize: Callable[[], Images], some: Rows | None = None) -> Images:
         """What was kept of these rows, or what `resize` gives, kept. `some` asks for these of the rows alone, which are
         then all that `resize` gives."""
 
 
-def resize_now(side: int, rows: Array, resize: Callable[[], Array], some: Array | None = None) -> Array:
+def resize_now(side: int, rows: Rows, resize: Callable[[], Images], some: Rows | None = None) -> Images:
     """Keeps nothing."""
     return resize()
 
