@@ -22,11 +22,13 @@ from smofi.clock.presence import ALWAYS
 from smofi.config import Config, changed_fields, config_yaml, read_config, sentence_of
 from smofi.config.federation import Federation, gather
 from smofi.data.augment import parse_augment
+from smofi.engine import assembly
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.plan import Planner
 from smofi.engine.run import Run
 from smofi.settings import RESUMABLE, SETTINGS, TRAIN_ARGUMENTS
+from smofi.training import calls
 from smofi.training.arguments import HELP, Arguments
 from support.settings_page import table, table_on_page
 
@@ -199,6 +201,33 @@ def test_it_reaches_the_run(name: str, folder: Path, tmp_path: Path) -> None:
     before = Config(**settings_with(name, folder, changed=False))
     assert change.seen(prepared(before, tmp_path / "before")) != change.expected
     assert change.seen(prepared(after, tmp_path / "after")) == change.expected
+
+
+def test_the_seed_reaches_the_initial_weights_the_partition_and_the_planner(folder: Path, tmp_path: Path) -> None:
+    before, after, again = (
+        prepared(Config(**settings_with("seed", folder, changed=changed)), tmp_path) for changed in (False, True, True)
+    )
+    seen: list[Callable[[Prepared], Any]] = [
+        lambda made: made.run.state.weights.tolist(),
+        lambda made: made.federation.owners.tolist(),
+        lambda made: made.planner.settings.seed,
+    ]
+    for see in seen:
+        assert see(before) != see(after) == see(again)
+
+
+def test_weights_and_samples_are_on_the_device(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen on "meta", the one device besides the CPU that every machine has. Its tensors have shapes but no numbers, so
+    what needs numbers is left out: trying out the device, and trying out a step."""
+    monkeypatch.setattr(calls, "check_device", torch.device)
+    monkeypatch.setattr(assembly, "_try_out", lambda *_: None)
+    settings = settings_with("device", folder, changed=False)
+    for device in ("cpu", "meta"):
+        made = prepared(Config(**settings | {"device": device, "validation": 0.1}), tmp_path)
+        state, evaluator = made.run.state, made.run.evaluator
+        samples: list[Any] = [*made.simulation.clients, evaluator.test, evaluator.validation]
+        tensors = [state.weights, *made.session.model.parameters(), *(one.store.inputs for one in samples)]
+        assert {tensor.device.type for tensor in tensors} == {device}
 
 
 # ----------------------------------------------------------------------------------------------- files, flags, resuming
