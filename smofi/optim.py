@@ -20,9 +20,11 @@ from torch import Tensor
 from smofi.errors import InputError, check_flag, check_number, refuse
 from smofi.spec import build_one, read_calls
 
-Arguments = ParamSpec("Arguments")
+Given = ParamSpec("Given")
 Made = TypeVar("Made")
-EXAMPLE = "sgd(lr=0.05, momentum=0.9)"
+DEFAULT_OPTIMIZER = "sgd(lr=0.05, momentum=0.9)"
+"""What a run uses if nothing else is given, and the example in a refusal."""
+
 LR_DECAY = "the factor on the learning rate per round"
 
 Moments = Sequence[Tensor]
@@ -124,11 +126,11 @@ def _refuse_old_names(given: Mapping[str, Any]) -> None:
         raise InputError(f"decay={given['decay']!r} is not accepted: decay is now lr_decay, {LR_DECAY}")
 
 
-def _with_new_names(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
+def _with_new_names(make: Callable[Given, Made]) -> Callable[Given, Made]:
     """The same function, which says how an argument is called now if it is given under its old name."""
 
     @wraps(make)
-    def made(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
+    def made(*args: Given.args, **kwargs: Given.kwargs) -> Made:
         _refuse_old_names(kwargs)
         return make(*args, **kwargs)
 
@@ -204,6 +206,6 @@ def parse_optimizer(text: str) -> Optimizer:
     >>> parse_optimizer("sgd(lr=0.05, momentum=0.9)") == sgd(lr=0.05, momentum=0.9)
     True
     """
-    for call in read_calls("optimizer", text, EXAMPLE):
+    for call in read_calls("optimizer", text, DEFAULT_OPTIMIZER):
         _refuse_old_names(dict(call.kwargs))
-    return build_one("optimizer", text, OPTIMIZERS, EXAMPLE)
+    return build_one("optimizer", text, OPTIMIZERS, DEFAULT_OPTIMIZER)

@@ -9,11 +9,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smofi import experiment
 from smofi.cli.arguments import Flags, Scale, Source, Threads, resolve, set_threads, settings_given
 from smofi.cli.training import Display, TrainingJob, train_together
 from smofi.config import Settings
 from smofi.errors import check_choice, refuse
+from smofi.experiment.following import worker_count
+from smofi.experiment.resuming import stored_config
 from smofi.track import TRACKERS
 
 
@@ -50,9 +51,9 @@ def run(
     else:
         if source is not None or output is not None or scale is not None:
             refuse("resume", str(resume), "no file, --scale or --output with it: the run's folder has its settings")
-        config, folder = experiment.stored_config(resume, settings_given(flags)), resume
+        config, folder = stored_config(resume, settings_given(flags)), resume
     job = TrainingJob(config, folder, resume is not None, display, tuple(track or ()))
-    return train_together(job, experiment.worker_count(workers, config))
+    return train_together(job, worker_count(workers, config))
 
 
 def _new_folder(data: str) -> Path:

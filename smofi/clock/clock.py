@@ -10,7 +10,7 @@ from functools import cached_property
 from statistics import fmean
 
 from smofi.clock.closed_form import replay
-from smofi.clock.costs import StepCosts, client_bytes, job
+from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts, client_bytes, job
 from smofi.clock.devices import Device, devices_for
 from smofi.clock.jobs import SERVER, Job, Replayed, Rules
 from smofi.clock.presence import ALWAYS
@@ -29,8 +29,7 @@ class Clock:
     """Times rounds of a model on these devices, one for each client.
 
     Where the timing is "full", a client is also charged for what it fetches at the beginning of a round and gives back
-    at its end, with the `carried` momenta. A number that crosses the cut takes `number_bytes`, 0 for those of the
-    model's own numbers, and a sample `overhead` more.
+    at its end, with the `carried` momenta.
     """
 
     timing: Timing
@@ -39,8 +38,7 @@ class Clock:
     layout: Layout
     method: Method
     carried: int = 0
-    number_bytes: int = 0
-    overhead: int = 0
+    sent: SentBytes = AS_COMPUTED
 
     @cached_property
     def server(self) -> float:
@@ -151,7 +149,7 @@ class Clock:
         """What a step costs, and the bytes of a client's part that are charged for."""
         if cut not in self._costs_by_cut:
             weights = client_bytes(self.layout, cut, self.carried) if self.timing.clock == "full" else 0
-            self._costs_by_cut[cut] = StepCosts.of(self.costs, cut, self.number_bytes, self.overhead), weights
+            self._costs_by_cut[cut] = StepCosts.of(self.costs, cut, self.sent), weights
         return self._costs_by_cut[cut]
 
     def _sample_seconds(self, client: int, cut: Cut) -> float:
@@ -181,8 +179,7 @@ def start_clock(
     seed: int,
     method: Method,
     optimizer: Optimizer,
-    number_bytes: int,
-    overhead: int = 0,
+    sent: SentBytes,
 ) -> Clock | None:
     """The clock of a run, None if it has none. `counted` are the costs of its model."""
     if timing.clock == "none":
@@ -197,4 +194,4 @@ def start_clock(
         timing.devices, timing.availability, clients, seed=seed, macs=counted.macs, symmetric=timing.clock == "paper"
     )
     carried = optimizer.moments if method.carry else 0
-    return Clock(timing, devices, counted, layout, method, carried, number_bytes, overhead)
+    return Clock(timing, devices, counted, layout, method, carried, sent)

@@ -12,12 +12,25 @@ A backward pass takes twice as long as a forward pass, so that the paper's step 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from smofi.clock.devices import Device
 from smofi.clock.jobs import SERVER, Job, Leg
 from smofi.cut import Cut
 from smofi.flat import Layout, columns_in
 from smofi.models.costs import Costs
+
+
+class SentBytes(NamedTuple):
+    """The bytes of what crosses the cut: of a number, 0 for as many as the model's own have, and those added to every
+    sample."""
+
+    per_number: int = 0
+    per_sample: int = 0
+
+
+AS_COMPUTED = SentBytes()
+"""Numbers are sent as the model computes them."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +45,12 @@ class StepCosts:
     output: int
 
     @classmethod
-    def of(cls, costs: Costs, cut: Cut, number_bytes: int = 0, overhead: int = 0) -> StepCosts:
-        """At this cut. A number that crosses it takes `number_bytes`, 0 for the model's own, and a sample `overhead`
-        bytes more."""
+    def of(cls, costs: Costs, cut: Cut, sent: SentBytes = AS_COMPUTED) -> StepCosts:
+        """At this cut."""
         macs = [block.macs for block in costs.blocks]
         front, server, back = (sum(side) / max(1, sum(macs)) for side in _by_side(macs, cut))
         activation, output = (
-            costs.blocks[edge - 1].numbers * (number_bytes or costs.blocks[edge - 1].width) + overhead
+            costs.blocks[edge - 1].numbers * (sent.per_number or costs.blocks[edge - 1].width) + sent.per_sample
             for edge in (cut.first, cut.last)
         )
         return cls(front, server, back, activation, output if cut.u_shaped else 0)

@@ -16,7 +16,7 @@ from smofi.data import Source
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.data.partitions.saved import Owners
 from smofi.errors import InputError, refuse
-from smofi.settings import ARGUMENTS, SETTINGS, Settings
+from smofi.settings import SETTINGS, TRAIN_ARGUMENTS, Settings
 
 
 class Config(Settings):
@@ -67,7 +67,7 @@ class Config(Settings):
         """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built."""
         gathered = federation or gather(self)
         return {
-            **{name: getattr(self, name) for name in ARGUMENTS if name != "method"},
+            **{name: getattr(self, name) for name in TRAIN_ARGUMENTS if name != "method"},
             "model": self.build_model(gathered.source),
             "clients": gathered.clients,
             "test": gathered.test,

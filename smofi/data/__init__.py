@@ -7,7 +7,8 @@ formats/       file formats, which know no data set
 decoded        what a reader makes of a data set's files: plain arrays
 cache          the same on disk, so that files are decoded once
 source         a data set ready to train on
-samples        samples in memory, as the engine reads them; resizing brings images to another size
+samples        samples in memory, as the engine reads them
+resizing       images brought to another size
 partitions/    which client has which samples
 batches        in which order a client reads its samples
 ahead          batches read one step ahead, by another thread

@@ -2,6 +2,7 @@
 
     SMOFI_DATA (or ~/.cache/smofi)/decoded/<name>-<folder>-<files>/train.inputs.npy, ..., about.json
                                                                   train.inputs.<size>-<rows>.npy, if resized
+                                                                  test.some.inputs.<size>-<rows>.npy, to be hashed
 
 A cache belongs to the files it was made from: when one of them changes, it is made anew.
 """
@@ -152,15 +153,20 @@ def _plain(decoded: Decoded) -> dict[str, Any]:
     return asdict(bare)
 
 
-def keep_resized(folder: Path, split: str, side: int, rows: Array, resize: Callable[[], Array]) -> Array:
+def keep_resized(
+    folder: Path, split: str, side: int, rows: Array, resize: Callable[[], Array], some: Array | None = None
+) -> Array:
     """What `resize` makes of these rows of a split, from the data set's folder if it was made before.
 
     Of each size, one selection of rows is kept: another one replaces it. They go when the data set's folder goes.
+    `some` of the rows are taken from all of them where those are kept, and otherwise kept beside them.
     """
     stem = f"{split}.inputs.{side}-"
     path = folder / f"{stem}{hashlib.sha256(rows.astype('<i8').tobytes()).hexdigest()[:12]}.npy"
     if (found := _mapped_squares(path, len(rows), side)) is not None:
-        return found
+        return found if some is None else found[some]
+    if some is not None:
+        return keep_resized(folder, f"{split}.some", side, rows[some], resize)
     images, unfinished = resize(), _unfinished(folder)
     try:
         with suppress(OSError), unfinished.open("wb") as file:  # as in `cached`: then it is resized again next time

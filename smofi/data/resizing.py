@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-Array: TypeAlias = npt.NDArray[Any]
-Keep: TypeAlias = Callable[[int, Array, Callable[[], Array]], Array]
-"""keep(size, rows, resize): what was stored before, or what resizing gives, stored."""
+Images: TypeAlias = npt.NDArray[Any]
+Rows: TypeAlias = npt.NDArray[np.int64]
 
 AT_ONCE = 1000
 
 
-def resize_now(side: int, rows: Array, resize: Callable[[], Array]) -> Array:
+class Keep(Protocol):
+    """Keeps images that have been resized."""
+
+    def __call__(self, side: int, rows: Rows, resize: Callable[[], Images], some: Rows | None = None) -> Images:
+        """What was kept of these rows, or what `resize` gives, kept. `some` asks for these of the rows alone, which are
+        then all that `resize` gives."""
+
+
+def resize_now(side: int, rows: Rows, resize: Callable[[], Images], some: Rows | None = None) -> Images:
     """Keeps nothing."""
     return resize()
 

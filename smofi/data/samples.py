@@ -76,15 +76,20 @@ class Store:
 
     def resized(self, rows: Tensor, side: int) -> Store:
         """The images in these rows, and only these, as squares of another size."""
-        images = self.keep(side, rows.cpu().numpy(), lambda: resize(self.inputs, rows, side).cpu().numpy())
         return Store(
-            torch.from_numpy(images).to(self.inputs.device),
+            self.resized_inputs(rows, side),
             self.targets[rows],
             self.dtype,
             image=True,
             mean=self.mean,
             deviation=self.deviation,
         )
+
+    def resized_inputs(self, rows: Tensor, side: int, some: Tensor | None = None) -> Tensor:
+        """The images in these rows, or in `some` of them alone, as they are stored when they have been resized."""
+        wanted, numbers = (rows, None) if some is None else (rows[some], some.cpu().numpy())
+        images = self.keep(side, rows.cpu().numpy(), lambda: resize(self.inputs, wanted, side).cpu().numpy(), numbers)
+        return torch.from_numpy(images).to(self.inputs.device)
 
     def _spread(self, moment: Tensor | None) -> Tensor | None:
         """A number per channel or feature as one per element of a sample: much quicker to compute with."""
@@ -156,8 +161,9 @@ class TensorSamples:
 
     def stored(self, indices: Tensor) -> Tensor:
         """The inputs of these samples as they are stored; no others are resized for it."""
-        inputs, rows = self._store.inputs, self._rows[indices]
-        return inputs[rows] if self._side is None else resize(inputs, rows, self._side)
+        if self._side is None:
+            return self._store.inputs[self._rows[indices]]
+        return self._store.resized_inputs(self._rows, self._side, indices)
 
     def resized(self, side: int) -> TensorSamples:
         """The same images as squares of another size, as compact as before, in a store of their own."""

@@ -47,6 +47,51 @@ def three_digits(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def four_digits(value: float | None) -> str:
+    """Four significant digits, without trailing zeros: for a measured number, or a mean of whole ones.
+
+    >>> four_digits(0.012345), four_digits(41.0), four_digits(None)
+    ('0.01235', '41', '-')
+    """
+    return UNKNOWN if value is None else f"{value:.4g}"
+
+
+def one_decimal(value: float) -> str:
+    """A mean, or a time in seconds.
+
+    >>> one_decimal(3.14)
+    '3.1'
+    """
+    return f"{value:.1f}"
+
+
+def two_decimals(value: float | None) -> str:
+    """A number between 0 and about 10.
+
+    >>> two_decimals(0.126), two_decimals(math.nan)
+    ('0.13', '-')
+    """
+    return f"{value:.2f}" if _known(value) else UNKNOWN
+
+
+def speed_up(factor: float | None) -> str:
+    """How many times as fast.
+
+    >>> speed_up(1.5), speed_up(None)
+    ('1.50x', '-')
+    """
+    return UNKNOWN if factor is None else f"{factor:.2f}x"
+
+
+def median_count(value: float) -> str:
+    """A median of whole numbers, which may end in a half.
+
+    >>> median_count(1200.0), median_count(10.5)
+    ('1,200', '10.5')
+    """
+    return f"{value:,.10g}"
+
+
 def figure(value: float, decimals: int = 20) -> str:
     """Three significant digits with trailing zeros, and at most `decimals` decimals: for a column of numbers.
 

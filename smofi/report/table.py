@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from smofi.report.measures import Row
-from smofi.report.numbers import TimeUnit, percent, percent_with_spread, three_digits, time_unit
+from smofi.report.numbers import (
+    UNKNOWN,
+    TimeUnit,
+    four_digits,
+    one_decimal,
+    percent,
+    percent_with_spread,
+    speed_up,
+    three_digits,
+    time_unit,
+)
 
 
 def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
@@ -41,9 +51,9 @@ def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
         cells = [
             _bold(percent_with_spread(row.best, row.best_std), row.best == highest_best),
             _bold(percent(row.mean), row.mean == highest_mean),
-            _bold(f"{row.rounds:.4g}" if row.rounds is not None else f">{row.budget}", row.rounds == fewest),
-            f"{row.speed_up:.2f}x" if row.speed_up is not None else "-",
-            f"{row.seconds:.1f}",
+            _bold(four_digits(row.rounds) if row.rounds is not None else f">{row.budget}", row.rounds == fewest),
+            speed_up(row.speed_up),
+            one_decimal(row.seconds),
         ]
         if hours is not None:
             to_target, in_all = _virtual(row, unit)
@@ -55,7 +65,7 @@ def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
 def _virtual(row: Row, unit: TimeUnit) -> tuple[str, str]:
     """Virtual time to the target and in all."""
     if row.hours is None:
-        return "-", "-"
+        return UNKNOWN, UNKNOWN
 
     def shown(hours: float) -> str:
         return three_digits(3600 * hours / unit.seconds)

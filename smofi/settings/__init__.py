@@ -7,7 +7,7 @@ all.py          the settings themselves, in the order in which they are written 
 Internal: may change without notice.
 """
 
-from smofi.settings.all import ARGUMENTS, PRECISIONS, RESUMABLE, SETTINGS, Settings
+from smofi.settings.all import PRECISIONS, RESUMABLE, SETTINGS, TRAIN_ARGUMENTS, Settings
 from smofi.settings.definition import SAME, Setting
 
-__all__ = ["ARGUMENTS", "PRECISIONS", "RESUMABLE", "SAME", "SETTINGS", "Setting", "Settings"]
+__all__ = ["PRECISIONS", "RESUMABLE", "SAME", "SETTINGS", "TRAIN_ARGUMENTS", "Setting", "Settings"]

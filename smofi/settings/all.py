@@ -17,7 +17,7 @@ from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
 from smofi.models import check_model_name
 from smofi.models.norm import NORMS
-from smofi.optim import Optimizer, parse_optimizer
+from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 from smofi.settings import checks
 from smofi.settings.checks import Check, count, flag, names_or_csv, number, one_of, optional, several, text_for, text_or
 from smofi.settings.definition import Argument, Setting, setting
@@ -27,7 +27,7 @@ PRECISIONS = ("float32", "bf16")
 """Of forward and backward passes; "float32" leaves a model of another type as it is."""
 
 _augment, _clock, _wire = text_for("crop(4)+flip", parse_augment), one_of(CLOCKS), one_of(COMPRESSIONS)
-_optimizer = text_for("sgd(lr=0.05, momentum=0.9)", parse_optimizer)
+_optimizer = text_for(DEFAULT_OPTIMIZER, parse_optimizer)
 
 
 class Settings(BaseModel):
@@ -103,12 +103,12 @@ class Settings(BaseModel):
         page="methods",
     )
     optimizer: str = setting(
-        "sgd(lr=0.05, momentum=0.9)",
+        DEFAULT_OPTIMIZER,
         _optimizer,
         "sgd(lr, momentum, nesterov, weight_decay, lr_decay), adam(...) or adamw(...); lr_decay is the learning "
         "rate's factor per round",
         argument=Argument(
-            check=text_or(_optimizer, "a string or a value such as smofi.sgd(lr=0.05, momentum=0.9)", Optimizer),
+            check=text_or(_optimizer, f"a string or a value such as smofi.{DEFAULT_OPTIMIZER}", Optimizer),
             help="`smofi.sgd`, `smofi.adam` or `smofi.adamw`, or such a call as a string",
         ),
     )
@@ -289,7 +289,7 @@ SETTINGS: dict[str, Setting] = {
     for name, field in Settings.model_fields.items()
     if isinstance(field.json_schema_extra, Setting)
 }
-ARGUMENTS = {name: one for name, one in SETTINGS.items() if one.argument}
+TRAIN_ARGUMENTS = {name: one for name, one in SETTINGS.items() if one.argument}
 """The settings that are arguments of `smofi.train` too."""
 
 RESUMABLE = frozenset(name for name, one in SETTINGS.items() if one.resumable)

@@ -25,8 +25,8 @@ from smofi.engine.processes.workers import Workers
 from smofi.errors import refuse
 from smofi.method import Method
 from smofi.methods import parse_method
-from smofi.optim import Optimizer, parse_optimizer
-from smofi.settings import ARGUMENTS
+from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
+from smofi.settings import TRAIN_ARGUMENTS
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -53,7 +53,7 @@ class Arguments:
     test: Any = None
     _: KW_ONLY
     method: str | Method = "smofi"
-    optimizer: str | Optimizer = "sgd(lr=0.05, momentum=0.9)"
+    optimizer: str | Optimizer = DEFAULT_OPTIMIZER
     cut: CutSpec = 1
     rounds: int = 50
     participation: float = 0.2
@@ -80,7 +80,7 @@ class Arguments:
     clock: str | Timing = "none"
 
     def __post_init__(self) -> None:
-        for name, setting in ARGUMENTS.items():
+        for name, setting in TRAIN_ARGUMENTS.items():
             setting.check_argument(name, getattr(self, name))
         if self.callback is not None and not callable(self.callback):
             refuse("callback", self.callback, "a function of one event, or None")
@@ -124,7 +124,7 @@ def describe_arguments() -> str:
     >>> describe_arguments().splitlines()[1]
     'clients          a pair of tensors (inputs, targets) or a map-style Dataset per client'
     """
-    helps = HELP | {name: setting.argument_help for name, setting in ARGUMENTS.items()}
+    helps = HELP | {name: setting.argument_help for name, setting in TRAIN_ARGUMENTS.items()}
     width = 2 + max(map(len, helps))
     wrapped = partial(textwrap.wrap, width=112 - width)
     return "\n".join(

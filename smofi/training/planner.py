@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from smofi.clock import start_clock
-from smofi.clock.costs import StepCosts
+from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts
 from smofi.cut import parse_cut
 from smofi.data.partitions.mix import mixes
 from smofi.data.samples import Samples
@@ -34,8 +34,8 @@ def make_planner(asked: Arguments, layout: Layout, samples: Sequence[Samples]) -
     )
     if asked.timing.clock == "none" and not method.select:
         return planner
-    model_costs, crossing = _model_costs(asked, planner, samples), _bytes_across(asked)
-    timekeeper = start_clock(asked.timing, model_costs, layout, len(samples), asked.seed, method, optimizer, *crossing)
+    model_costs, sent = _model_costs(asked, planner, samples), _sent_bytes(asked)
+    timekeeper = start_clock(asked.timing, model_costs, layout, len(samples), asked.seed, method, optimizer, sent)
     if not method.select:
         return replace(planner, clock=timekeeper)
     class_counts = mixes([client.targets(torch.arange(len(client))) for client in samples])
@@ -43,7 +43,7 @@ def make_planner(asked: Arguments, layout: Layout, samples: Sequence[Samples]) -
         planner,
         clock=timekeeper,
         class_counts=class_counts.__getitem__,
-        sample_bytes=lambda cut: StepCosts.of(model_costs, cut, *crossing).activation,
+        sample_bytes=lambda cut: StepCosts.of(model_costs, cut, sent).activation,
     )
 
 
@@ -54,7 +54,6 @@ def _model_costs(asked: Arguments, planner: Planner, samples: Sequence[Samples])
     return costs(asked.model, inputs.shape[1:], tokens=not inputs.is_floating_point(), cast=cast)
 
 
-def _bytes_across(asked: Arguments) -> tuple[int, int]:
-    """The bytes of a number that crosses the cut, 0 for as many as it has, and those added to every sample."""
+def _sent_bytes(asked: Arguments) -> SentBytes:
     wire = asked.wire_value
-    return (wire.width, wire.overhead) if isinstance(wire, Compression) else (0, 0)
+    return SentBytes(wire.width, wire.overhead) if isinstance(wire, Compression) else AS_COMPUTED

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import smofi
-from smofi.clock.costs import StepCosts, client_bytes, job
+from smofi.clock.costs import SentBytes, StepCosts, client_bytes, job
 from smofi.clock.jobs import SERVER
 from smofi.cut import Cut, CutSpec, parse_cut
 from smofi.flat import Layout
@@ -34,8 +34,8 @@ def whole(name: str) -> Costs:
     return costs(model, SHAPES[name], takes_tokens(model))
 
 
-def at(name: str, cut: CutSpec, number_bytes: int = 4) -> StepCosts:
-    return StepCosts.of(whole(name), one_cut(cut, Layout.of(built(name))), number_bytes)
+def at(name: str, cut: CutSpec, per_number: int = 4) -> StepCosts:
+    return StepCosts.of(whole(name), one_cut(cut, Layout.of(built(name))), SentBytes(per_number))
 
 
 def one_cut(cut: CutSpec, layout: Layout) -> Cut:
@@ -54,7 +54,7 @@ def test_a_convolutional_network_by_hand() -> None:
     assert two_parts.server == pytest.approx(sum(macs[2:]) / sum(macs), rel=1e-15)
     assert (two_parts.back, two_parts.activation, two_parts.output) == (0, 4 * 8 * 2 * 2, 0)
     assert (two_parts.up, two_parts.down) == (128, 128)
-    u_shape = at("cnn", (0, 1), number_bytes=2)
+    u_shape = at("cnn", (0, 1), per_number=2)
     assert [u_shape.front, u_shape.server, u_shape.back] == pytest.approx(
         [macs[0] / sum(macs), sum(macs[1:3]) / sum(macs), macs[3] / sum(macs)], rel=1e-15
     )

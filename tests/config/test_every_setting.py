@@ -22,11 +22,13 @@ from smofi.clock.presence import ALWAYS
 from smofi.config import Config, changed_fields, config_yaml, read_config, sentence_of
 from smofi.config.federation import Federation, gather
 from smofi.data.augment import parse_augment
+from smofi.engine import assembly
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.plan import Planner
 from smofi.engine.run import Run
-from smofi.settings import ARGUMENTS, RESUMABLE, SETTINGS
+from smofi.settings import RESUMABLE, SETTINGS, TRAIN_ARGUMENTS
+from smofi.training import calls
 from smofi.training.arguments import HELP, Arguments
 from support.settings_page import table, table_on_page
 
@@ -201,6 +203,33 @@ def test_it_reaches_the_run(name: str, folder: Path, tmp_path: Path) -> None:
     assert change.seen(prepared(after, tmp_path / "after")) == change.expected
 
 
+def test_the_seed_reaches_the_initial_weights_the_partition_and_the_planner(folder: Path, tmp_path: Path) -> None:
+    before, after, again = (
+        prepared(Config(**settings_with("seed", folder, changed=changed)), tmp_path) for changed in (False, True, True)
+    )
+    seen: list[Callable[[Prepared], Any]] = [
+        lambda made: made.run.state.weights.tolist(),
+        lambda made: made.federation.owners.tolist(),
+        lambda made: made.planner.settings.seed,
+    ]
+    for see in seen:
+        assert see(before) != see(after) == see(again)
+
+
+def test_weights_and_samples_are_on_the_device(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen on "meta", the one device besides the CPU that every machine has. Its tensors have shapes but no numbers, so
+    what needs numbers is left out: trying out the device, and trying out a step."""
+    monkeypatch.setattr(calls, "check_device", torch.device)
+    monkeypatch.setattr(assembly, "_try_out", lambda *_: None)
+    settings = settings_with("device", folder, changed=False)
+    for device in ("cpu", "meta"):
+        made = prepared(Config(**settings | {"device": device, "validation": 0.1}), tmp_path)
+        state, evaluator = made.run.state, made.run.evaluator
+        samples: list[Any] = [*made.simulation.clients, evaluator.test, evaluator.validation]
+        tensors = [state.weights, *made.session.model.parameters(), *(one.store.inputs for one in samples)]
+        assert {tensor.device.type for tensor in tensors} == {device}
+
+
 # ----------------------------------------------------------------------------------------------- files, flags, resuming
 
 
@@ -231,17 +260,17 @@ def test_a_resumed_run_may_change_it_if_its_definition_says_so(name: str, folder
 def test_the_arguments_of_train_and_prepare_are_the_settings_and_what_stands_beside_them() -> None:
     for function, given_back in ((smofi.train, smofi.Result), (smofi.prepare, smofi.Session)):
         signature = inspect.signature(function)
-        assert set(signature.parameters) == set(ARGUMENTS) | set(HELP)
+        assert set(signature.parameters) == set(TRAIN_ARGUMENTS) | set(HELP)
         assert signature.return_annotation is given_back
         assert function.__name__ in ("train", "prepare")
         for name in signature.parameters:
             assert f"\n{name} " in (function.__doc__ or "")
 
 
-@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("name", TRAIN_ARGUMENTS)
 def test_the_default_in_python_is_the_one_of_the_definition(name: str) -> None:
-    assert inspect.signature(smofi.train).parameters[name].default == ARGUMENTS[name].argument_default
-    assert getattr(Arguments, name) == ARGUMENTS[name].argument_default
+    assert inspect.signature(smofi.train).parameters[name].default == TRAIN_ARGUMENTS[name].argument_default
+    assert getattr(Arguments, name) == TRAIN_ARGUMENTS[name].argument_default
 
 
 def test_virtual_time_has_the_fields_and_defaults_of_the_settings() -> None:
@@ -253,7 +282,7 @@ def test_virtual_time_has_the_fields_and_defaults_of_the_settings() -> None:
 WRONG_TEXT = {"augment": "blur", "cut": "half", "method": "fedaverage", "metrics": ["top"], "optimizer": "sgd(lr=-1)"}
 
 
-@pytest.mark.parametrize("name", sorted(set(ARGUMENTS) - {"device"}))  # which Python tries out, too
+@pytest.mark.parametrize("name", sorted(set(TRAIN_ARGUMENTS) - {"device"}))  # which Python tries out, too
 def test_python_and_configurations_refuse_in_the_same_words(name: str) -> None:
     wrong = WRONG_TEXT.get(name, "nonsense" if name in ("clock", "wire") else -1)
     x, y = torch.zeros(8, 4), torch.arange(8) % 2

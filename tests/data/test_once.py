@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import wave
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -156,8 +157,34 @@ def test_the_hash_of_resized_data_is_that_of_all_of_it_whatever_is_cut_off(resiz
     eager = replace(whole, test=TensorSamples(whole.test.store, whole.test.rows))
     cut = gather(config(max_test=3, image_size=4))
     assert len(cut.test) == 3
+    assert resized == [120, 40]
     assert cut.source.fingerprint() == eager.fingerprint()
+    assert resized == [120, 40]  # what was resized to be tested on is hashed
     assert cut.test.shape == (1, 4, 4)
+
+
+def test_what_is_resized_for_the_hash_is_kept_beside_what_is_tested_on(home: Path, resized: list[int]) -> None:
+    owned_images()
+    hashes = set()
+    for _ in range(3):
+        cut = gather(config(max_test=3, image_size=4))
+        hashes.add(cut.source.fingerprint())
+        cut.test.tensors()
+        assert resized == [120, 40, 3]
+    shutil.rmtree(home)
+    assert hashes == {gather(config(image_size=4)).source.fingerprint()}
+
+
+def test_of_many_images_a_thousand_are_resized_for_the_hash(resized: list[int]) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (1200, 8, 8), dtype=np.uint8)
+    np.savez("many.npz", x=images[:10], y=np.arange(10) % 2, x_test=images, y_test=np.arange(1200) % 2)
+    first = load("npz:many.npz", image_size=4)
+    before = first.fingerprint()
+    assert resized == [10, 1000]
+    first.test.tensors()
+    again = load("npz:many.npz", image_size=4)
+    assert again.fingerprint() == before
+    assert resized == [10, 1000, 1200]
 
 
 def test_each_size_and_each_choice_of_rows_is_kept_apart(home: Path, resized: list[int]) -> None:

@@ -6,7 +6,8 @@ arrays          x, y, x_test, y_test and client, as a decoded data set
 labels          labels and owners as numbers; a test set held out by label
 npy             the header of a numpy array
 idx             the format of MNIST
-plain_pickle    pickles of plain data, read without calling anything; pickle_stack puts their values together
+plain_pickle    pickles of plain data, read without calling anything
+pickle_stack    the values of a pickle, put together one by one
 pictures        JPEG, PNG, BMP, GIF and WebP
 wav, logmel     sound; one second of it as a small image
 rows            the rows of a .csv file

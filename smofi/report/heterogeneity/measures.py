@@ -13,6 +13,7 @@ from smofi.config import Config
 from smofi.config.federation import Federation
 from smofi.data.partitions.mix import class_counts, divergence
 from smofi.errors import check_count, refuse
+from smofi.report.numbers import median_count, one_decimal, two_decimals
 
 # Told apart by colour-blind readers too, on light and on dark: Okabe and Ito's palette, and three between its hues.
 PALETTE = (
@@ -123,9 +124,9 @@ class Heterogeneity:
         below = f"{self.below_batch:,} have" if self.below_batch > 1 else "1 has" if self.below_batch else "none has"
         return [
             f"{clients}, {sizes.sum():,} samples: {sizes.min():,} to {sizes.max():,} each, half have "
-            f"{np.median(sizes):,.10g} or more; {below} less than one batch of {self.batch_size:,}",
+            f"{median_count(float(np.median(sizes)))} or more; {below} less than one batch of {self.batch_size:,}",
             f"classes per client: {classes.min():,} to {classes.max():,} of {len(self.class_names):,}, "
-            f"{classes.mean():.1f} on average",
-            f"divergence from balance (Jensen-Shannon, 0 to 1): {known.mean():.2f} on average, {known.min():.2f} to "
-            f"{known.max():.2f}",
+            f"{one_decimal(classes.mean())} on average",
+            f"divergence from balance (Jensen-Shannon, 0 to 1): {two_decimals(known.mean())} on average, "
+            f"{two_decimals(known.min())} to {two_decimals(known.max())}",
         ]

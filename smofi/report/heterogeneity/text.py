@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from smofi.report.canvas import can_braille
 from smofi.report.heterogeneity.measures import PALETTE, Heterogeneity
+from smofi.report.numbers import two_decimals
 from smofi.report.style import DIM
 
 MOST_ROWS, MOST_BINS, WIDEST, LONGEST_NAME = 40, 10, 100, 24
@@ -87,7 +87,7 @@ def _clients(about: Heterogeneity, block: str, coloured: bool, width: int) -> Ta
             f"{size:,}",
             Text(block * length(size, largest, bar_width), style=BAR if size >= about.batch_size else SHORT),
             f"{classes[client]:,}",
-            "-" if math.isnan(divergence) else f"{divergence:.2f}",
+            two_decimals(divergence),
             _strip(grouped[client].tolist(), strip_width, block, coloured),
         )
     return drawn

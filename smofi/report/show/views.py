@@ -12,7 +12,7 @@ from rich.text import Text
 from smofi.report.canvas import can_braille
 from smofi.report.curves import draw_curves
 from smofi.report.measures import compare
-from smofi.report.numbers import hours_minutes_seconds, percent
+from smofi.report.numbers import UNKNOWN, four_digits, hours_minutes_seconds, percent
 from smofi.report.show.facts import Facts, files, progress, settings
 from smofi.report.show.snapshot import Snapshot
 from smofi.report.style import DIM
@@ -43,9 +43,7 @@ class RunView:
         for heading in ("first", "last", "mean"):
             listing.add_column(heading, justify="right")
         for name, values in self.run.diagnostics.items():
-            listing.add_row(
-                name.replace("_", " "), *(f"{value:.4g}" for value in (values[0], values[-1], fmean(values)))
-            )
+            listing.add_row(name.replace("_", " "), *map(four_digits, (values[0], values[-1], fmean(values))))
         return listing
 
 
@@ -90,7 +88,9 @@ class ComparisonView:
         for name in names:
             listing.add_column(name.replace("_", " "), justify="right")
         for run in self.runs:
-            cells = [f"{fmean(run.diagnostics[name]):.4g}" if name in run.diagnostics else "-" for name in names]
+            cells = [
+                four_digits(fmean(run.diagnostics[name])) if name in run.diagnostics else UNKNOWN for name in names
+            ]
             listing.add_row(Text(run.method), *cells)
         return listing
 

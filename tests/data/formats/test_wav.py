@@ -18,7 +18,13 @@ from smofi.data.formats.wav import MOST_BYTES, decode_wav, read_wav
 from smofi.errors import InputError
 
 HERE = Path("clip.wav")
-FORM = struct.pack("<HHIIHH", 1, 1, 16_000, 32_000, 2, 16)
+
+
+def form(step: int = 2, bits: int = 16) -> bytes:
+    return struct.pack("<HHIIHH", 1, 1, 16_000, 32_000, step, bits)
+
+
+FORM = form()
 
 
 def chunk(name: bytes, content: bytes) -> bytes:
@@ -38,6 +44,10 @@ def written(samples: list[int], channels: int = 1, rate: int = 16_000, width: in
         file.setframerate(rate)
         file.writeframes(struct.pack(f"<{len(samples)}h", *samples))
     return memory.getvalue()
+
+
+def with_form(**changed: int) -> bytes:
+    return riff(chunk(b"fmt ", form(**changed)), chunk(b"data", b"1234"))
 
 
 GOOD = written([0, 1, -1, 32767, -32768])
@@ -71,9 +81,16 @@ def test_half_a_sample_at_the_end_is_dropped_padded_or_not() -> None:
         (b"", r"a WAVE file of plain samples, but it is not one, or it is damaged \(it ends too early\)"),
         (b"RIFX" + GOOD[4:], r"a WAVE file .* \(file does not start with RIFF id\)"),
         (GOOD[:8] + b"AVI " + GOOD[12:], r"a WAVE file .* \(not a WAVE file\)"),
-        (written([0, 0], channels=2), r"1 channel, 16,000 Hz, 16 bits, but it has 2 channels"),
-        (written([0, 0], rate=8000), r"but it has 1 channels, 8,000 Hz"),
-        (written([0, 0], width=1), r"but it has 1 channels, 16,000 Hz, 8 bits"),
+        (
+            written([0, 0], channels=2),
+            r"1 channel, 16,000 Hz, 16 bits, 2 bytes a step, but it has format 1, 2 channels",
+        ),
+        (written([0, 0], rate=8000), r"but it has format 1, 1 channels, 8,000 Hz"),
+        (written([0, 0], width=1), r"but it has format 1, 1 channels, 16,000 Hz, 8 bits, 1 bytes a step"),
+        (with_form(bits=12), r"but it has format 1, 1 channels, 16,000 Hz, 12 bits, 2 bytes a step"),
+        (with_form(bits=9), r"but it has format 1, 1 channels, 16,000 Hz, 9 bits, 2 bytes a step"),
+        (with_form(step=4), r"but it has format 1, 1 channels, 16,000 Hz, 16 bits, 4 bytes a step"),
+        (riff(chunk(b"fmt ", form(bits=12)), chunk(b"fmt ", FORM), chunk(b"data", b"1234")), r"but it has .*12 bits"),
         (riff(chunk(b"fmt ", b"\3" + FORM[1:]), chunk(b"data", b"1234")), r"\(unknown format: 3\)"),
         (riff(chunk(b"fmt ", FORM[:14]), chunk(b"data", b"1234")), r"\(it ends too early\)"),
         (riff(chunk(b"fmt ", b"\1\0\0\0" + FORM[4:]), chunk(b"data", b"1234")), r"\(bad # of channels\)"),
