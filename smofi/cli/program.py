@@ -22,7 +22,7 @@ app = cyclopts.App(
     suppress_keyboard_interrupt=False,
 )
 console = Console()
-ARGUMENTS: list[str] = []
+COMMAND_LINE: list[str] = []
 """What this command was called with, for the workers it starts and for the record."""
 
 
@@ -33,7 +33,7 @@ def complain(message: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. Exit code 2 for anything the user can correct."""
-    ARGUMENTS[:] = sys.argv[1:] if arguments is None else arguments
+    COMMAND_LINE[:] = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
     try:

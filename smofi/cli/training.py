@@ -14,15 +14,17 @@ from types import FrameType
 from typing import Literal, TypeAlias
 
 from smofi import experiment
-from smofi.cli.program import ARGUMENTS, complain, console
+from smofi.cli.program import COMMAND_LINE, complain, console
 from smofi.cli.reading import reading
 from smofi.cli.results import print_results
 from smofi.config import Config
 from smofi.engine.events import Event
 from smofi.engine.processes.endings import ENDINGS
-from smofi.engine.processes.starting import Launcher
+from smofi.engine.processes.starting import Launcher, follows
+from smofi.engine.processes.starting import workers as started_workers
 from smofi.errors import TrainingWarning
 from smofi.experiment import FolderRun
+from smofi.experiment.following import follow, follow_on
 from smofi.report import History
 from smofi.report.live import Live
 from smofi.track import combine, tracker
@@ -45,9 +47,9 @@ class TrainingJob:
 def train_together(job: TrainingJob, workers: int) -> int:
     """Train with this many workers, of which this process is one. Returns the exit code."""
     config = job.config
-    with experiment.workers(workers, config.device, ARGUMENTS, complain) as launcher:
-        if experiment.follows():
-            experiment.follow(config, job.folder if job.resumed else None)
+    with started_workers(workers, config.device, COMMAND_LINE, complain) as launcher:
+        if follows():
+            follow(config, job.folder if job.resumed else None)
             return 0
         live = Live(console, list(config.method), config.rounds, job.display)
         runs = _open(job, live, launcher)
@@ -55,13 +57,13 @@ def train_together(job: TrainingJob, workers: int) -> int:
             f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
             f"seed {config.seed}, {workers} worker{'s' * (workers > 1)}, in {job.folder}"
         )
-        launcher.launch(lambda: experiment.follow_on(runs))
+        launcher.launch(lambda: follow_on(runs))
         return _train_all(job, runs, live)
 
 
 def _open(job: TrainingJob, live: Live, launcher: Launcher) -> list[FolderRun]:
     """The runs ready to train, and what they did before they were resumed shown."""
-    command = shlex.join(["smofi", *ARGUMENTS])
+    command = shlex.join(["smofi", *COMMAND_LINE])
     with reading(job.config.data) as progress:
         runs = (
             experiment.resume(job.folder, job.config, live, command, progress, launcher.workers)

@@ -5,7 +5,8 @@ Read it in this order:
 round        the paper's Algorithm 2, for every method
 plan         what a round will do, decided before it starts
 run          the rounds one after the other: evaluated, recorded, saved, stopped
-state        what a run carries from round to round; checkpoint, the same with its history
+state        what a run carries from round to round
+checkpoint   the same with the run's history
 events       what happens during a run, as values that a callback sees
 evaluate     how good the global model is
 stopping     when to stop early

@@ -7,11 +7,6 @@ following.py     what the other workers do meanwhile           provenance.py   v
 Public: the names in `__all__`.
 """
 
-from smofi.engine.processes.starting import follows as follows
-from smofi.engine.processes.starting import workers as workers
-from smofi.experiment.following import follow as follow
-from smofi.experiment.following import follow_on as follow_on
-from smofi.experiment.following import worker_count as worker_count
 from smofi.experiment.opening import FolderRun
 from smofi.experiment.resuming import resume, stored_config
 from smofi.experiment.starting import start

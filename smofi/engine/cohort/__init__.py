@@ -3,7 +3,9 @@
 for a run       setup         what is fixed, the same in every process
                 simulation    the same with the clients' samples, and the processes that share the work
                 room          memory for rows
-                execution     client by client or many at once; `choosing` measures, `measurements` keeps the times
+                execution     client by client or many at once
+                choosing      which of the two is faster here, by trying both
+                measurements  what such trials took, kept for the next run
 for a round     simulated     the cohort that the round loop drives
                 context       plan, shares, fused momentum, sums
                 fusion        step-wise momentum fusion

@@ -23,7 +23,8 @@ from smofi.engine.processes.forking import _follow_and_exit
 from smofi.engine.processes.starting import start_by
 from smofi.engine.processes.workers import DistributedWorkers, deal
 from smofi.errors import InputError, SmofiError
-from smofi.experiment import resume, start, worker_count
+from smofi.experiment import resume, start
+from smofi.experiment.following import worker_count
 from smofi.training import prepare
 from support.processes import ENVIRONMENT, QUICK, accuracies, gone, sharded, workers_of
 from support.sharded import CASES, FAMILIES
