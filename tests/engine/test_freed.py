@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,16 +21,21 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> Iterator[weakref.WeakSet[Any]]:
     """The rooms, chunks and cohorts that exist; no cycle of references is collected meanwhile."""
     found: weakref.WeakSet[Any] = weakref.WeakSet()
     for kind in (room.Room, chunk.Chunk, simulated.SimulatedCohort):
-        monkeypatch.setattr(kind, "__new__", lambda cls, *_: remember(object.__new__(cls), found))
+        monkeypatch.setattr(kind, "__init__", noting(kind.__init__, found))
     gc.collect()
     gc.disable()
     yield found
     gc.enable()
 
 
-def remember(made: Any, found: weakref.WeakSet[Any]) -> Any:
-    found.add(made)
-    return made
+def noting(begin: Callable[..., None], found: weakref.WeakSet[Any]) -> Callable[..., None]:
+    """The same constructor, which also notes what it makes."""
+
+    def noted(made: Any, *arguments: Any, **named: Any) -> None:
+        found.add(made)
+        begin(made, *arguments, **named)
+
+    return noted
 
 
 def kinds(alive: weakref.WeakSet[Any]) -> list[str]:
