@@ -2,7 +2,8 @@
 
     m̄ = sum_j weight(age_j) m_j / |J|        age_j: steps since j last contributed, 0 while it is active
 
-An active client's momentum is added to the sum the moment it is computed and then forgotten. Finished clients of equal
+An active client's momentum is added to `total` the moment it is computed (`LocalStep.apply`, through the views that a
+`Stretch` gives to its segments) and then forgotten; `fuse` adds the others and divides. Finished clients of equal
 age have equal weight, so their last momenta are kept as one sum per finishing step; that of a late client is kept by
 itself, until its next step is done. One that has not taken any step yet counts in |J|, with a momentum of zero.
 """

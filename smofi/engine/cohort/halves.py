@@ -6,7 +6,7 @@
     ServerHalf                                               backward(gradients)                      is the client's
 
 Neither knows the other, nor which other clients take part, nor where it runs: a simulation passes tensors from one to
-the other through a wire, a deployment through a network.
+the other through a wire, a deployment would through a network.
 """
 
 from __future__ import annotations
