@@ -118,7 +118,9 @@ def _bits(keys: Tensor, layer: int, size: int) -> Tensor:
 def _position_bits(size: int, device: torch.device) -> Tensor:
     # Kept for later. Where torch.func.grad is the first to ask, it is wrapped, and torch unwraps it afterwards.
     with torch.inference_mode(False):
-        return _mix(torch.arange(size, device=device) * _signed(GOLDEN, 64)).to(torch.int32)
+        # 0, 1, ...; of an arange, a compiler would compute the product itself, without wrapping around
+        positions = torch.ones(size, dtype=torch.int64, device=device).cumsum(0) - 1
+        return _mix(positions * _signed(GOLDEN, 64)).to(torch.int32)
 
 
 def _mix(x: Tensor) -> Tensor:
