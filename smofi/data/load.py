@@ -46,7 +46,7 @@ def load(
 
     folder         where its official files are; if not given, they are looked for in SMOFI_DATA/NAME (~/.cache/smofi)
     image_size     images are brought to this height and width
-    max_train      use only the first samples to train on, this many; `max_test` is the same for those to test on
+    max_train      how many training samples to use, the first ones; `max_test` is the same for test samples
     progress       called with how far decoding is, the first time
 
     >>> load("digits").classes

@@ -6,6 +6,7 @@ Reading takes no lock, so that looking never disturbs the writer; a process that
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -186,9 +187,11 @@ class RunFolder:
         write_atomically(self.path / METRICS, lines.encode())
 
     def append_record(self, record: Mapping[str, Any]) -> None:
-        """Add the record of one more round."""
+        """Add the record of one more round, and flush it to the disk."""
         with open(self.path / METRICS, "ab") as file:
             file.write(f"{to_json(record)}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
 
     def save_checkpoint(self, checkpoint: StoredCheckpoint, keep: int) -> None:
         """Save the state after the last round of its history, and keep as many of the newest as `keep` says."""

@@ -57,11 +57,9 @@ class Settings(BaseModel):
         None, optional(count), "resize images to this height and width; null to leave them as they are"
     )
     max_train: int | None = setting(
-        None, optional(count), "use only the first samples for training, this many; null for all"
+        None, optional(count), "number of training samples to use, the first ones; null for all"
     )
-    max_test: int | None = setting(
-        None, optional(count), "use only the first samples for testing, this many; null for all"
-    )
+    max_test: int | None = setting(None, optional(count), "number of test samples to use, the first ones; null for all")
     augment: str | None = setting(
         None,
         optional(_augment),
