@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from smofi.clock import CLOCKS, Timing
 from smofi.data import check_data_name
 from smofi.data.augment import Augment, parse_augment
-from smofi.engine.cohort.choosing import EXECUTORS
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
@@ -28,6 +27,10 @@ PRECISIONS = ("float32", "bf16")
 
 _augment, _clock, _wire = text_for("crop(4)+flip", parse_augment), one_of(CLOCKS), one_of(COMPRESSIONS)
 _optimizer = text_for(DEFAULT_OPTIMIZER, parse_optimizer)
+_EXECUTORS = (
+    "loop: client by client; vmap: many clients at once; vmap(at_least=N): at once while N are left to take the step; "
+    "auto: whichever a quick measurement favours"
+)
 
 
 class Settings(BaseModel):
@@ -189,13 +192,20 @@ class Settings(BaseModel):
     )
 
     # how it is computed
-    executor: str = setting(
-        "auto",
-        one_of(EXECUTORS),
-        "loop: client by client; vmap: many clients at once; auto: whichever a quick measurement favours",
-        argument=Argument("loop"),
+    executor: tuple[str, ...] = setting(
+        ("auto",),
+        checks.one_or_each(checks.executor),
+        f"{_EXECUTORS}; or a list, one per method",
+        argument=Argument("loop", checks.executor, _EXECUTORS),
         resumable=True,
         page="speed",
+    )
+    threads: int = setting(
+        1,
+        checks.threads,
+        "threads inside each operation, in every worker; the last bits depend on it if it is not 1",
+        resumable=True,
+        page="workers",
     )
     precision: str = setting(
         "float32",
