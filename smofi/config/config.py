@@ -46,9 +46,8 @@ class Config(Settings):
                 "target_accuracy", self.target_accuracy, "top1 among the metrics, or a validation share > 0, with it"
             )
         if len(self.executor) not in (1, len(self.method)):
-            refuse(
-                "executor", list(self.executor), f"one, or one for each method, of which there are {len(self.method)}"
-            )
+            accepted = f"one for all methods, or one for each of the {len(self.method)}"
+            refuse("executor", list(self.executor), accepted)
         _ = self.timing
         if self.cut.startswith("[") and (given := self.cut.count(",") + 1) != self.clients:
             refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, but it has {given}")
