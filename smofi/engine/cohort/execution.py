@@ -90,5 +90,5 @@ def loop() -> Executor:
 
 
 def vmap(at_least: int = 1) -> Executor:
-    """Many clients at once, while at least so many are left to take the step."""
+    """Many clients at once, while `at_least` of them are left to take the step."""
     return Executor("vmap", check_count("at_least", at_least))
