@@ -36,8 +36,8 @@ class FolderRun:
 
     @property
     def executor(self) -> str:
-        """How its clients are computed, as decided when it began."""
-        return self.session.run.simulation.execution.executor
+        """How its clients are computed, as it was decided."""
+        return self.session.executor
 
     @property
     def devices_hash(self) -> str | None:

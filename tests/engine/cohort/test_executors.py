@@ -150,6 +150,15 @@ def test_auto_takes_what_is_faster_and_from_where_on(tmp_path: Path) -> None:
     assert choice.why == f"about {2 * sum(steps) / at_once:.1f} times as fast as client by client"
 
 
+def test_a_session_says_what_repeats_it(tmp_path: Path) -> None:
+    times(tmp_path, [0.002, 0.005, 0.009])
+    clients, test = federation()
+    decided = smofi.prepare(model(), clients, test, **SETTINGS, executor="auto")
+    assert decided.executor == "vmap(at_least=3)"
+    repeated = smofi.prepare(model(), clients, test, **SETTINGS, executor=decided.executor)
+    assert torch.equal(outcome(decided), outcome(repeated))
+
+
 def test_auto_counts_the_clients_of_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker gains from two of its three clients on: each has two where four of the round are left."""
     monkeypatch.setattr(choosing, "measured_before", lambda *_: StepTimes(0.002, 0.003, 0.0032))
