@@ -3,11 +3,13 @@
 definition.py   what a definition says: default, check, help, the argument in Python, may it change on resume
 checks.py       what a setting accepts: numbers, words, strings that stand for something, as values or written as text
 all.py          the settings themselves, in the order in which they are written and shown
+groups.py       those that are arguments of `smofi.train`, those that may change on resume
 
 Internal: may change without notice.
 """
 
-from smofi.settings.all import PRECISIONS, RESUMABLE, SETTINGS, TRAIN_ARGUMENTS, Settings
+from smofi.settings.all import PRECISIONS, SETTINGS, Settings
 from smofi.settings.definition import SAME, Setting
+from smofi.settings.groups import RESUMABLE, TRAIN_ARGUMENTS
 
 __all__ = ["PRECISIONS", "RESUMABLE", "SAME", "SETTINGS", "TRAIN_ARGUMENTS", "Setting", "Settings"]

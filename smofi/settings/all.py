@@ -210,6 +210,14 @@ class Settings(BaseModel):
         argument=Argument(),
         resumable=True,
     )
+    server_threads: int = setting(
+        1,
+        checks.threads,
+        "for sflv2 and mergesfl: threads of their single server model's pass; a result's last bits depend on it",
+        argument=Argument(),
+        resumable=True,
+        page="workers",
+    )
     memory_limit: str | None = setting(
         None,
         optional(checks.size),
@@ -287,8 +295,3 @@ SETTINGS: dict[str, Setting] = {
     for name, field in Settings.model_fields.items()
     if isinstance(field.json_schema_extra, Setting)
 }
-TRAIN_ARGUMENTS = {name: one for name, one in SETTINGS.items() if one.argument}
-"""The settings that are arguments of `smofi.train` too."""
-
-RESUMABLE = frozenset(name for name, one in SETTINGS.items() if one.resumable)
-"""The settings that may change when a run is resumed; devices' files may move, and must say the same."""

@@ -136,6 +136,7 @@ CHANGES: dict[str, Change | Refused] = {
     "executor": Change("vmap", lambda made: made.simulation.execution.at_once > 0, True),
     "precision": Change("bf16", lambda made: made.simulation.setup.cast is nullcontext, False),
     "compile": Change(True, lambda made: made.simulation.setup.compiled, True),
+    "server_threads": Change(2, lambda made: made.simulation.setup.server_threads, 2, {"method": "mergesfl"}),
     "memory_limit": Refused("1MB", "memory_limit='1MB' is not accepted: expected at least"),
     "wire": Change("int8", lambda made: made.simulation.setup.wire, COMPRESSIONS["int8"]),
     "clock": Change("paper", lambda made: made.clock and made.clock.timing.clock, "paper"),
