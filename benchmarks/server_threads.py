@@ -66,7 +66,7 @@ def measure(
     if sheet.leads:
         sheet.add(SHARE, shares[warm], ".0%", workers=1, threads=1)
     for one, seconds in zip(others, taken, strict=True):
-        labels = {"workers": one.workers, "threads": one.threads}
+        labels: Row = {"workers": one.workers, "threads": one.threads}
         sheet.add(SECONDS, seconds[warm], **labels)
         if one is not others[0]:
             ratios = [alone / own for alone, own in zip(taken[0], seconds, strict=True)]

@@ -34,7 +34,7 @@ class Seeing(torch.autograd.Function):
         return inputs.clone()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         note(ctx.block, 1)
         return gradient, None
 
