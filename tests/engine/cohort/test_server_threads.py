@@ -126,15 +126,17 @@ def test_threads_reach_the_server_and_nothing_else_and_change_no_number(
 
 
 def test_they_are_started_after_the_fork_and_in_the_first_process_only() -> None:
-    """That the others start none is seen by every run with several processes here."""
+    """That the others start none is seen by every run with several processes here. The same threads, the same bits."""
     SEEN.zero_()
     wide: dict[str, Any] = {"method": "mergesfl", "server_threads": 2, "memory_limit": "8GB"}
     smofi.prepare(model(WIDE), clients(), **HOW | wide)
     assert int(SEEN[0].max()) == 1  # what is tried out before workers are forked
+    found = []
     for _ in range(2):  # the second time, in a process with idle threads
-        train(2, WIDE, **wide)
+        found.append(weights(train(2, WIDE, **wide)))
         assert int(SEEN[0].max()) == 2
         assert threads_of_this_process() > 1
+    assert found[0].equal(found[1])
 
 
 def test_evaluation_has_one_thread() -> None:
