@@ -102,6 +102,9 @@ class Run:
             self.emit(Warned(f"{planner.method} has nothing to fuse: the optimizer keeps no momentum"))
         if planner.method.fuse and planner.per_round == 1:
             self.emit(Warned(f"{planner.method} has nothing to fuse: one client takes part in a round (participation)"))
+        setup = self.simulation.setup
+        if setup.passes.server_threads > setup.server_threads:
+            self.emit(Warned(f"server_threads changes nothing for {planner.method}: it has no single server model"))
         for remark in self.remarks:
             self.emit(Warned(remark))
         self.stopped = self.stopping.reason(self.history)

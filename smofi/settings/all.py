@@ -208,6 +208,14 @@ class Settings(Checked):
         argument=Argument(),
         resumable=True,
     )
+    server_threads: int = setting(
+        1,
+        checks.threads,
+        "for sflv2 and mergesfl: threads of their single server model's pass; a result's last bits depend on it",
+        argument=Argument(),
+        resumable=True,
+        page="workers",
+    )
     memory_limit: str | None = setting(
         None,
         optional(checks.size),

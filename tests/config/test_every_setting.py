@@ -146,6 +146,7 @@ CHANGES: dict[str, Change | Refused] = {
     "threads": Change(2, threads_of_a_run, 2),
     "precision": Change("bf16", lambda made: made.simulation.setup.cast is nullcontext, False),
     "compile": Change(True, lambda made: made.simulation.setup.compiled, True),
+    "server_threads": Change(2, lambda made: made.simulation.setup.server_threads, 2, {"method": "mergesfl"}),
     "memory_limit": Refused("1MB", "memory_limit='1MB' is not accepted: expected at least"),
     "wire": Change("int8", lambda made: made.simulation.setup.wire, COMPRESSIONS["int8"]),
     "clock": Change("paper", lambda made: made.clock and made.clock.timing.clock, "paper"),

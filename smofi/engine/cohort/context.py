@@ -45,10 +45,11 @@ class RoundContext:
 
     @property
     def executes_split(self) -> bool:
-        """Whether a real split would change anything: there is a wire, merged batches, or labels that stay with the
-        client."""
+        """Whether a real split would change anything: there is a wire, merged batches, labels that stay with the
+        client, or threads for the server alone."""
         setup = self.setup
-        return bool(setup.wire) or setup.method.where.merges or any(cut.u_shaped for cut in self.plan.cuts)
+        merges_or_threads = setup.method.where.merges or setup.server_threads > 1
+        return bool(setup.wire) or merges_or_threads or any(cut.u_shaped for cut in self.plan.cuts)
 
     def kernels(self) -> AbstractContextManager[None]:
         """The convolution kernels that suit the round's batches."""
