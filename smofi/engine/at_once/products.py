@@ -17,7 +17,7 @@ ALIGNED = 16
 def products(rows: Tensor, weight: Tensor, bias: Tensor | None = None, interleaved: bool = False) -> Tensor:
     """rows `[C, R, in]` @ weight `[C, out, in]` transposed + bias `[C, out]`, for each client: `[C, R, out]`.
 
-    `interleaved` says that the gradients of the outcome will lie in memory with the clients behind R.
+    `interleaved` says that the rows, and the gradients of the outcome, lie in memory with the clients behind R.
 
     >>> products(torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]]), torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]])).flatten()
     tensor([1., 4.])
@@ -26,8 +26,8 @@ def products(rows: Tensor, weight: Tensor, bias: Tensor | None = None, interleav
     (size, into), out = rows.shape[1:], weight.shape[1]
     if weight.stride(0) % step:
         weight = weight.clone(memory_format=torch.contiguous_format)
-    gradients = out if interleaved else size * out
-    if not (rows.stride(0) % step or gradients % step or into * out % step):
+    apart = (into, out) if interleaved else (rows.stride(0), size * out)  # how far one client's are from the next's
+    if not any(distance % step for distance in (*apart, into * out)):
         return _product(rows, weight, bias)
     more_in, more_out = -into % step, -out % step
     bias = None if bias is None else pad(bias, (0, more_out))
