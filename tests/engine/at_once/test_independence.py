@@ -169,7 +169,7 @@ def test_equal_clients_that_come_out_differently_in_one_pass_rule_out_its_width(
 
 def test_no_wider_pass_is_tried_than_there_will_be() -> None:
     asked = []
-    first_padding(PADDINGS, [lambda width: asked.append(width) or torch.zeros(1)], 3)  # type: ignore[func-returns-value]
+    first_padding(PADDINGS, [lambda width: asked.append(width) or torch.zeros(1)], 3)
     assert asked == [1, 2, 3]
 
 
