@@ -214,7 +214,9 @@ def main() -> None:
     if asked.workers == [1]:
         write(asked, joined(torch.device("cpu")), asked.output)
         return
-    for size in asked.workers:  # each forked from here, so that torch is imported once
+    # each is forked from here, so that what torch does only once is done once
+    outcome(prepared("fedavg", getattr(torch, asked.dtype), executor=asked.executor))
+    for size in asked.workers:
         first = os.fork()
         if not first:
             write(asked, ForkedWorkers(size), f"{asked.output}-{size}")

@@ -31,8 +31,9 @@ def same_as_alone(
     """So many processes give what a single one gives; what that is."""
     cases = usable(cases, executor)
     alone, *others = sharded(folder, 1, *sizes, only=cases, dtype="float32", executor=executor, **options)
-    found = {size: differing(alone, other) for size, other in zip(sizes, others, strict=True)}
-    assert not any(found.values()), found
+    found = [f"{size} workers: {one}" for size, other in zip(sizes, others, strict=True) for one in differing(alone, other)]
+    if found:
+        pytest.fail("\n".join(found))
     return alone
 
 
