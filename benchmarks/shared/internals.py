@@ -19,7 +19,8 @@ from smofi.engine.memory.needs import activation_memory, lasting_memory, round_m
 from smofi.engine.noise import give_keys
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.forked import ForkedWorkers
-from smofi.engine.processes.workers import DistributedWorkers, OneWorker, Workers, deal
+from smofi.engine.processes.tree import deal
+from smofi.engine.processes.workers import DistributedWorkers, OneWorker, Workers
 from smofi.experiment.provenance import provenance
 from smofi.flat import Layout, shell
 from smofi.models.dropout import dropouts

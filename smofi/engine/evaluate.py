@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from smofi.data.samples import Samples
 from smofi.engine.passes import Loss
+from smofi.engine.processes.tree import NOTHING
 from smofi.engine.processes.workers import OneWorker, Workers
 from smofi.errors import check_choice, refuse
 
@@ -135,11 +136,8 @@ class Evaluator:
         if self.workers.size == 1:
             return outputs, targets
         places, total = torch.cat(mine).to(outputs.device), sum(map(len, batches))
-        # every sample belongs to one worker, and is zero in every other
-        return (
-            self.workers.sum(mine.new_zeros(total, *mine.shape[1:]).index_copy_(0, places, mine))
-            for mine in (outputs, targets)
-        )  # type: ignore[return-value]
+        # every sample belongs to one worker, and is nothing in every other
+        return (self.workers.sum(_nothing(mine, total).index_copy_(0, places, mine)) for mine in (outputs, targets))  # type: ignore[return-value]
 
     def _outputs(self, samples: Samples, batches: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         results = []
@@ -151,7 +149,7 @@ class Evaluator:
     @torch.inference_mode()
     def _accuracies(self) -> list[float | None]:
         """The accuracy on each client's own samples; each worker takes some of the clients."""
-        accuracies = torch.zeros(len(self.clients), dtype=torch.float64)
+        accuracies = torch.full((len(self.clients),), NOTHING, dtype=torch.float64)
         for number in range(self.workers.rank, len(self.clients), self.workers.size):
             client = self.clients[number]
             if len(client):
@@ -159,6 +157,11 @@ class Evaluator:
         device = next(self.model.parameters()).device
         values = self.workers.sum(accuracies.to(device)).tolist()
         return [value if len(client) else None for value, client in zip(values, self.clients, strict=True)]
+
+
+def _nothing(like: Tensor, count: int) -> Tensor:
+    """Room for so many samples, of which other workers know the outputs or targets."""
+    return like.new_full((count, *like.shape[1:]), NOTHING if like.is_floating_point() else 0)
 
 
 def _fresh(name: str, taken: Container[str]) -> str:

@@ -19,7 +19,7 @@ from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import RoundPlan
-from smofi.engine.processes.workers import deal
+from smofi.engine.processes.tree import deal
 from smofi.seeds import untouched_streams
 
 EXECUTORS = ("auto", "loop", "vmap")

@@ -8,7 +8,6 @@ from itertools import groupby
 
 from torch import Tensor, nn
 
-from smofi.engine.cohort.fusion import Fusion
 from smofi.engine.cohort.halves import ClientHalf, ServerHalf
 from smofi.engine.cohort.room import Room
 from smofi.engine.cohort.steps import ClientSteps
@@ -17,21 +16,29 @@ from smofi.engine.plan import RoundPlan
 
 
 class Chunk:
-    """Rows that live in a room, one per client, at places 0, 1, ...
+    """Rows that live in a room, one per client, at places 0, 1, ..., one subtree of the process's branch after the
+    other: those of a subtree can be computed at once.
 
     `members` are the clients by their row. `steps` are theirs and, where a server model is shared with other processes,
-    those of the other processes' clients too.
+    those of the other processes' clients too. `fused` tells that the momenta of the server's columns are fused.
     """
 
     def __init__(
-        self, room: Room, plan: RoundPlan, rows: Sequence[int], steps: dict[int, ClientSteps], fusion: Fusion | None
+        self,
+        room: Room,
+        plan: RoundPlan,
+        subtrees: Sequence[Sequence[int]],
+        steps: dict[int, ClientSteps],
+        fused: bool,
     ) -> None:
-        self.room, self.rows, self.steps = room, list(rows), steps
+        self.room, self.steps = room, steps
+        self.rows = [row for rows in subtrees for row in rows]
+        begins = {row: self.rows.index(rows[0]) for rows in subtrees for row in rows}
         self.members: dict[int, Member] = {}
-        for cut, run in groupby(enumerate(rows), key=lambda placed: plan.cuts[placed[1]]):
+        for cut, run in groupby(enumerate(self.rows), key=lambda placed: plan.cuts[placed[1]]):
             placed = list(run)
-            stretch = Stretch(room, cut, [place for place, _ in placed], fusion)
-            self.members |= {row: Member(stretch, place, row, steps[row]) for place, row in placed}
+            stretch = Stretch(room, cut, [place for place, _ in placed], fused)
+            self.members |= {row: Member(stretch, place, row, steps[row], begins[row]) for place, row in placed}
 
     def matrices(self, places: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Weights and statistics of consecutive rows, and room for their gradients."""
@@ -42,16 +49,22 @@ class Chunk:
 
 
 class Member:
-    """A client whose steps this process computes: its row, the row's place in the room, and its steps.
+    """A client whose steps this process computes: its row, the row's place in the room, where its subtree begins there,
+    and its steps.
 
     It does not know its chunk, so that both are freed as soon as the round lets go of them.
     """
 
-    def __init__(self, stretch: Stretch, place: int, row: int, steps: ClientSteps) -> None:
-        self.stretch, self.place, self.row, self.steps = stretch, place, row, steps
+    def __init__(self, stretch: Stretch, place: int, row: int, steps: ClientSteps, subtree: int) -> None:
+        self.stretch, self.place, self.row, self.steps, self.subtree = stretch, place, row, steps, subtree
         self.model: nn.Sequential = stretch.room.models[place]
 
     @property
+    def in_subtree(self) -> int:
+        """Its place in its subtree."""
+        return self.place - self.subtree
+
+    @cached_property
     def sides(self) -> Sides:
         """The client's and the server's columns of the row."""
         return self.stretch.sides(slice(self.place, self.place + 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 
@@ -18,23 +18,25 @@ from smofi.engine.cohort.sums import Sums
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.noise import reseeder
 from smofi.engine.plan import RoundPlan
+from smofi.engine.processes.tree import Branch
 
 
 class RoundContext:
     """One round of a simulation, whichever of its rows are computed at the moment."""
 
-    def __init__(self, simulation: Simulation, plan: RoundPlan, scratch_rows: int) -> None:
-        """`scratch_rows` is how many rows are updated at once."""
+    def __init__(self, simulation: Simulation, plan: RoundPlan, branch: Branch, at_once: int) -> None:
+        """`branch` has the rows of this process, of which up to `at_once` are updated at once, 0 if one by one."""
         setup, state = simulation.setup, simulation.state
         self.simulation, self.setup, self.state, self.plan = simulation, setup, state, plan
         self.shares = state.weights.new_tensor(plan.shares)
         self.planned_shares = state.weights.new_tensor(plan.planned_shares)
         self.regions = regions(plan.cuts)
-        self.sums = Sums(state, len(plan.clients))
+        self.branch, self.sums = branch, Sums(state, branch)
         self.fusion: Fusion | None = None
         moments = setup.optimizer.moments
         if setup.method.fuse and moments:
-            self.fusion = Fusion(setup.method.fuse, self.regions, setup.layout, moments, state.weights, scratch_rows)
+            like = state.weights.new_empty(moments, 0)
+            self.fusion = Fusion(setup.method.fuse, plan, setup.layout, like, branch, at_once)
         self.diagnostics: Diagnostics | None = None
         if simulation.diagnose:
             self.diagnostics = Diagnostics(plan, setup.method, setup.layout, moments, state.weights)
@@ -61,7 +63,15 @@ class RoundContext:
         ahead = pool if samples.slow else None
         return ClientSteps(plan, samples, device, self.setup.dropout, self.simulation.augment, ahead)
 
-    def keep_momenta(self, members: Sequence[Member]) -> None:
-        """Keep the momenta of those clients that have just taken a step and take none in the next tick."""
+    def begin_update(self, member: Member) -> None:
+        """A client's gradients are computed: where momenta are fused, its step continues from the fused one."""
         if self.fusion:
-            self.fusion.after_steps(self.plan, [(member.row, member.steps.done) for member in members])
+            (server,) = member.sides[1]
+            server.momentum = self.fusion.momentum(member.row)
+
+    def end_update(self, member: Member) -> None:
+        """Its weights and momenta are those after the step."""
+        if self.diagnostics:
+            self.diagnostics.momentum(member.sides[1])
+        if self.fusion:
+            self.fusion.add(member.row)

@@ -7,7 +7,7 @@ piece is done before the next one is touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -21,22 +21,22 @@ IN_CACHE = 1 << 17
 """Numbers of one kind in a piece; some five kinds are in use at a time."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Momentum:
-    """A tensor per moment of the optimizer, each `[rows, columns]`.
-
-    `prior` is what the moments continue from: themselves, or SMoFi's fused ones; then `total`, `[columns]`, is the sum
-    that they are added to.
-    """
+    """A tensor per moment of the optimizer, each `[rows, columns]`; `prior` is what the moments continue from:
+    themselves, or SMoFi's fused ones."""
 
     prior: tuple[Tensor, ...]
     moments: tuple[Tensor, ...]
-    total: tuple[Tensor, ...] = ()
+    cut_up: list[Momentum] = field(default_factory=list, repr=False)
 
-    def of(self, columns: slice) -> Momentum:
-        """Some of its columns."""
-        groups = self.prior, self.moments, self.total
-        return Momentum(*(tuple(tensor[..., columns] for tensor in group) for group in groups))
+    def pieces(self, spans: Sequence[slice]) -> list[Momentum]:
+        """The same, a few columns at a time; always the same few."""
+        if not self.cut_up:
+            for span in spans:
+                prior, moments = (tuple(t[:, span] for t in group) for group in (self.prior, self.moments))
+                self.cut_up.append(Momentum(prior, moments))
+        return self.cut_up
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Segment:
     """Columns of consecutive rows that are updated together, `[rows, columns]`: views into weights, gradients, moments.
 
     `start` are the global weights of the round's start, `[columns]`. Of `counts`, those at `rows` are the numbers of
-    updates that these rows have seen.
+    updates that these rows have seen. Where momenta are fused, `momentum` changes from step to step.
     """
 
     blocks: range
@@ -74,17 +74,23 @@ class Segment:
         self.counts[self.rows] = [0.0] * (self.rows.stop - self.rows.start)
 
     @cached_property
-    def pieces(self) -> list[Segment]:
-        """The same columns, a few at a time."""
+    def spans(self) -> list[slice]:
+        """Its columns, a few at a time."""
         rows, width = self.weights.shape
-        if rows * width <= IN_CACHE:
-            return [self]
         step = max(1, IN_CACHE // rows)
-        return [self._piece(slice(low, low + step)) for low in range(0, width, step)]
+        return [slice(low, low + step) for low in range(0, width, step)] or [slice(0, 0)]
 
-    def _piece(self, columns: slice) -> Segment:
-        weights, gradient, start = (tensor[..., columns] for tensor in (self.weights, self.gradient, self.start))
-        return replace(self, weights=weights, gradient=gradient, start=start, momentum=self.momentum.of(columns))
+    @cached_property
+    def pieces(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Weights, gradient and start of every span."""
+        if len(self.spans) == 1:
+            return [(self.weights, self.gradient, self.start)]
+        return [(self.weights[:, span], self.gradient[:, span], self.start[span]) for span in self.spans]
+
+    @property
+    def momenta(self) -> list[Momentum]:
+        """The momentum of every span."""
+        return [self.momentum] if len(self.spans) == 1 else self.momentum.pieces(self.spans)
 
 
 Segments = Sequence[Segment]
@@ -119,38 +125,40 @@ class LocalStep:
         segments = [segment for side in sides for segment in side]
         if self.limits:
             for segment in segments:
-                self._add_pull_and_decay(segment)
+                self._add_pull_and_decay(segment.weights, segment.gradient, segment.start)
         for limit in self.limits:
             if limit.scope == "part":
                 for side in sides:
-                    _clip(side, limit)
+                    _clip([side], limit)
             else:
-                _clip(segments, limit, across)
+                _clip(sides, limit, across)
         for segment in segments:
             count = segment.count()
-            for piece in segment.pieces:
+            for (weights, gradient, start), momentum in zip(segment.pieces, segment.momenta, strict=True):
                 if not self.limits:
-                    self._add_pull_and_decay(piece)
+                    self._add_pull_and_decay(weights, gradient, start)
                 if self.decoupled:
-                    piece.weights.mul_(1 - lr * self.decoupled)
-                momentum = piece.momentum
-                self.optimizer.update(piece.weights, piece.gradient, momentum.prior, momentum.moments, lr, count)
-                for total, moment in zip(momentum.total, momentum.moments, strict=False):
-                    total += moment[0] if len(moment) == 1 else moment.sum(0)
-                piece.gradient.zero_()
+                    weights.mul_(1 - lr * self.decoupled)
+                self.optimizer.update(weights, gradient, momentum.prior, momentum.moments, lr, count)
+                gradient.zero_()
 
-    def _add_pull_and_decay(self, piece: Segment) -> None:
+    def _add_pull_and_decay(self, weights: Tensor, gradient: Tensor, start: Tensor) -> None:
         if self.pull:
-            self.pull(piece.gradient, piece.weights, piece.start)
+            self.pull(gradient, weights, start)
         if self.coupled:
-            piece.gradient.add_(piece.weights, alpha=self.coupled)
+            gradient.add_(weights, alpha=self.coupled)
 
 
-def _clip(segments: Segments, limit: Limit, across: Across | None = None) -> None:
-    # g *= min(1, A / |g|), the norm of each row
-    norms = torch.stack([torch.linalg.vector_norm(s.gradient, dim=1) for s in segments]).norm(dim=0)
-    if across:
-        norms = across(norms.square()).sqrt()
+def _clip(sides: Sequence[Segments], limit: Limit, across: Across | None = None) -> None:
+    # g *= min(1, A / |g|), the norm of each row; |g|² = |g_client|² + |g_server|², whoever has which side
+    squares = [_added([torch.linalg.vector_norm(s.gradient, dim=1).square() for s in side]) for side in sides if side]
+    norms = (across(_added(squares)) if across else _added(squares)).sqrt()
     scale = (limit.max_norm / norms).clamp(max=1.0)
-    for segment in segments:
-        segment.gradient.mul_(scale[:, None])
+    for side in sides:
+        for segment in side:
+            segment.gradient.mul_(scale[:, None])
+
+
+def _added(terms: Sequence[Tensor]) -> Tensor:
+    """One after the other."""
+    return sum(terms[1:], terms[0])

@@ -5,7 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from smofi.engine.processes.tree import NOTHING
 from smofi.flat import Columns
+
+ALIGNMENT = 128
+"""Bytes. Kernels may add in another order where a row begins elsewhere, or where they take several rows for one: so all
+rows begin alike, and a row that vector instructions do not fill up does not touch the next."""
 
 
 class Rows:
@@ -19,7 +24,7 @@ class Rows:
         if shared is not None:
             runs = [(slice(0, shared.start), count), (shared, 1), (slice(shared.stop, size), count)]
         self.size, self.shared = size, shared
-        self.pieces = [(run, like.new_zeros(rows, run.stop - run.start)) for run, rows in runs]
+        self.pieces = [(run, aligned_rows(rows, run.stop - run.start, like)) for run, rows in runs]
 
     def matrix(self, columns: Columns) -> Tensor:
         """Some columns of all rows, as a view; the columns must not reach from one piece into the next."""
@@ -43,20 +48,26 @@ class Rows:
         for _, piece in self.pieces:
             piece.zero_()
 
-    def weighted_sum(self, shares: Tensor, once: float = 1.0) -> Tensor:
-        """sum_j p_j row_j, `[P]`; columns that exist only once are multiplied by `once`: 0 leaves them out."""
-        return torch.cat([once * piece[0] if run == self.shared else shares @ piece for run, piece in self.pieces])
+    def weighted(self, row: int, share: float, out: Tensor) -> None:
+        """out = p_j row_j, `[P]`; nothing in columns that exist only once."""
+        for run, piece in self.pieces:
+            if run == self.shared:
+                out[run].fill_(NOTHING)
+            else:
+                torch.mul(piece[row], share, out=out[run])
 
-    def weighted_change(self, shares: Tensor, origin: Tensor, once: float = 1.0) -> Tensor:
-        """sum_j p_j (row_j - origin), `[P]`; exactly zero in columns that no row changed."""
-        changes = [(run, change_from(origin[run], piece)) for run, piece in self.pieces]
-        return torch.cat([once * change[0] if run == self.shared else shares @ change for run, change in changes])
+    def weighted_change(self, row: int, share: float, origin: Tensor, out: Tensor) -> None:
+        """out = p_j (row_j - origin), `[P]`; exactly zero in columns that the row did not change."""
+        for run, piece in self.pieces:
+            if run == self.shared:
+                out[run].fill_(NOTHING)
+            else:
+                torch.mul(change_from(origin[run], piece[row]), share, out=out[run])
 
-    def finite(self) -> list[Tensor]:
-        """Whether all of a row is finite, for each row."""
-        pieces = [[row.isfinite().all() for row in piece] for _, piece in self.pieces]
-        count = max(map(len, pieces))
-        return [torch.stack([piece[row if len(piece) > 1 else 0] for piece in pieces]).all() for row in range(count)]
+    def once(self) -> tuple[Columns, Tensor]:
+        """The columns that exist only once, and what is in them."""
+        assert self.shared is not None
+        return self.shared, self.of(0, self.shared)
 
 
 def change_from(origin: Tensor, rows: Tensor) -> Tensor:
@@ -69,3 +80,13 @@ def change_from(origin: Tensor, rows: Tensor) -> Tensor:
     [[1.0, 0.0], [3.0, 0.0]]
     """
     return torch.where(rows == origin, torch.zeros_like(rows), rows - origin)
+
+
+def aligned_rows(count: int, size: int, like: Tensor) -> Tensor:
+    """Zeros `[count, size]`, all rows equally aligned.
+
+    >>> aligned_rows(2, 3, torch.zeros(1)).stride()
+    (32, 1)
+    """
+    width = ALIGNMENT // like.element_size()
+    return like.new_zeros(count, -(-size // width) * width)[:, :size]

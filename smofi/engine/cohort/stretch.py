@@ -8,7 +8,6 @@ from itertools import groupby
 from torch import Tensor
 
 from smofi.cut import Cut
-from smofi.engine.cohort.fusion import Fusion
 from smofi.engine.cohort.local import Momentum, Segment, Segments
 from smofi.engine.cohort.room import Room
 from smofi.flat import Columns
@@ -21,8 +20,8 @@ class Stretch:
     """Rows at consecutive places of a room that are cut alike: their momenta are one tensor, so that those computed at
     once can be updated together."""
 
-    def __init__(self, room: Room, cut: Cut, places: Sequence[int], fusion: Fusion | None) -> None:
-        self.room, self.cut, self.fusion = room, cut, fusion
+    def __init__(self, room: Room, cut: Cut, places: Sequence[int], fused: bool) -> None:
+        self.room, self.cut, self.fused = room, cut, fused
         self.first, self.count = places[0], len(places)
         self.sides_by_places: dict[tuple[int, int], Sides] = {}
         self.moments: dict[int, tuple[Tensor, list[float]]] = {}
@@ -63,17 +62,15 @@ class Stretch:
 
     def _momentum(self, block: int, columns: Columns, rows: slice, server: bool) -> tuple[Momentum, list[float]]:
         """The momentum of these rows, their own or fused, and how many updates each row of the stretch has seen."""
-        fusion, count = self.fusion if server else None, rows.stop - rows.start
+        fused = self.fused and server
         if block not in self.moments:
             one_server = server and self.room.setup.method.where.one_server
-            self.moments[block] = self._fresh(block, columns, 1 if one_server else self.count, fused=bool(fusion))
+            self.moments[block] = self._fresh(block, columns, 1 if one_server else self.count, fused)
         moments, counts = self.moments[block]
-        if not fusion:
+        if not fused:
             own = tuple(moments[:, rows])
             return Momentum(own, own), counts
-        prior = tuple(moment.expand(count, -1) for moment in fusion.view(fusion.prior, columns))
-        latest, total = fusion.view(fusion.latest[:, :count], columns), fusion.view(fusion.total, columns)
-        return Momentum(prior, latest, total), counts
+        return Momentum((), ()), counts  # that of a step is set when it is taken
 
     def _fresh(self, block: int, columns: Columns, rows: int, fused: bool) -> tuple[Tensor, list[float]]:
         """The moments that a round starts from, `[moments, rows, columns]`: carried on, or zero; none if fused."""

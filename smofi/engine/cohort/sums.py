@@ -3,38 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from smofi.engine.cohort.local import Segment
-from smofi.engine.cohort.rows import Rows
+from smofi.engine.cohort.tree_sum import TreeSum, Vectors
+from smofi.engine.processes.tree import NOTHING, Branch
+from smofi.engine.processes.workers import Workers
 from smofi.engine.state import GlobalState
 
 
-class Sums:
-    """Weighted sums over the rows of this process; those of several processes are added to each other.
+@dataclass(frozen=True)
+class Averaged:
+    """What is averaged over the rows, as views of one vector: weights, changes of the statistics and, where they are
+    carried on, moments."""
 
-    `exchanged` tells that the losses are those of all processes.
+    vector: Tensor
+    weights: Tensor
+    change: Tensor
+    moments: Tensor
+
+    @classmethod
+    def like(cls, state: GlobalState) -> Averaged:
+        """Room for it, in one vector."""
+        tensors = state.weights, state.statistics, state.carried
+        vector = state.weights.new_empty(sum(tensor.numel() for tensor in tensors))
+        pieces = vector.split([tensor.numel() for tensor in tensors])
+        return cls(vector, *(piece.view(tensor.shape) for piece, tensor in zip(pieces, tensors, strict=True)))
+
+
+class Sums:
+    """Weighted sums over the rows of this process, which come in the order of its branch of the tree.
+
+    `updates` are those of every block that the carried moments have seen. `losses` and `broken` (is a weight not
+    finite?) are by row.
     """
 
-    def __init__(self, state: GlobalState, rows: int) -> None:
+    def __init__(self, state: GlobalState, branch: Branch) -> None:
         self.state = state
-        self.weights = torch.zeros_like(state.weights)
-        self.change = torch.zeros_like(state.statistics)
-        self.moments, self.updates = torch.zeros_like(state.carried), torch.zeros_like(state.carried_updates)
-        self.broken = torch.zeros(rows, device=state.weights.device)
+        self.rooms: list[Averaged] = []
+        self.vectors = Vectors(self._room)
+        self.counts = Vectors(lambda: torch.empty_like(state.carried_updates))
+        self.total = TreeSum(self.vectors, branch, branch.rows)
+        self.updates = TreeSum(self.counts, branch, branch.rows)
         self.losses: dict[int, Tensor] = {}
-        self.exchanged = False
+        self.broken: dict[int, Tensor] = {}
+        if not branch.rows:
+            self.begin().vector.fill_(NOTHING)
+            self.counts[self.counts.take()].fill_(NOTHING)
 
-    def add(self, shares: Tensor, weights: Rows, statistics: Rows, once: float = 1.0) -> None:
-        """sum_j p_j W_j, and sum_j p_j (S_j - S) for the statistics; `once` as in `Rows.weighted_sum`."""
-        self.weights += weights.weighted_sum(shares, once)
-        self.change += statistics.weighted_change(shares, self.state.statistics, once)
+    def begin(self) -> Averaged:
+        """Room for what the next row brings."""
+        self.number = self.vectors.take()
+        return self.rooms[self.number]
 
-    def add_moments(self, share: float, segments: Sequence[Segment]) -> None:
-        """p_j m_j of a row's segments, and the same for the number of updates of every block."""
+    def add(self, row: int) -> None:
+        """The row is written to where `begin` said."""
+        self.total.add(row, self.number)
+
+    def add_updates(self, row: int, share: float, segments: Sequence[Segment]) -> None:
+        """p_j times the number of updates that each block of the row has seen."""
+        number = self.counts.take()
+        counts = self.counts[number].fill_(NOTHING)
         for segment in segments:
-            self.updates[segment.blocks.start : segment.blocks.stop] += share * segment.updates
-            for total, moment in zip(self.moments, segment.momentum.moments, strict=True):
-                total[segment.columns].add_(moment[0], alpha=share)
+            counts[segment.blocks.start : segment.blocks.stop] = share * segment.updates
+        self.updates.add(row, number)
+
+    def averaged(self) -> Averaged:
+        """The sums of this process; nothing, if it has no rows."""
+        return self.rooms[self.total.stack[0] if self.total.stack else 0]
+
+    def counted(self) -> Tensor:
+        """The sum of the updates."""
+        return self.counts[self.updates.stack[0] if self.updates.stack else 0]
+
+    def exchange_losses(self, workers: Workers, steps: Sequence[int]) -> None:
+        """Losses, and whether a weight is broken, of all processes; each row belongs to one of them."""
+        matrix = self.state.weights.new_full((len(steps), 1 + max(steps)), NOTHING)
+        for row, broken in self.broken.items():
+            matrix[row, 0] = broken
+        for row, losses in self.losses.items():
+            matrix[row, 1 : 1 + len(losses)] = losses
+        workers.sum(matrix)
+        self.broken = dict(enumerate(matrix[:, 0]))
+        self.losses = {row: matrix[row, 1 : 1 + count] for row, count in enumerate(steps)}
+
+    def _room(self) -> Tensor:
+        self.rooms.append(Averaged.like(self.state))
+        return self.rooms[-1].vector

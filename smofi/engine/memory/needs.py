@@ -13,7 +13,8 @@ from smofi.data.samples import Samples, TensorSamples
 from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.plan import RoundPlan
-from smofi.engine.processes.workers import OneWorker, deal
+from smofi.engine.processes.tree import deal
+from smofi.engine.processes.workers import OneWorker
 from smofi.engine.state import GlobalState
 from smofi.flat import columns_in
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from smofi.engine.processes.tree import mirrored
 from smofi.engine.processes.workers import WorkerGone
 from smofi.errors import check_count, refuse
 
@@ -90,16 +91,17 @@ class ForkedWorkers:
 
     @torch.no_grad()
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum of what every process brings, in place; added by rank, and so to the same bits everywhere."""
+        """The sum of what every process brings, in place; in the order of the tree, and so to the same bits
+        everywhere."""
         for piece, slots in self._pieces(tensor):
             slots[self.rank].copy_(piece)
             self._meet()
             if self.size * piece.nbytes <= 2 * SLOT:
-                _add(slots, piece)
+                _fold(slots, piece)
                 continue
             # where that would be much to read, each process adds up one slice for all, in the first slot
             share = slice(len(piece) * self.rank // self.size, len(piece) * (self.rank + 1) // self.size)
-            _add([slot[share] for slot in slots], slots[0][share])
+            _fold([slot[share] for slot in slots], slots[0][share])
             self._meet()
             piece.copy_(slots[0])
         return tensor
@@ -158,14 +160,16 @@ class ForkedWorkers:
         return hear.recv(1)
 
 
-def _add(terms: Sequence[Tensor], total: Tensor) -> None:
-    """total = terms[0] + terms[1] + ..., in this order; `total` may be the first of them."""
-    first, *others = terms
-    if not others:
-        total.copy_(first)
-    for term in others:
-        torch.add(first, term, out=total)
-        first = total
+def _fold(terms: Sequence[Tensor], total: Tensor) -> None:
+    """The sum in the order of the tree; `total` may be one of the terms, and no other is changed."""
+    while len(terms) > 2:
+        kept, count = 1 << (len(terms) - 1).bit_length() - 1, len(terms)
+        below = [(place, mirrored(place, count)) for place in range(kept)]
+        terms = [terms[one] + terms[other] if other < count else terms[one] for one, other in below]
+    if len(terms) == 2:
+        torch.add(terms[0], terms[1], out=total)
+    else:
+        total.copy_(terms[0])
 
 
 def _close(ends: Sequence[socket.socket]) -> None:

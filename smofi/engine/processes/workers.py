@@ -1,21 +1,27 @@
 """The workers of a run: processes that share a cohort. Each has some of the rows, and they meet in sums over all rows.
 
 Every worker runs the same rounds from the same state: a sum leaves the same bits everywhere, so the state stays alike.
+Workers add what they bring in the order of the tree, so that its bits do not depend on how many they are.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from smofi.engine.processes.network import interface_towards
+from smofi.engine.processes.tree import mirrored
 from smofi.errors import SmofiError
+
+MOST_EXCHANGED = 2**22
+"""Numbers in a message, so that what is received takes little memory."""
 
 TIMEOUT = timedelta(minutes=30)
 """How long a worker waits for another that is alive but busy; one that is dead is noticed at once."""
@@ -28,7 +34,7 @@ class Workers(Protocol):
     size: int
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over all workers, in place."""
+        """The sum over all workers, in place; one that has nothing to add brings `tree.NOTHING`."""
 
     def copy(self, tensor: Tensor) -> Tensor:
         """What the first worker has, in place."""
@@ -68,18 +74,47 @@ class DistributedWorkers:
         self.rank, self.size, self.backend = rank, size, backend
 
     def sum(self, tensor: Tensor) -> Tensor:
-        self._together(dist.all_reduce, tensor)
+        """Pairs of workers exchange what they have, in the order of the tree: then every one has every fold."""
+        flat = tensor.reshape(-1)  # a view, if it can be one
+        with self._connected():
+            for first in range(0, len(flat), MOST_EXCHANGED):
+                self._sum(flat[first : first + MOST_EXCHANGED])
+        if flat.data_ptr() != tensor.data_ptr():
+            tensor.copy_(flat.view(tensor.shape))
         return tensor
 
     def copy(self, tensor: Tensor) -> Tensor:
-        self._together(dist.broadcast, tensor, 0)
+        with self._connected():
+            dist.broadcast(tensor, 0)
         return tensor
 
-    def _together(self, operation: Callable[..., Any], *arguments: Any) -> None:
+    def _sum(self, piece: Tensor) -> None:
+        received = torch.empty_like(piece)
+        places = 1 << (self.size.bit_length() - 1)  # the largest power of two
+        extra = mirrored(self.rank, 2 * places)
+        if self.rank >= places:  # it lies on another place from the first fold on, and gets the sum from there
+            dist.send(piece, extra)
+            dist.recv(piece, extra)
+            return
+        if extra < self.size:
+            dist.recv(received, extra)
+            piece += received
+        while places > 1:
+            other = self.rank ^ (places - 1)
+            both = dist.P2POp(dist.isend, piece, other), dist.P2POp(dist.irecv, received, other)
+            for under_way in dist.batch_isend_irecv(list(both)):
+                under_way.wait()
+            piece += received
+            places //= 2
+        if extra < self.size:
+            dist.send(piece, extra)
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
         try:
             if not dist.is_initialized():
                 self._join()
-            operation(*arguments)
+            yield
         except RuntimeError as error:
             raise WorkerGone(self.rank, self.size, error) from error
 
@@ -101,17 +136,15 @@ def joined(device: torch.device) -> Workers:
     return OneWorker() if size == 1 else DistributedWorkers(rank, size, backend)
 
 
-def deal(steps: Sequence[int], workers: int) -> list[list[int]]:
-    """Rows for each process, so that at every step their numbers of active rows differ by one at most.
+def sum_each(workers: Workers, tensors: Sequence[Tensor]) -> None:
+    """The sum over all workers of each of these tensors of one type, in place: one exchange for all.
 
-    The longest first, dealt out in turns that go back and forth.
-
-    >>> deal([5, 1, 4, 2, 3], workers=2)
-    [[0, 1, 3], [2, 4]]
+    >>> sum_each(OneWorker(), [torch.ones(2), torch.ones(1)])
     """
-    order = sorted(range(len(steps)), key=lambda row: (-steps[row], row))
-    dealt: list[list[int]] = [[] for _ in range(workers)]
-    for place, row in enumerate(order):
-        turn, seat = divmod(place, workers)
-        dealt[seat if turn % 2 == 0 else workers - 1 - seat].append(row)
-    return [sorted(rows) for rows in dealt]
+    if len(tensors) == 1 or workers.size == 1:
+        for tensor in tensors:
+            workers.sum(tensor)
+        return
+    together = workers.sum(torch.cat([tensor.flatten() for tensor in tensors]))
+    for tensor, total in zip(tensors, together.split([tensor.numel() for tensor in tensors]), strict=True):
+        tensor.copy_(total.view(tensor.shape))

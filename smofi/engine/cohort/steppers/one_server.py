@@ -4,7 +4,7 @@
     the first       group after group: the server's pass     cut gradients --copy-->
     every process   backward of its own clients
 
-Activations are exchanged by summing: each belongs to one process, and is zero in every other.
+Activations are exchanged by summing: each belongs to one process, and is nothing in every other.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import ClientHalf, Sent, ServerHalf, client_cut_gradients
 from smofi.engine.cohort.local import Segments
 from smofi.engine.cohort.steps import ClientSteps, naming_clients
+from smofi.engine.processes.tree import NOTHING
 from smofi.flat import blocks_of, shell
 
 
@@ -131,7 +132,7 @@ class OneServerStepper:
             local.apply(sides, lr, across=self.workers.sum)
         else:  # a norm is over both sides, and this process has neither
             for _ in range(local.model_wide_limits):
-                self.workers.sum(self.context.shares.new_zeros(1))
+                self.workers.sum(self.context.shares.new_full((1,), NOTHING))
 
     def _gather(self, sizes: dict[int, int], own: dict[int, Tensor], like: Tensor) -> Tensor:
         """What the clients send, one after the other; `sizes` are their batch sizes by row."""
@@ -152,10 +153,11 @@ class OneServerStepper:
 
 
 def _buffer(samples: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Zeros for this many samples, as they lie in memory, and as a layer sees them: images are channels-last."""
+    """Room for this many samples, with nothing in it: as they lie in memory, and as a layer sees them, for images are
+    channels-last."""
     if like.dim() != 4:
-        buffer = like.new_zeros(samples, *like.shape[1:])
+        buffer = like.new_full((samples, *like.shape[1:]), NOTHING)
         return buffer, buffer
     _, channels, height, width = like.shape
-    buffer = like.new_zeros(samples, height, width, channels)
+    buffer = like.new_full((samples, height, width, channels), NOTHING)
     return buffer, buffer.permute(0, 3, 1, 2)

@@ -45,6 +45,7 @@ class SplitStepper:
         with torch.no_grad():
             if watching:
                 watching.gradient(context.simulation.room.gradients, [member.row for member in members])
+            context.begin_update(first)
             if context.setup.local.model_wide_limits:  # a norm is over both sides of one client
                 (alone,) = members
                 context.setup.local.apply(alone.sides, lr)
@@ -52,9 +53,7 @@ class SplitStepper:
                 server.update(lr)
                 for client in clients:
                     client.update(lr)
-            context.keep_momenta(members)
-            if watching:
-                watching.momentum(server.columns)
+            context.end_update(first)
 
 
 def split_step(clients: Sequence[ClientHalf], server: ServerHalf, wire: Wire) -> list[Tensor]:

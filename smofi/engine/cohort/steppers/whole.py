@@ -41,7 +41,6 @@ class WholeStepper:
         with torch.no_grad():
             if watching:
                 watching.gradient(context.simulation.room.gradients, [member.row])
+            context.begin_update(member)
             setup.local.apply(member.sides, context.plan.lr)
-            context.keep_momenta(members)
-            if watching:
-                watching.momentum(member.sides[1])
+            context.end_update(member)
