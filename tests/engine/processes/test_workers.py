@@ -21,7 +21,8 @@ from smofi.cli import complain, main
 from smofi.config import Config
 from smofi.engine.processes.forking import _follow_and_exit
 from smofi.engine.processes.starting import start_by
-from smofi.engine.processes.workers import DistributedWorkers, deal
+from smofi.engine.processes.tree import deal
+from smofi.engine.processes.workers import DistributedWorkers
 from smofi.errors import InputError, SmofiError
 from smofi.experiment import resume, start
 from smofi.experiment.following import worker_count
