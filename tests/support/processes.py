@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from smofi.engine.processes.forked import ForkedWorkers
+
+Work = Callable[[ForkedWorkers], dict[str, Tensor]]
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
 QUICK = ["--clients", "12", "--participation", "0.5", "--model", "cnn", "--width", "4", "--method", "smofi"]
@@ -73,6 +77,31 @@ def differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
 
 def accuracies(folder: Path) -> list[float]:
     return [json.loads(line)["accuracy"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def in_each(size: int, folder: Path, work: Work) -> list[dict[str, Tensor]]:
+    """What every one of so many processes gets out of `work`."""
+    workers = ForkedWorkers(size)
+    workers.fork()
+    if workers.rank > 0:
+        signal.alarm(60)
+        code = 1
+        try:
+            save_file(work(workers), folder / f"{workers.rank}")
+            code = 0
+        finally:
+            os._exit(code)
+    first = work(workers)
+    assert [exit_code(child) for child in workers.children] == [0] * (size - 1)
+    workers.end()
+    return [first, *(load_file(folder / f"{rank}") for rank in range(1, size))]
+
+
+def exit_code(child: int) -> int:
+    """Wait for the end of a process, but let others see it too."""
+    ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    assert ended is not None
+    return ended.si_status
 
 
 def workers_of(parent: int) -> list[int]:

@@ -31,7 +31,9 @@ def same_as_alone(
     """So many processes give what a single one gives; what that is."""
     cases = usable(cases, executor)
     alone, *others = sharded(folder, 1, *sizes, only=cases, dtype="float32", executor=executor, **options)
-    found = [f"{size} workers: {one}" for size, other in zip(sizes, others, strict=True) for one in differing(alone, other)]
+    found = [
+        f"{size} workers: {one}" for size, other in zip(sizes, others, strict=True) for one in differing(alone, other)
+    ]
     if found:
         pytest.fail("\n".join(found))
     return alone
