@@ -62,6 +62,7 @@ def flags(only: Sequence[str] = (), **options: str | bool) -> list[str]:
 def differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
     """The names of the tensors that are not the same byte for byte: 0.0 is not -0.0, and not a number is itself.
 
+    >>> import torch
     >>> differing({"a": torch.tensor([0.0, torch.nan])}, {"a": torch.tensor([-0.0, torch.nan])})
     ['a: 1 of 8 bytes']
     """

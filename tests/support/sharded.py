@@ -1,8 +1,8 @@
 """Every method, family of models and circumstance with as many workers as it is started with; the first writes what
 came out: the whole state after the last round, and the whole history but for the seconds that a round took.
 
-Run by tests/engine/processes/, alone, under torchrun, or forked into as many workers as it is told, for one number after
-the other, with a file for each:
+Run by tests/engine/processes/, alone, under torchrun, or forked into as many workers as it is told, with a file for
+each of these numbers:
 
     python sharded.py OUTPUT --workers 1 2 4 --dtype float32 --executor vmap --only smofi resnet8
 """

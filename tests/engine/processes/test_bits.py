@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -56,7 +57,11 @@ def test_every_method_with_eight(executor: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("executor", ["loop", "vmap"])
 @pytest.mark.parametrize("size", [2, 4])
 def test_every_method_by_torchrun(size: int, executor: str, tmp_path: Path) -> None:
-    how = {"only": usable([*CASES, *CIRCUMSTANCES, *FAMILIES], executor), "dtype": "float32", "executor": executor}
+    how: dict[str, Any] = {
+        "only": usable([*CASES, *CIRCUMSTANCES, *FAMILIES], executor),
+        "dtype": "float32",
+        "executor": executor,
+    }
     (alone,) = sharded(tmp_path, 1, **how)
     assert differing(alone, sharded_by_torchrun(tmp_path, size, **how)) == []
 
@@ -92,6 +97,6 @@ def test_splits_that_are_executed(tmp_path: Path) -> None:
 def test_every_split_that_is_executed(tmp_path: Path) -> None:
     cases = [case for case in (*CASES, *CIRCUMSTANCES, *FAMILIES) if "wire" not in case]
     same_as_alone(tmp_path, [2, 4, 8], cases, direct=True)
-    how = {"only": cases, "dtype": "float32", "direct": True}
+    how: dict[str, Any] = {"only": cases, "dtype": "float32", "direct": True}
     (alone,) = sharded(tmp_path, 1, **how)
     assert differing(alone, sharded_by_torchrun(tmp_path, 2, **how)) == []

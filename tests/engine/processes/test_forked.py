@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from smofi.engine.processes.forked import SLOT, ForkedWorkers
 from smofi.engine.processes.workers import WorkerGone
 from smofi.errors import InputError
+from support.fold import fold
 from support.processes import exit_code, in_each
 
 
@@ -52,11 +53,11 @@ def brought(rank: int, count: int, dtype: torch.dtype) -> Tensor:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_a_sum_of_any_size_and_type_is_that_of_adding_by_rank_in_every_process(size: int, tmp_path: Path) -> None:
+def test_a_sum_of_any_size_and_type_is_that_of_folding_in_every_process(size: int, tmp_path: Path) -> None:
     def work(workers: ForkedWorkers) -> dict[str, Tensor]:
         return {name: workers.sum(brought(workers.rank, *case)) for name, case in CASES.items()}
 
-    expected = {name: reduce(torch.add, [brought(rank, *case) for rank in range(size)]) for name, case in CASES.items()}
+    expected = {name: fold([brought(rank, *case) for rank in range(size)]) for name, case in CASES.items()}
     for found in in_each(size, tmp_path, work):
         assert [name for name in CASES if not found[name].equal(expected[name])] == []
 

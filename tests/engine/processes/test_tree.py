@@ -20,11 +20,11 @@ import smofi
 from smofi.data import batch_order
 from smofi.engine.processes.tree import Branch, deal
 from smofi.engine.processes.workers import OneWorker, Workers
+from support.fold import fold
 from support.processes import differing, in_each
 
 WIDTH, SEED = 37, 5
 BETA, LR = 0.5, 0.25
-Terms = Sequence[Tensor | None]
 
 # ----------------------------------------------------------------------------------------------------- the definition
 
@@ -32,22 +32,6 @@ Terms = Sequence[Tensor | None]
 def places(steps: Sequence[int]) -> list[int]:
     """The rows on the strip: those with the most steps first."""
     return sorted(range(len(steps)), key=lambda row: (-steps[row], row))
-
-
-def fold(strip: Terms) -> Tensor | None:
-    """The strip is folded in half, end over beginning, until one place is left."""
-    if len(strip) == 1:
-        return strip[0]
-    half = 1
-    while 2 * half < len(strip):
-        half *= 2
-    full = [*strip, *[None] * (2 * half - len(strip))]
-    return fold([plus(full[place], full[2 * half - 1 - place]) for place in range(half)])
-
-
-def plus(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    """Nothing and a number is that number, bit by bit."""
-    return one if other is None else other if one is None else one + other
 
 
 def total(steps: Sequence[int], values: Sequence[Tensor], rows: Collection[int]) -> Tensor:
