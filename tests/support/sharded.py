@@ -1,5 +1,5 @@
 """Every method, family of models and circumstance with as many workers as it is started with; the first writes what
-came out: the whole state after the last round, and the whole history but for the seconds that a round took.
+came out: the whole state after the last round, and the whole history but for the seconds that rounds took.
 
 Run by tests/engine/processes/, alone, under torchrun, or forked into as many workers as it is told, with a file for
 each of these numbers:
@@ -105,6 +105,8 @@ CIRCUMSTANCES: dict[str, dict[str, Any]] = {
     "momentum carried by client-wise sflv2": {"method": 'fednag+sflv2("client")'},
     "augmented": {"method": "smofi", "augment": "crop(1)+flip"},
     "mixed precision": {"method": "smofi", "precision": "bf16"},
+    "diverging": {"method": "smofi", "optimizer": "sgd(lr=1e12, momentum=0.9)", "rounds": 3},
+    "validated": {"method": "sflv1", "validated": True, "patience": 1, "rounds": 4},
     "little memory": {"method": "fedavg", "sizes": MANY, "participation": 1.0, "memory_limit": "1GB"},
 }  # fmt: skip
 """What else rounds may be like; the first few are quick to tell."""
@@ -155,14 +157,19 @@ def prepared(case: str, dtype: torch.dtype, **how: Any) -> Session:
         return smofi.prepare(built, few, few[0], **how | {"rounds": 1, "participation": 1.0})
     changes = {"method": case, **CASES[case]} if case in CASES else dict(CIRCUMSTANCES[case])
     clients, test = federation(dtype, changes.pop("sizes", SIZES))
-    settings = {"rounds": 2, "participation": 0.8, "seed": 3, "metrics": ("top1", "macro_f1", "per_client")}
+    settings: dict[str, Any] = {"rounds": 2, "participation": 0.8, "seed": 3}
+    settings |= {"metrics": ("top1", "macro_f1", "per_client")}
+    if changes.pop("validated", False):
+        settings["validation"] = test
     return smofi.prepare(model(dtype), clients, test, **settings | how | changes)
 
 
 def outcome(session: Session) -> dict[str, Tensor]:
-    """Train; the state by its names, the history as text, and its most important numbers."""
-    history = session.train().history
-    text = json.dumps([{key: value for key, value in asdict(one).items() if key != "seconds"} for one in history])
+    """Train; the state by its names, the history and why it ended as text, and its most important numbers."""
+    result = session.train()
+    history = result.history
+    records = [{key: value for key, value in asdict(one).items() if key != "seconds"} for one in history]
+    text = json.dumps([*records, result.stopped])
     evaluated = [record for record in history if record.evaluated]
     numbers = [(r.accuracy, r.loss, r.train_loss, *r.metrics.get("per_client", [])) for r in evaluated]
     return {
