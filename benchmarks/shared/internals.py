@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -12,6 +16,7 @@ from smofi import Event, Record, Session
 from smofi.data import batch_order
 from smofi.engine.at_once.gradients import ClientsAtOnce
 from smofi.engine.cohort.diagnostics import Diagnostics
+from smofi.engine.cohort.halves import ServerHalf
 from smofi.engine.cpu.freed_memory import keep_freed_memory
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.cpu.quicken import quicken
@@ -47,6 +52,7 @@ __all__ = [
     "planned_bytes",
     "provenance",
     "quicken",
+    "server_share",
     "shell",
     "suits_onednn",
     "tell",
@@ -66,6 +72,29 @@ def parameters(session: Session) -> int:
 def one_round(session: Session, round: int = 0) -> Callable[[], Record]:
     """A round of the session, the first if not told otherwise; each call starts from the weights of the one before."""
     return lambda: session.run.one_round(session.run.planner.plan(round))
+
+
+def server_share(work: Callable[[], object]) -> float:
+    """The server's share of a call's time, its updates included, where the split is executed for real."""
+    server = 0.0
+
+    def timed(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            nonlocal server
+            started = time.perf_counter()
+            try:
+                return method(*given)
+            finally:
+                server += time.perf_counter() - started
+
+        return call
+
+    with ExitStack() as patches:
+        for part in ("forward", "loss", "backward", "update"):
+            patches.enter_context(patch.object(ServerHalf, part, timed(getattr(ServerHalf, part))))
+        started = time.perf_counter()
+        work()
+        return server / (time.perf_counter() - started)
 
 
 def evaluation(session: Session) -> Callable[[], object]:

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import pydantic
-import torch
 from cyclopts import Parameter
 
 from smofi.config import Config, Settings, read_config
-from smofi.errors import SmofiError, check_count, refuse
+from smofi.errors import SmofiError, refuse
 from smofi.settings import SETTINGS
 
 Source: TypeAlias = Annotated[str | None, Parameter(help="a YAML file or the name of a preset; flags win over it")]
 Flags: TypeAlias = Annotated[Settings, Parameter(name="*", negative=(), group="Settings")]
-Threads: TypeAlias = Annotated[int, Parameter(help="threads inside each operation")]
 Scale: TypeAlias = Annotated[
     str | None, Parameter(help="size of a preset: full, or small for a version that suits a CPU")
 ]
@@ -27,11 +25,6 @@ Picture: TypeAlias = Annotated[Path | None, Parameter(help="also draw a picture 
 def flag(setting: str) -> Parameter:
     """The flag of a setting, in a command that takes only some of them."""
     return Parameter(help=SETTINGS[setting].help)
-
-
-def set_threads(threads: int) -> None:
-    """How many threads torch uses inside an operation."""
-    torch.set_num_threads(check_count("threads", threads, high=1024))
 
 
 def settings_given(flags: Settings) -> dict[str, Any]:

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from smofi.cli.arguments import (
-    Flags,
-    Picture,
-    Scale,
-    Source,
-    Threads,
-    resolve,
-    resolve_with_clock,
-    set_threads,
-    settings_given,
-)
+import torch
+
+from smofi.cli.arguments import Flags, Picture, Scale, Source, resolve, resolve_with_clock, settings_given
 from smofi.cli.program import console
 from smofi.cli.reading import reading
 from smofi.config import Settings, config_yaml
@@ -30,11 +22,10 @@ def plan(
     *,
     flags: Flags = Settings(),  # noqa: B008  # frozen
     scale: Scale = None,
-    threads: Threads = 1,
 ) -> int:
     """Check a configuration and say what it will take: clients, steps, memory, time. Nothing is trained or written."""
-    set_threads(threads)
     config = resolve(source, settings_given(flags), scale)
+    torch.set_num_threads(config.threads)
     with reading(config.data) as progress:
         federation = gather(config, progress)
     console.print(plan_table([plan_run(config, method, federation) for method in config.method]))

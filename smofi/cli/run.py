@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+import torch
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Flags, Scale, Source, Threads, resolve, set_threads, settings_given
+from smofi.cli.arguments import Flags, Scale, Source, resolve, settings_given
 from smofi.cli.training import Display, TrainingJob, train_together
 from smofi.config import Settings
 from smofi.errors import check_choice, refuse
@@ -35,14 +36,12 @@ def run(
     workers: Annotated[
         int | None, Parameter(help="processes that share the work; by default one per core, or per GPU")
     ] = None,
-    threads: Threads = 1,
 ) -> int:
     """Train, compare methods, and draw their learning curves on the terminal and into a picture.
 
     Without arguments: FedAvg, FedAvgM and SMoFi side by side, on handwritten digits divided unevenly among 50 clients.
     Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
     """
-    set_threads(threads)
     for name in track or ():
         check_choice("track", name, TRACKERS)
     if resume is None:
@@ -52,6 +51,7 @@ def run(
         if source is not None or output is not None or scale is not None:
             refuse("resume", str(resume), "no file, --scale or --output with it: the run's folder has its settings")
         config, folder = stored_config(resume, settings_given(flags)), resume
+    torch.set_num_threads(config.threads)  # before workers are started: that of a single thread can be forked
     job = TrainingJob(config, folder, resume is not None, display, tuple(track or ()))
     return train_together(job, worker_count(workers, config))
 

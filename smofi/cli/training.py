@@ -102,7 +102,7 @@ def _train_one(job: TrainingJob, one: FolderRun, live: Live, caught: list[int]) 
             announced.append(True)
             live.say("finishing the round, then saving; interrupt again to quit at once")
 
-    settings = job.config.model_dump() | {"method": one.name}
+    settings = job.config.model_dump() | {"method": one.name, "executor": one.executor}
     trackers = [tracker(name, one.folder.path, settings, one.name) for name in job.trackers]
     with combine(live, announce, *trackers) as one.session.run.emit:
         result = one.train()

@@ -45,6 +45,9 @@ class Config(Settings):
             refuse(
                 "target_accuracy", self.target_accuracy, "top1 among the metrics, or a validation share > 0, with it"
             )
+        if len(self.executor) not in (1, len(self.method)):
+            accepted = f"one for all methods, or one for each of the {len(self.method)}"
+            refuse("executor", list(self.executor), accepted)
         _ = self.timing
         if self.cut.startswith("[") and (given := self.cut.count(",") + 1) != self.clients:
             refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, but it has {given}")
@@ -63,11 +66,23 @@ class Config(Settings):
         files = {name: _absolute_csv(getattr(self, name)) for name in ("devices", "availability")}
         return self.model_copy(update={"data": data, "data_folder": folder, **files})
 
-    def arguments(self, federation: Federation | None = None) -> dict[str, Any]:
-        """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built."""
+    def executor_of(self, method: str) -> str:
+        """How the clients of one of its methods are computed.
+
+        >>> Config(method=["fedavg", "smofi"], executor=["loop", "vmap"]).executor_of("smofi")
+        'vmap'
+        """
+        return self.executor[self.method.index(method) if len(self.executor) > 1 else 0]
+
+    def arguments(self, federation: Federation | None = None, method: str | None = None) -> dict[str, Any]:
+        """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built.
+
+        `method` tells for which of several it is, by default for the first: they may have executors of their own.
+        """
         gathered = federation or gather(self)
         return {
             **{name: getattr(self, name) for name in TRAIN_ARGUMENTS if name != "method"},
+            "executor": self.executor_of(method or self.method[0]),
             "model": self.build_model(gathered.source),
             "clients": gathered.clients,
             "test": gathered.test,

@@ -76,18 +76,18 @@ def assemble(setup: Setup, data: RunData, planner: Planner, length: RunLength, r
     """The run, ready to train. Refuses data, a model and a loss that do not fit each other, and too much memory."""
     device = next(iter(setup.template.parameters())).device
     state = GlobalState.of(setup.template, setup.layout, setup.method, setup.optimizer, device)
-    workers = resources.workers or OneWorker()
+    workers, trial = resources.workers or OneWorker(), setup.in_one_thread
     evaluator = _evaluator(setup, state, data, length.metrics, workers)
-    _try_out(setup, state, data, planner, evaluator)
+    _try_out(trial, state, data, planner, evaluator)
     if resources.diagnose and workers.size > 1:
         refuse("diagnose", True, f"False with {workers.size} workers: it compares all clients in one process")
-    simulation = Simulation(setup, state, data.clients, data.augment, workers, diagnose=resources.diagnose)
+    simulation = Simulation(trial, state, data.clients, data.augment, workers, diagnose=resources.diagnose)
     planner.plan(0)  # refuses devices that are never available
     room_for = MOST_AT_ONCE
     if resources.memory_limit is not None:
         room_for = most_at_once(resources.memory_limit, simulation, planner, evaluator, length.rounds, room_for)
     execution = choose(resources.executor, simulation, planner.intended(0, planner.eligible), room_for)
-    simulation = replace(simulation, execution=execution)
+    simulation = replace(simulation, setup=setup, execution=execution)
     return Run(simulation, planner, evaluator, length.stopping, length.rounds, length.callback, length.eval_every)
 
 

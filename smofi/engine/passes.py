@@ -1,14 +1,16 @@
-"""What a forward pass needs besides its model: a loss, a precision, and the wire across the cut."""
+"""What a forward pass needs besides its model: a loss, a precision, threads, and the wire across the cut."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from smofi.models.costs import Cast
 
-__all__ = ["IGNORED", "Cast", "Loss", "Wire", "direct"]
+__all__ = ["IGNORED", "Cast", "Loss", "Passes", "Wire", "direct"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """loss(outputs, targets): a number, the mean over the samples."""
@@ -18,6 +20,16 @@ IGNORED = -100
 
 Wire = Callable[[Tensor, str, int], Tensor]
 """wire(tensor, direction, client): what arrives of a tensor sent "up" to the server or "down" to a client."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How passes are computed: `cast` is their precision, `compiled` whether `torch.compile` compiles them, and
+    `server_threads` how many threads a single server model computes with, if that is more than all else has."""
+
+    cast: Cast = nullcontext
+    compiled: bool = False
+    server_threads: int = 1
 
 
 def direct(tensor: Tensor, direction: str, client: int) -> Tensor:

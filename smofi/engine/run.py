@@ -45,7 +45,7 @@ class Run:
     """Training from a state, round after round. Everything random is a function of the seed and the round's number.
 
     `stopped` is the sentence that says why it ended early; `diverged` and `cut_short` (by an interruption) tell two
-    such reasons apart from having reached what was asked for.
+    such reasons apart from having reached what was asked for. `remarks` are made as it begins.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Run:
         self.state, self.workers = simulation.state, simulation.workers
         self.stopping, self.rounds, self.eval_every = stopping, rounds, eval_every
         self.emit: Callback = callback or ignore_event
+        self.remarks = [*(planner.clock.remarks if planner.clock else ()), *remarks_on(self.workers.size)]
         self.keeper: Keeper | None = None
         self.history: list[Record] = []
         self.stopped: str | None = None
@@ -101,7 +102,10 @@ class Run:
             self.emit(Warned(f"{planner.method} has nothing to fuse: the optimizer keeps no momentum"))
         if planner.method.fuse and planner.per_round == 1:
             self.emit(Warned(f"{planner.method} has nothing to fuse: one client takes part in a round (participation)"))
-        for remark in planner.clock.remarks if planner.clock else ():
+        setup = self.simulation.setup
+        if setup.passes.server_threads > setup.server_threads:
+            self.emit(Warned(f"server_threads changes nothing for {planner.method}: it has no single server model"))
+        for remark in self.remarks:
             self.emit(Warned(remark))
         self.stopped = self.stopping.reason(self.history)
         while not self.over:
@@ -234,6 +238,17 @@ class Run:
                 f"the training loss is {latest.train_loss:.3g} in round {latest.round}, up from {first:.3g} at "
                 f"the start: training seems to diverge; {ADVICE}"
             )
+
+
+def remarks_on(workers: int) -> list[str]:
+    """What there is to say about the number of workers: sums are taken in the same order by 1, 2, 4, 8, ... of them.
+
+    >>> remarks_on(4), remarks_on(3)
+    ([], ['with 3 workers, the last bits of all numbers differ from those of 1, 2, 4 or 8 workers'])
+    """
+    if workers & (workers - 1) == 0:
+        return []
+    return [f"with {workers} workers, the last bits of all numbers differ from those of 1, 2, 4 or 8 workers"]
 
 
 def timed(time: RoundTime | None, before: float) -> dict[str, Any]:

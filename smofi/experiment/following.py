@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 from smofi.config import Config
 from smofi.config.federation import gather
 from smofi.engine.processes import starting as processes
-from smofi.experiment.opening import FolderRun, shared_arguments
+from smofi.experiment.opening import FolderRun, own_arguments, own_workers
 from smofi.experiment.resuming import with_own_partition
 from smofi.methods import parse_method
 from smofi.training import prepare
@@ -27,10 +29,11 @@ def worker_count(requested: int | None, config: Config) -> int:
 
 def follow(config: Config, resumed: Path | None = None) -> None:
     """Take part in the runs of the first worker, method after method, for as long as it goes on."""
+    torch.set_num_threads(config.threads)
     federation = gather(with_own_partition(config, resumed) if resumed else config)
-    arguments, workers = shared_arguments(config, federation, None)
+    workers = own_workers(config)
     for method in config.method:
-        prepare(**arguments, method=method, workers=workers).train()
+        prepare(**own_arguments(config, federation, method), workers=workers).train()
 
 
 def follow_on(runs: list[FolderRun]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from smofi.engine.processes.starting import own_device
 from smofi.engine.processes.workers import Workers, joined
 from smofi.experiment.keeping import RunKeeper
 from smofi.experiment.provenance import provenance
-from smofi.methods import parse_method
 from smofi.runs import RunFolder, folders_for
 from smofi.training import Result, Session, prepare
 
@@ -34,6 +33,11 @@ class FolderRun:
     def folder(self) -> RunFolder:
         """The run's files."""
         return self.keeper.folder
+
+    @property
+    def executor(self) -> str:
+        """How its clients are computed, as it was decided."""
+        return self.session.executor
 
     @property
     def devices_hash(self) -> str | None:
@@ -61,11 +65,12 @@ def opened(
     config: Config, federation: Federation, path: Path, callback: Callback | None, workers: Workers | None
 ) -> Iterator[list[FolderRun]]:
     """A session per method, each with its folder locked; all are closed if anything fails."""
-    arguments, workers = shared_arguments(config, federation, workers)
-    methods = [parse_method(text) for text in config.method]
+    workers = workers or own_workers(config)
     sessions = {
-        method.name: prepare(**arguments, method=method, callback=callback, workers=workers) for method in methods
+        method: prepare(**own_arguments(config, federation, method), callback=callback, workers=workers)
+        for method in config.method
     }
+    _remark_once(sessions.values())
     runs: list[FolderRun] = []
     try:
         for (name, session), folder in zip(sessions.items(), folders_for(path, list(sessions)), strict=True):
@@ -77,10 +82,22 @@ def opened(
         raise
 
 
-def shared_arguments(config: Config, federation: Federation, workers: Workers | None) -> tuple[dict[str, Any], Workers]:
-    """The arguments of a run on this worker's own device, and the workers that share it."""
-    device = own_device(config.device)
-    return config.arguments(federation) | {"device": device}, workers or joined(torch.device(device))
+def own_arguments(config: Config, federation: Federation, method: str) -> dict[str, Any]:
+    """The arguments of one of the runs, on this worker's own device."""
+    return config.arguments(federation, method) | {"method": method, "device": own_device(config.device)}
+
+
+def own_workers(config: Config) -> Workers:
+    """The workers that share the runs, as this process sees them that was started as one of them."""
+    return joined(torch.device(own_device(config.device)))
+
+
+def _remark_once(sessions: Iterable[Session]) -> None:
+    """What several runs would remark, the first one does."""
+    made: set[str] = set()
+    for session in sessions:
+        session.run.remarks = [remark for remark in session.run.remarks if remark not in made]
+        made.update(session.run.remarks)
 
 
 def describe(runs: list[FolderRun], config: Config, federation: Federation, data_hash: str, command: str) -> None:
@@ -88,10 +105,23 @@ def describe(runs: list[FolderRun], config: Config, federation: Federation, data
     source = federation.source
     about = provenance(command) | {"seed": config.seed, "task": source.task(), "data_sha256": data_hash}
     for one in runs:
-        own = about | {"devices_sha256": one.devices_hash}
+        own = about | {"devices_sha256": one.devices_hash} | _computed(config, one)
         one.folder.describe(own_config(config, one), own, federation.owners, source.train.labels.numpy())
 
 
+def _computed(config: Config, one: FolderRun) -> dict[str, Any]:
+    """With what a run begins to compute, and why its clients are computed like this."""
+    why = one.session.run.simulation.execution.because(config.executor_of(one.name))
+    workers = one.session.run.workers.size
+    return {"executor": one.executor, "executor_why": why, "threads": config.threads, "workers": workers}
+
+
 def own_config(config: Config, one: FolderRun) -> str:
-    """The configuration of one of the runs, as YAML."""
-    return config_yaml(config.model_copy(update={"method": (one.name,)}))
+    """The configuration of one of the runs as it was resolved, as YAML."""
+    return config_yaml(config.model_copy(update={"method": (one.name,), "executor": (one.executor,)}))
+
+
+def whole_config(config: Config, runs: Sequence[FolderRun]) -> str:
+    """The configuration of all runs together, likewise."""
+    executors = tuple(one.executor for one in runs)
+    return config_yaml(config.model_copy(update={"executor": executors if len(set(executors)) > 1 else executors[:1]}))

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pydantic
+import torch
 
-from smofi.config import Config, changed_fields, config_yaml, read_config, sentence_of
+from smofi.config import Config, changed_fields, read_config, sentence_of
 from smofi.config.federation import Federation, gather
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.events import Callback
 from smofi.engine.processes.workers import Workers
 from smofi.errors import InputError
-from smofi.experiment.opening import FolderRun, describe, opened, own_config
+from smofi.experiment.opening import FolderRun, describe, opened, own_config, whole_config
 from smofi.runs import RunFolder, partition_hash, partition_in
 
 
@@ -32,6 +33,7 @@ def resume(
     `settings` are those that are to change, or the whole configuration if `stored_config` has read it already.
     """
     config = settings if isinstance(settings, Config) else stored_config(path, settings)
+    torch.set_num_threads(config.threads)
     federation = gather(with_own_partition(config, path), progress)
     data_hash = federation.source.fingerprint()
     with opened(config, federation, path, callback, workers) as runs:
@@ -42,7 +44,7 @@ def resume(
             one.folder.write_config(own_config(config, one))
         describe([one for one in runs if one not in started], config, federation, data_hash, command)
         if len(runs) > 1:
-            RunFolder(path).write_config(config_yaml(config))
+            RunFolder(path).write_config(whole_config(config, runs))
         return runs
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from smofi.config import Config, config_yaml
+import torch
+
+from smofi.config import Config
 from smofi.config.federation import gather
 from smofi.data.decoded import ReadProgress, silent
 from smofi.engine.events import Callback
 from smofi.engine.processes.workers import Workers
 from smofi.errors import InputError
-from smofi.experiment.opening import FolderRun, describe, opened
+from smofi.experiment.opening import FolderRun, describe, opened, whole_config
 from smofi.runs import RunFolder
 
 
@@ -24,17 +26,19 @@ def start(
 ) -> list[FolderRun]:
     """Runs ready to train, one per method, in folders without a run; `progress` watches the data being read.
 
-    They are shared by `workers`, or by the workers that this process is one of.
+    They are shared by `workers`, or by the workers that this process is one of, which uses as many threads as `config`
+    says from now on.
     """
     whole = RunFolder(path)
     _refuse_taken(whole)
+    torch.set_num_threads(config.threads)
     config = config.with_absolute_paths()
     federation = gather(config, progress)
     with opened(config, federation, path, callback, workers) as runs:
         for folder in (whole, *(one.folder for one in runs)):
             _refuse_taken(folder)
         if len(runs) > 1:
-            whole.write_config(config_yaml(config))
+            whole.write_config(whole_config(config, runs))
         describe(runs, config, federation, federation.source.fingerprint(), command)
         return runs
 

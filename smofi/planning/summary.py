@@ -77,7 +77,8 @@ def plan_run(
     >>> plan_run(Config(clients=4, participation=1.0, partition="iid"), "smofi", deadline=0.1).eligible
     4
     """
-    arguments, parsed = config.arguments(federation), parse_method(method)
+    parsed = parse_method(method)
+    arguments = config.arguments(federation, parsed.name)
     session = prepare(**arguments, method=parsed)
     planner, state, simulation = session.run.planner, session.run.state, session.run.simulation
     plans = [planner.intended(round, planner.eligible) for round in range(min(config.rounds, MOST_ROUNDS))]

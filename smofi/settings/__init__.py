@@ -1,6 +1,7 @@
 """Every setting of a run, defined once; YAML, flags, the arguments of `smofi.train` and the reference page follow.
 
-definition.py   what a definition says: default, check, help, the argument in Python, may it change on resume
+definition.py   what a definition says: default, check, help, the argument in Python, may it change on resume; and
+                a model whose fields are checked by it
 checks.py       what a setting accepts: numbers, words, strings that stand for something, as values or written as text
 all.py          the settings themselves, in the order in which they are written and shown
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import NoneType
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from smofi.clock import CLOCKS, Timing
 from smofi.data import check_data_name
 from smofi.data.augment import Augment, parse_augment
-from smofi.engine.cohort.choosing import EXECUTORS
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
@@ -20,7 +16,7 @@ from smofi.models.norm import NORMS
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 from smofi.settings import checks
 from smofi.settings.checks import Check, count, flag, names_or_csv, number, one_of, optional, several, text_for, text_or
-from smofi.settings.definition import Argument, Setting, setting
+from smofi.settings.definition import Argument, Checked, definitions, setting
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
 PRECISIONS = ("float32", "bf16")
@@ -30,14 +26,12 @@ _augment, _clock, _wire = text_for("crop(4)+flip", parse_augment), one_of(CLOCKS
 _optimizer = text_for(DEFAULT_OPTIMIZER, parse_optimizer)
 
 
-class Settings(BaseModel):
+class Settings(Checked):
     """Settings each checked by itself, as flags are before they join a file.
 
     >>> Settings(patience=5).model_fields_set
     {'patience'}
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # data
     data: str = setting(
@@ -189,13 +183,17 @@ class Settings(BaseModel):
     )
 
     # how it is computed
-    executor: str = setting(
-        "auto",
-        one_of(EXECUTORS),
-        "loop: client by client; vmap: many clients at once; auto: whichever a quick measurement favours",
-        argument=Argument("loop"),
+    executor: tuple[str, ...] = setting(
+        ("auto",),
+        checks.one_or_each(checks.executor),
+        "loop: client by client; vmap: many clients at once; vmap(at_least=N): at once while N are left to take the "
+        "step; auto: whichever a quick measurement favours",
+        argument=Argument("loop", checks.executor),
         resumable=True,
         page="speed",
+    )
+    threads: int = setting(
+        1, checks.threads, "threads inside each operation; if not 1, the last bits depend on it", resumable=True
     )
     precision: str = setting(
         "float32",
@@ -209,6 +207,14 @@ class Settings(BaseModel):
         "compile the model with torch.compile: a slow start, and on GPUs faster steps",
         argument=Argument(),
         resumable=True,
+    )
+    server_threads: int = setting(
+        1,
+        checks.threads,
+        "for sflv2 and mergesfl: threads of their single server model's pass; a result's last bits depend on it",
+        argument=Argument(),
+        resumable=True,
+        page="workers",
     )
     memory_limit: str | None = setting(
         None,
@@ -275,18 +281,8 @@ class Settings(BaseModel):
         timing=True,
     )
 
-    @field_validator("*", mode="before")
-    @classmethod
-    def _check_field(cls, value: Any, info: ValidationInfo) -> Any:
-        assert info.field_name
-        return SETTINGS[info.field_name].check.read(info.field_name, value)
 
-
-SETTINGS: dict[str, Setting] = {
-    name: field.json_schema_extra
-    for name, field in Settings.model_fields.items()
-    if isinstance(field.json_schema_extra, Setting)
-}
+SETTINGS = definitions(Settings)
 TRAIN_ARGUMENTS = {name: one for name, one in SETTINGS.items() if one.argument}
 """The settings that are arguments of `smofi.train` too."""
 

@@ -14,6 +14,7 @@ import torch
 from smofi.cut import read_cut
 from smofi.data.partitions.kinds import parse as parse_partition
 from smofi.data.partitions.saved import PREFIX as SAVED
+from smofi.engine.cohort.execution import parse_executor
 from smofi.errors import SmofiError, check_choice, check_count, check_flag, check_number, check_size, refuse
 from smofi.methods import parse_method
 
@@ -54,6 +55,7 @@ class Check:
 count = Check(check_count, int)
 flag = Check(check_flag, {"true": True, "false": False}.__getitem__)
 seed = Check(partial(check_count, low=0), int)
+threads = Check(partial(check_count, high=1024), int)
 
 
 def number(**limits: Any) -> Check:
@@ -104,6 +106,22 @@ def several(example: str, check_item: Accept) -> Check:
         return values
 
     return Check(check)
+
+
+def one_or_each(check_item: Accept) -> Check:
+    """One value, or a list of them, one per method; how many methods there are shows later."""
+
+    def check(field: str, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, (list, tuple)) and value:
+            return tuple(check_item(field, item) for item in value)
+        return (check_item(field, value),)
+
+    return Check(check)
+
+
+def executor(field: str, value: Any) -> str:
+    """An executor as it is written in full, so that "vmap(3)" and "vmap(at_least=3)" are the same."""
+    return str(parse_executor(text_for("vmap(at_least=3)", parse_executor)(field, value)))
 
 
 def method(field: str, value: Any) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from smofi.settings.checks import Accept, Check
 
@@ -75,3 +75,21 @@ def setting(default: Any, check: Check, help: str, **more: Any) -> Any:
     """The definition of a setting, as a field of a pydantic model; `more` as in `Setting`."""
     definition = Setting(default, check, help, **more)
     return Field(default, description=help, json_schema_extra=definition)
+
+
+def definitions(model: type[BaseModel]) -> dict[str, Setting]:
+    """The definitions of a model's settings, by name."""
+    found = {name: field.json_schema_extra for name, field in model.model_fields.items()}
+    return {name: definition for name, definition in found.items() if isinstance(definition, Setting)}
+
+
+class Checked(BaseModel):
+    """A model of settings, each checked by its definition."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check_field(cls, value: Any, info: ValidationInfo) -> Any:
+        assert info.field_name
+        return definitions(cls)[info.field_name].check.read(info.field_name, value)

@@ -76,6 +76,7 @@ class Arguments:
     executor: str = "loop"
     precision: str = "float32"
     compile: bool = False
+    server_threads: int = 1
     memory_limit: int | str | None = None
     clock: str | Timing = "none"
 

@@ -11,6 +11,7 @@ from smofi.data.samples import Samples, as_samples
 from smofi.engine.assembly import Resources, RunData, RunLength, assemble, template_of
 from smofi.engine.check import check_device, check_plan
 from smofi.engine.cohort.setup import Setup
+from smofi.engine.passes import Passes
 from smofi.engine.plan import Planner
 from smofi.engine.stopping import Stopping
 from smofi.errors import refuse
@@ -62,8 +63,7 @@ def _session(arguments: Arguments) -> Session:
         arguments.optimizer_value,
         arguments.loss,
         arguments.wire_value,
-        arguments.cast_on(device),
-        arguments.compile,
+        Passes(arguments.cast_on(device), arguments.compile, arguments.server_threads),
     )
     stopping = Stopping(arguments.patience, arguments.target_accuracy)
     run = assemble(

@@ -31,6 +31,11 @@ class Session:
     layout: Layout
     run: Run
 
+    @property
+    def executor(self) -> str:
+        """How its clients are computed, as it was decided: the argument `executor` that repeats it on any machine."""
+        return self.run.simulation.execution.executor
+
     def train(self) -> Result:
         """All rounds, one after the other."""
         self.run.train()

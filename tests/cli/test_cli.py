@@ -105,6 +105,14 @@ MISTAKES = [
     ("run --cut deep", "cut='deep'", "L (such as 2)"),
     ("run --cut [0,1]", "cut='[0,1]'", "one cut for each of the 50 clients, but it has 2"),
     ("run --clients 2 --cut [0,1] --method sflv2", "cut='[0,1]'", "sflv2 keeps a single server model"),
+    # how it is computed
+    ("run --executor gpu", "executor='gpu'", "one of auto, loop, vmap"),
+    ("run --executor loop+vmap", "executor='loop+vmap'", "a single one"),
+    ("run --executor vmap(", "executor='vmap('", 'such as "vmap(at_least=3)"'),
+    ("run --executor vmap(at_least=0)", "executor='vmap(at_least=0)'", "at_least=0", "a whole number >= 1"),
+    ("run --executor vmap(at_most=3)", "executor='vmap(at_most=3)'", "it is written vmap(at_least=1)"),
+    ("run --executor loop(3)", "executor='loop(3)'", "it is written loop()"),
+    ("run --executor loop --executor vmap", "executor=['loop', 'vmap']", "or one for each of the 3"),
     # places
     ("run --output file", "output=", "file", "is not accepted"),
     ("run --output file/below", "output=", "file", "is not accepted"),

@@ -105,6 +105,15 @@ def rounds_between_checkpoints(made: Prepared) -> int:
     return one.keeper.every
 
 
+def threads_of_a_run(made: Prepared) -> int:
+    try:
+        (one,) = experiment.start(made.config, made.folder)
+        one.close()
+        return torch.get_num_threads()
+    finally:
+        torch.set_num_threads(1)
+
+
 CHANGES: dict[str, Change | Refused] = {
     "data": Change("npz:{folder}/own.npz", lambda made: made.federation.source.input_shape, (1, 9, 9)),
     "data_folder": Refused("{folder}/nowhere", "{folder}/nowhere", {"data": "cifar10"}),
@@ -134,8 +143,10 @@ CHANGES: dict[str, Change | Refused] = {
     "metrics": Change("macro_f1", lambda made: list(made.run.evaluator.on_test), ["macro_f1"]),
     "diagnose": Change(True, lambda made: made.simulation.diagnose, True),
     "executor": Change("vmap", lambda made: made.simulation.execution.at_once > 0, True),
+    "threads": Change(2, threads_of_a_run, 2),
     "precision": Change("bf16", lambda made: made.simulation.setup.cast is nullcontext, False),
     "compile": Change(True, lambda made: made.simulation.setup.compiled, True),
+    "server_threads": Change(2, lambda made: made.simulation.setup.server_threads, 2, {"method": "mergesfl"}),
     "memory_limit": Refused("1MB", "memory_limit='1MB' is not accepted: expected at least"),
     "wire": Change("int8", lambda made: made.simulation.setup.wire, COMPRESSIONS["int8"]),
     "clock": Change("paper", lambda made: made.clock and made.clock.timing.clock, "paper"),

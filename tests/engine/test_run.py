@@ -72,6 +72,16 @@ def test_a_callback_sees_every_event_in_order(method: str) -> None:
     assert seen == expected
 
 
+def test_remarks_are_made_as_a_run_begins() -> None:
+    events: list[Event] = []
+    clock = smofi.Timing("full", step_deadline=9.0)
+    smofi.train(
+        convnet(), federation([1, 4, 4]), method="fedavg", **settings(rounds=2), clock=clock, callback=events.append
+    )
+    remark = Warned("step_deadline changes nothing for fedavg, which does not wait at every step")
+    assert (events[1], events.count(remark)) == (remark, 1)
+
+
 def test_an_exception_in_a_callback_ends_the_run() -> None:
     def fail(event: Event) -> None:
         if isinstance(event, RoundDone):

@@ -13,7 +13,7 @@ import torch
 
 from smofi.engine.at_once.private import why_missing
 from smofi.engine.at_once.trial import why_not
-from smofi.engine.cohort.execution import MOST_AT_ONCE, Execution
+from smofi.engine.cohort.execution import MOST_AT_ONCE, Execution, Executor, parse_executor
 from smofi.engine.cohort.measurements import StepTimes, measured_before
 from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.cohort.simulation import Simulation
@@ -22,7 +22,6 @@ from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.tree import deal
 from smofi.seeds import untouched_streams
 
-EXECUTORS = ("auto", "loop", "vmap")
 WORTHWHILE = 1.1
 """How many times as fast it has to look for `auto` to compute clients at once."""
 
@@ -35,19 +34,20 @@ TICKS, TURNS = 3, 3
 
 def choose(executor: str, simulation: Simulation, plan: RoundPlan, room_for: int = MOST_AT_ONCE) -> Execution:
     """What a setting means in this simulation, given a typical plan and memory for `room_for` clients at once."""
-    if executor == "loop":
+    asked = parse_executor(executor)
+    if asked.name == "loop":
         return Execution()
     if reason := _obstacle(simulation):
         return Execution(why=reason)
     with untouched_streams(), own_random_state(simulation.state.weights.device):
-        return replace(_chosen(executor, simulation, plan, room_for), room_for=room_for)
+        return replace(_chosen(asked, simulation, plan, room_for), room_for=room_for)
 
 
-def _chosen(executor: str, simulation: Simulation, plan: RoundPlan, room_for: int) -> Execution:
+def _chosen(asked: Executor, simulation: Simulation, plan: RoundPlan, room_for: int) -> Execution:
     clients = min(room_for, len(_own_rows(simulation, plan)))
-    if executor == "vmap":
+    if asked.name == "vmap":
         reason = _try(simulation, plan)
-        return Execution(why=reason) if reason else Execution(max(1, clients))
+        return Execution(why=reason) if reason else Execution(max(1, clients), asked.at_least)
     if clients < 2:
         return Execution(why="there is only one client to compute")
     return _faster(simulation, plan, clients)
@@ -80,11 +80,12 @@ def _faster(simulation: Simulation, plan: RoundPlan, clients: int) -> Execution:
     # c clients at once take a + b c seconds: from how many on is that less than c times one?
     b = (every - two) / (clients - 2) if clients > 2 else 0.0
     a = two - 2 * b
-    at_least = max(1, math.ceil(a / (loop - b))) if loop > b else clients + 1
+    enough = max(1, math.ceil(a / (loop - b))) if loop > b else clients + 1
     counts = list(_active_counts(simulation, plan, clients))
-    gain = loop * sum(counts) / sum(a + b * count if count >= at_least else loop * count for count in counts)
+    gain = loop * sum(counts) / sum(a + b * count if count >= enough else loop * count for count in counts)
     if gain < WORTHWHILE:
         return Execution(why=f"at once would be about {gain:.1f} times as fast", measured=True)
+    at_least = enough * simulation.workers.size  # of the round's clients, which the workers share evenly
     return Execution(clients, at_least, f"about {gain:.1f} times as fast as client by client", measured=True)
 
 

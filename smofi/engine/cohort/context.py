@@ -1,4 +1,4 @@
-"""What lives for a round: its plan, the clients' shares, the fused momentum, the sums, and the diagnostics."""
+"""What lives for a round: its plan, the clients' shares, the fused momentum and the diagnostics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from smofi.engine.cohort.diagnostics import Diagnostics
 from smofi.engine.cohort.fusion import Fusion
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.steps import ClientSteps
-from smofi.engine.cohort.sums import Sums
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.noise import reseeder
 from smofi.engine.plan import RoundPlan
@@ -31,7 +30,6 @@ class RoundContext:
         self.shares = state.weights.new_tensor(plan.shares)
         self.planned_shares = state.weights.new_tensor(plan.planned_shares)
         self.regions = regions(plan.cuts)
-        self.branch, self.sums = branch, Sums(state, branch)
         self.fusion: Fusion | None = None
         moments = setup.optimizer.moments
         if setup.method.fuse and moments:
@@ -47,10 +45,11 @@ class RoundContext:
 
     @property
     def executes_split(self) -> bool:
-        """Whether a real split would change anything: there is a wire, merged batches, or labels that stay with the
-        client."""
+        """Whether a real split would change anything: there is a wire, merged batches, labels that stay with the
+        client, or threads for the server alone."""
         setup = self.setup
-        return bool(setup.wire) or setup.method.where.merges or any(cut.u_shaped for cut in self.plan.cuts)
+        merges_or_threads = setup.method.where.merges or setup.server_threads > 1
+        return bool(setup.wire) or merges_or_threads or any(cut.u_shaped for cut in self.plan.cuts)
 
     def kernels(self) -> AbstractContextManager[None]:
         """The convolution kernels that suit the round's batches."""

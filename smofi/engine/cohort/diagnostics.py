@@ -39,15 +39,15 @@ class Diagnostics:
         if method.fuse and moments:
             self.stale = stale_share(Turnout(plan.steps, plan.epoch_steps, landed=plan.landed), method.fuse)
 
-    def gradient(self, gradients: Rows, group: Sequence[int]) -> None:
-        """The gradients of a group's clients are computed, and the method has not changed them yet."""
+    def gradient(self, gradients: Rows, places: Sequence[int]) -> None:
+        """The gradients of a group's clients, at these places, are computed, and the method has not changed them."""
         if self.gradients is None or self.gradients[0] is not gradients:
             count = max(len(piece) for _, piece in gradients.pieces)
             own = [[piece[row if len(piece) > 1 else 0] for _, piece in gradients.pieces] for row in range(count)]
             self.gradients = gradients, own
         own = self.gradients[1]
-        for row in group:
-            for vector in own[row if len(own) > 1 else 0]:
+        for place in places:
+            for vector in own[place if len(own) > 1 else 0]:
                 self.squares.append(torch.dot(vector, vector))
 
     def momentum(self, server_columns: Segments) -> None:
@@ -60,14 +60,16 @@ class Diagnostics:
         if self.alignment:
             self.alignment.end_tick(fusion)
 
-    def end_round(self, rows: Rows, shares: Tensor, mean: Tensor) -> None:
-        """The rows have their final weights, and this is their mean."""
+    def end_round(self, rows: Rows, shares: Tensor) -> None:
+        """The rows have their final weights; these are their shares of the mean."""
         # sum_j p_j |W_j - W̄| / |W̄ - W|; where all share a server model, its columns differ from no mean
-        apart = torch.zeros_like(shares)
+        apart, moved = torch.zeros_like(shares), torch.zeros_like(self.start)
         for columns, piece in rows.pieces:
+            mean = shares @ piece if len(piece) > 1 else piece[0]
+            moved[columns] = mean - self.start[columns]
             if len(piece) > 1:
-                apart += torch.stack([(row - mean[columns]).square().sum() for row in piece])
-        self.divergence = (shares * apart.sqrt()).sum() / torch.linalg.vector_norm(mean - self.start)
+                apart += torch.stack([(row - mean).square().sum() for row in piece])
+        self.divergence = (shares * apart.sqrt()).sum() / torch.linalg.vector_norm(moved)
 
     def summary(self) -> dict[str, float]:
         """The round's measures; one that does not apply, or is not a finite number, is left out."""

@@ -12,6 +12,7 @@ the other through a wire, a deployment would through a network.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +22,7 @@ from smofi.cut import Cut
 from smofi.engine.cohort.local import Segments
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.cohort.steps import ClientSteps
+from smofi.engine.cpu.threads import with_threads
 from smofi.engine.noise import give_keys, reseeder
 from smofi.flat import blocks_of
 
@@ -100,7 +102,7 @@ class ClientHalf:
 
 class ServerHalf:
     """A server model: the server's blocks, their columns of a row and the state of their optimizer. Where momenta are
-    fused, its columns continue from the fused one.
+    fused, its columns continue from the fused one. A single one for all clients may compute with threads of its own.
     """
 
     def __init__(self, setup: Setup, blocks: nn.Module, columns: Segments) -> None:
@@ -123,7 +125,7 @@ class ServerHalf:
         self.arrived = join(activations).requires_grad_()
         dropout_keys = [key for key in keys if key is not None]
         give_keys(self.blocks, join(dropout_keys) if dropout_keys else None)
-        with self.setup.cast():
+        with self.threads(), self.setup.cast():
             # a copy, as on another machine: a first layer may work in place
             self.output = self.blocks(self.arrived.clone())
         sent: Tensor = self.output.detach()
@@ -131,14 +133,16 @@ class ServerHalf:
 
     def loss(self, targets: Sequence[Tensor]) -> Tensor:
         """The mean over all samples; its gradients are computed when this returns."""
-        with self.setup.cast():
-            value = self.setup.loss(self.output, join(targets))
-        value.backward()
+        with self.threads():
+            with self.setup.cast():
+                value = self.setup.loss(self.output, join(targets))
+            value.backward()
         return value.detach()
 
     def backward(self, gradients: Sequence[Tensor]) -> None:
         """U shape: go on from the gradients of the output that the clients return."""
-        self.output.backward(join(gradients))
+        with self.threads():
+            self.output.backward(join(gradients))
 
     def cut_gradient(self) -> Tensor:
         """The gradient at the cut, of all activations; nothing else of the step is kept."""
@@ -149,7 +153,12 @@ class ServerHalf:
 
     def update(self, lr: float) -> None:
         """The optimizer's step on the server's columns."""
-        self.setup.local.apply([self.columns], lr)
+        with self.threads():
+            self.setup.local.apply([self.columns], lr)
+
+    def threads(self) -> AbstractContextManager[None]:
+        """As many as a single server model may use."""
+        return with_threads(self.setup.server_threads)
 
 
 def client_cut_gradients(gradient: Tensor, sizes: Sequence[int]) -> list[Tensor]:

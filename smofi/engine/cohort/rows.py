@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -11,6 +14,15 @@ from smofi.flat import Columns
 ALIGNMENT = 128
 """Bytes. Kernels may add in another order where a row begins elsewhere, or where they take several rows for one: so all
 rows begin alike, and a row that vector instructions do not fill up does not touch the next."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Which rows to add, in the order of the tree: their places, their shares, and `Branch.joins`."""
+
+    places: Sequence[int]
+    shares: Sequence[float]
+    joins: Sequence[int]
 
 
 class Rows:
@@ -48,21 +60,18 @@ class Rows:
         for _, piece in self.pieces:
             piece.zero_()
 
-    def weighted(self, row: int, share: float, out: Tensor) -> None:
-        """out = p_j row_j, `[P]`; nothing in columns that exist only once."""
+    def weighted_sum(self, terms: Terms, out: Tensor, origin: Tensor | None = None) -> None:
+        """out = sum_j p_j row_j, or sum_j p_j (row_j - origin), `[P]`; nothing in columns that exist only once. Changes
+        the rows."""
         for run, piece in self.pieces:
             if run == self.shared:
                 out[run].fill_(NOTHING)
             else:
-                torch.mul(piece[row], share, out=out[run])
+                weighted_sum(piece, terms, out[run], None if origin is None else origin[run])
 
-    def weighted_change(self, row: int, share: float, origin: Tensor, out: Tensor) -> None:
-        """out = p_j (row_j - origin), `[P]`; exactly zero in columns that the row did not change."""
-        for run, piece in self.pieces:
-            if run == self.shared:
-                out[run].fill_(NOTHING)
-            else:
-                torch.mul(change_from(origin[run], piece[row]), share, out=out[run])
+    def finite(self, row: int) -> Tensor:
+        """Whether all of a row is finite."""
+        return torch.stack([piece[row if len(piece) > 1 else 0].isfinite().all() for _, piece in self.pieces]).all()
 
     def once(self) -> tuple[Columns, Tensor]:
         """The columns that exist only once, and what is in them."""
@@ -80,6 +89,28 @@ def change_from(origin: Tensor, rows: Tensor) -> Tensor:
     [[1.0, 0.0], [3.0, 0.0]]
     """
     return torch.where(rows == origin, torch.zeros_like(rows), rows - origin)
+
+
+def weighted_sum(matrix: Tensor, terms: Terms, out: Tensor, origin: Tensor | None = None) -> None:
+    """out = sum_j p_j row_j in the order of the tree, or sum_j p_j (row_j - origin). Changes the rows.
+
+    >>> rows, out = torch.tensor([[1.0], [10.0], [100.0]]), torch.empty(1)
+    >>> weighted_sum(rows, Terms(places=[0, 2], shares=[2.0, 3.0], joins=[0, 1]), out)
+    >>> out
+    tensor([302.])
+    """
+    stack: list[Tensor] = []
+    for place, share, joins in zip(terms.places, terms.shares, terms.joins, strict=True):
+        row = matrix[place]
+        # p_j W_j is rounded before it is added, for the other term may be in another process
+        stack.append(torch.mul(row if origin is None else change_from(origin, row), share, out=row))
+        for _ in range(joins):
+            top = stack.pop()
+            stack[-1].add_(top)
+    if stack:
+        out.copy_(stack[0])
+    else:
+        out.fill_(NOTHING)
 
 
 def aligned_rows(count: int, size: int, like: Tensor) -> Tensor:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from torch import nn
 
 from smofi.engine.cohort.local import LocalStep
-from smofi.engine.passes import Cast, Loss, Wire, direct
+from smofi.engine.passes import Cast, Loss, Passes, Wire, direct
 from smofi.flat import Layout
 from smofi.method import Method
 from smofi.models.dropout import dropouts
@@ -20,8 +19,7 @@ from smofi.optim import Optimizer
 class Setup:
     """The model's structure and layout, the method, the optimizer, the loss, and how passes are computed.
 
-    `wire` is what everything that crosses the cut passes through; with one, the split is executed for real. `cast` is
-    the precision of the passes, `compiled` whether `torch.compile` compiles them.
+    `wire` is what everything that crosses the cut passes through; with one, the split is executed for real.
     """
 
     template: nn.Sequential
@@ -30,8 +28,7 @@ class Setup:
     optimizer: Optimizer
     loss: Loss
     wire: Wire | None = None
-    cast: Cast = nullcontext
-    compiled: bool = False
+    passes: Passes = field(default_factory=Passes)
 
     @cached_property
     def local(self) -> LocalStep:
@@ -42,6 +39,26 @@ class Setup:
     def dropout(self) -> bool:
         """Whether the model has dropout, whose masks need keys."""
         return bool(dropouts(self.template))
+
+    @property
+    def cast(self) -> Cast:
+        """The precision of the passes."""
+        return self.passes.cast
+
+    @property
+    def compiled(self) -> bool:
+        """Whether `torch.compile` compiles the passes."""
+        return self.passes.compiled
+
+    @property
+    def server_threads(self) -> int:
+        """How many threads the server's pass may use: 1 for a method with a server model per client."""
+        return self.passes.server_threads if self.method.where.one_server else 1
+
+    @property
+    def in_one_thread(self) -> Setup:
+        """The same for trials, which come before workers are forked: a fork does not copy threads."""
+        return replace(self, passes=replace(self.passes, server_threads=1))
 
     @property
     def wire_or_direct(self) -> Wire:

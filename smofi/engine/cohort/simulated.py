@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
+from itertools import chain
 
 import torch
 from torch import Tensor
 
 from smofi.cut import Region
-from smofi.engine.cohort.chunk import Chunk, Member
+from smofi.engine.cohort.chunk import Chunk
 from smofi.engine.cohort.context import RoundContext
-from smofi.engine.cohort.rows import change_from
+from smofi.engine.cohort.rows import Terms, change_from, weighted_sum
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.steppers import stepper_for
+from smofi.engine.cohort.sums import Sums
 from smofi.engine.cohort.tree_sum import TreeSum, Vectors
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.tree import NOTHING, Branch
@@ -43,7 +45,8 @@ class SimulatedCohort:
         ]
         self.chunks = [subtrees] if simulation.side_by_side else [[rows] for rows in subtrees]
         self.context = RoundContext(simulation, plan, self.branch, min(at_once, max(map(len, subtrees))))
-        self.sums = self.context.sums
+        first_rows = [min(chain(*chunk), key=self.branch.leaves.__getitem__) for chunk in self.chunks if chunk[0]]
+        self.sums = Sums(self.state, self.branch, first_rows)
         self.exchanged = False
         self.stepper = stepper_for(self.context)
 
@@ -89,26 +92,26 @@ class SimulatedCohort:
         weights = room.weights.matrix(layout.columns(region.first, region.last))
         columns = layout.statistic_columns(region.first, region.last)
         statistics, origin = room.statistics.matrix(columns), self.state.statistics[columns]
-        width = weights.shape[1]
-        vectors = Vectors(lambda: weights.new_empty(width + len(origin)))
-        total = TreeSum(vectors, self.branch, [row for row in shares if row in members])
-        for row in total.rows:
-            number, place, share = vectors.take(), members[row].place, shares[row]
-            torch.mul(weights[place], share, out=vectors[number][:width])
-            torch.mul(change_from(origin, statistics[place]), share, out=vectors[number][width:])
-            total.add(row, number)
-        found = total.result()
-        mean = self.workers.sum(torch.full_like(vectors.make(), NOTHING) if found is None else found)
+        terms = self._terms([row for row in shares if row in members], shares)
+        mean = weights.new_empty(weights.shape[1] + len(origin))
+        mean_weights, mean_change = mean.split([weights.shape[1], len(origin)])
+        weighted_sum(weights, terms, mean_weights)
+        weighted_sum(statistics, terms, mean_change, origin)
+        self.workers.sum(mean)
         places = [members[row].place for row in region.rows if row in members]
-        weights[places] = mean[:width]
-        statistics[places] = origin + mean[width:]
+        weights[places] = mean_weights
+        statistics[places] = origin + mean_change
+
+    def _terms(self, rows: Sequence[int], shares: Sequence[float] | Mapping[int, float]) -> Terms:
+        """Rows of the chunk, as they are to be added."""
+        rows = self.branch.in_order(rows)
+        places = [self.chunk.members[row].place for row in rows]
+        return Terms(places, [shares[row] for row in rows], self.branch.joins(rows))
 
     def mean(self) -> tuple[Tensor, Tensor]:
         """W̄ = sum_j p_j W_j, and the same for the statistics."""
         averaged = self.sums.averaged()
         self.workers.sum(averaged.vector)
-        if self.context.diagnostics:
-            self.context.diagnostics.end_round(self.simulation.room.weights, self.context.shares, averaged.weights)
         return averaged.weights, self.state.statistics + averaged.change
 
     def mean_moments(self) -> tuple[Tensor, Tensor]:
@@ -147,35 +150,44 @@ class SimulatedCohort:
 
     def _close(self) -> None:
         """The rows are done; they are added up, and may be used again."""
-        for row in self.branch.in_order(self.chunk.rows):
-            self._add(self.chunk.members[row])
+        if self.context.diagnostics:
+            self.context.diagnostics.end_round(self.chunk.room.weights, self.context.shares[self.chunk.rows])
+        if self.chunk.rows:
+            self._add_rows()
         for row, steps in self.chunk.steps.items():
             if steps.losses:
                 self.sums.losses[row] = torch.stack(steps.losses)
-        if self.setup.method.where.one_server:
+        if self.setup.method.where.one_server and self.workers.rank == 0:
             self._add_server()
 
-    def _add(self, member: Member) -> None:
-        """p_j W_j and what else a row brings to the averages; not what it shares with all."""
-        row, share, room = member.row, self.plan.shares[member.row], self.chunk.room
-        brought = self.sums.begin()
-        room.weights.weighted(member.place, share, brought.weights)
-        room.statistics.weighted_change(member.place, share, self.state.statistics, brought.change)
-        self.sums.broken[row] = ~brought.weights.isfinite().all()
+    def _add_rows(self) -> None:
+        """sum_j p_j W_j, sum_j p_j (S_j - S) and sum_j p_j m_j, but for what all rows share."""
+        room, members, brought = self.chunk.room, self.chunk.members, self.sums.begin()
+        terms = self._terms(self.chunk.rows, self.plan.shares)
+        self.sums.broken |= {row: ~room.weights.finite(member.place) for row, member in members.items()}
+        room.weights.weighted_sum(terms, brought.weights)
+        room.statistics.weighted_sum(terms, brought.change, self.state.statistics)
         if self.setup.method.carry:
-            brought.moments.fill_(NOTHING)
-            own_sides = member.sides[:1] if self.setup.method.where.one_server else member.sides
-            segments = [segment for side in own_sides for segment in side]
-            for segment in segments:
-                for moment, out in zip(segment.momentum.moments, brought.moments, strict=True):
-                    torch.mul(moment[0], share, out=out[segment.columns])
-            self.sums.add_updates(row, share, segments)
-        self.sums.add(row)
+            self._add_moments(brought.moments)
+        self.sums.add(self.branch.in_order(self.chunk.rows)[0])
+
+    def _add_moments(self, out: Tensor) -> None:
+        """out = sum_j p_j m_j, and the same for the number of updates of every block."""
+        vectors = Vectors(lambda: torch.empty_like(out))
+        total = TreeSum(vectors, self.branch, self.chunk.rows)
+        for row in total.rows:
+            number, share, sides = vectors.take(), self.plan.shares[row], self.chunk.members[row].sides
+            own = [segment for side in sides[: 1 if self.setup.method.where.one_server else 2] for segment in side]
+            vectors[number].fill_(NOTHING)
+            for segment in own:
+                for moment, into in zip(segment.momentum.moments, vectors[number], strict=True):
+                    torch.mul(moment[0], share, out=into[segment.columns])
+            total.add(row, number)
+            self.sums.add_updates(row, share, own)
+        out.copy_(vectors[total.stack[0]])
 
     def _add_server(self) -> None:
-        """What all rows share, once: the first process has it."""
-        if self.workers.rank > 0:
-            return
+        """What all rows share, once."""
         averaged, (columns, weights) = self.sums.averaged(), self.chunk.room.weights.once()
         averaged.weights[columns] = weights
         if not weights.isfinite().all():

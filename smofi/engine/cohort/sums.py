@@ -35,18 +35,19 @@ class Averaged:
 
 
 class Sums:
-    """Weighted sums over the rows of this process, which come in the order of its branch of the tree.
+    """Weighted sums over the rows of this process, which come subtree by subtree.
 
     `updates` are those of every block that the carried moments have seen. `losses` and `broken` (is a weight not
     finite?) are by row.
     """
 
-    def __init__(self, state: GlobalState, branch: Branch) -> None:
+    def __init__(self, state: GlobalState, branch: Branch, subtrees: Sequence[int]) -> None:
+        """`subtrees` are the subtrees of the branch that come one after the other, by the first row of each."""
         self.state = state
         self.rooms: list[Averaged] = []
         self.vectors = Vectors(self._room)
         self.counts = Vectors(lambda: torch.empty_like(state.carried_updates))
-        self.total = TreeSum(self.vectors, branch, branch.rows)
+        self.total = TreeSum(self.vectors, branch, subtrees)
         self.updates = TreeSum(self.counts, branch, branch.rows)
         self.losses: dict[int, Tensor] = {}
         self.broken: dict[int, Tensor] = {}
@@ -55,13 +56,13 @@ class Sums:
             self.counts[self.counts.take()].fill_(NOTHING)
 
     def begin(self) -> Averaged:
-        """Room for what the next row brings."""
+        """Room for what the next subtree brings."""
         self.number = self.vectors.take()
         return self.rooms[self.number]
 
-    def add(self, row: int) -> None:
-        """The row is written to where `begin` said."""
-        self.total.add(row, self.number)
+    def add(self, subtree: int) -> None:
+        """What it brings is written to where `begin` said."""
+        self.total.add(subtree, self.number)
 
     def add_updates(self, row: int, share: float, segments: Sequence[Segment]) -> None:
         """p_j times the number of updates that each block of the row has seen."""

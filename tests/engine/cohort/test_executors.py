@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import smofi
-from smofi.engine.cohort import local
+from smofi.engine.cohort import choosing, local
 from smofi.engine.cohort.execution import Execution
+from smofi.engine.cohort.measurements import StepTimes
 from smofi.engine.processes.workers import DistributedWorkers
 from smofi.methods import parse_method
 from smofi.training import Session
@@ -98,6 +100,7 @@ def chosen(method: str = "smofi", built: nn.Sequential | None = None, **changes:
 def test_all_clients_of_the_process_at_once_if_asked() -> None:
     assert chosen(executor="vmap") == Execution(6)
     assert chosen(executor="vmap", workers=DistributedWorkers(0, 2, "gloo")) == Execution(3)
+    assert chosen(executor="vmap(at_least=4)") == Execution(6, at_least=4)
     assert chosen(executor="loop") == Execution() == chosen()
 
 
@@ -147,6 +150,22 @@ def test_auto_takes_what_is_faster_and_from_where_on(tmp_path: Path) -> None:
     assert choice.why == f"about {2 * sum(steps) / at_once:.1f} times as fast as client by client"
 
 
+def test_a_session_says_what_repeats_it(tmp_path: Path) -> None:
+    times(tmp_path, [0.002, 0.005, 0.009])
+    clients, test = federation()
+    decided = smofi.prepare(model(), clients, test, **SETTINGS, executor="auto")
+    assert decided.executor == "vmap(at_least=3)"
+    repeated = smofi.prepare(model(), clients, test, **SETTINGS, executor=decided.executor)
+    assert torch.equal(outcome(decided), outcome(repeated))
+
+
+def test_auto_counts_the_clients_of_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker gains from two of its three clients on: each has two where four of the round are left."""
+    monkeypatch.setattr(choosing, "measured_before", lambda *_: StepTimes(0.002, 0.003, 0.0032))
+    choice = chosen(executor="auto", workers=DistributedWorkers(0, 2, "gloo"))
+    assert (choice.at_once, choice.at_least, choice.executor) == (3, 4, "vmap(at_least=4)")
+
+
 def test_auto_stays_with_the_loop_where_nothing_is_gained(tmp_path: Path) -> None:
     times(tmp_path, [0.002, 0.004, 0.012])
     assert str(chosen(executor="auto")) == "client by client (at once would be about 1.0 times as fast)"
@@ -181,9 +200,10 @@ def test_a_resumed_run_computes_as_it_did_before() -> None:
     second = prepared(Execution(measured=True))
     second.run.restore(first.run.checkpoint())
     assert second.run.simulation.execution == replace(measured, why="as before")
-    one_by_one = prepared(Execution())
-    one_by_one.run.restore(first.run.checkpoint())
-    assert one_by_one.run.simulation.execution == Execution()
+    for named in (Execution(), Execution(4, at_least=3)):
+        told = prepared(named)
+        told.run.restore(first.run.checkpoint())
+        assert told.run.simulation.execution == named
 
 
 def test_a_run_says_how_it_computes() -> None:
@@ -227,6 +247,7 @@ def test_a_compiled_model_gives_the_same_numbers() -> None:
     ("name", "value", "accepted"),
     [
         ("executor", "gpu", "one of auto, loop, vmap"),
+        ("executor", ["loop"], 'a string such as "vmap\\(at_least=3\\)"'),
         ("precision", "fp8", "one of float32, bf16"),
         ("compile", "yes", "True or False"),
         ("memory_limit", "much", "a number of bytes, or a size such as 500MB"),
@@ -234,7 +255,7 @@ def test_a_compiled_model_gives_the_same_numbers() -> None:
 )
 def test_what_is_refused(name: str, value: Any, accepted: str) -> None:
     clients, test = federation()
-    with pytest.raises(smofi.InputError, match=f"{name}='{value}' is not accepted: expected {accepted}"):
+    with pytest.raises(smofi.InputError, match=f"{name}={re.escape(repr(value))} is not accepted: expected {accepted}"):
         smofi.prepare(model(), clients, test, **SETTINGS, **{name: value})
 
 

@@ -44,7 +44,7 @@ class SplitStepper:
         watching, lr = context.diagnostics, context.plan.lr
         with torch.no_grad():
             if watching:
-                watching.gradient(context.simulation.room.gradients, [member.row for member in members])
+                watching.gradient(context.simulation.room.gradients, [member.place for member in members])
             context.begin_update(first)
             if context.setup.local.model_wide_limits:  # a norm is over both sides of one client
                 (alone,) = members

@@ -40,7 +40,7 @@ class WholeStepper:
         watching = context.diagnostics
         with torch.no_grad():
             if watching:
-                watching.gradient(context.simulation.room.gradients, [member.row])
+                watching.gradient(context.simulation.room.gradients, [member.place])
             context.begin_update(member)
             setup.local.apply(member.sides, context.plan.lr)
             context.end_update(member)
