@@ -105,7 +105,7 @@ CIRCUMSTANCES: dict[str, dict[str, Any]] = {
     "momentum carried by client-wise sflv2": {"method": 'fednag+sflv2("client")'},
     "augmented": {"method": "smofi", "augment": "crop(1)+flip"},
     "mixed precision": {"method": "smofi", "precision": "bf16"},
-    "diverging": {"method": "smofi", "optimizer": "sgd(lr=1e12, momentum=0.9)", "rounds": 3},
+    "diverging": {"method": "smofi", "optimizer": "sgd(lr=10, momentum=0.9)", "rounds": 3},
     "validated": {"method": "sflv1", "validated": True, "patience": 1, "rounds": 4},
     "little memory": {"method": "fedavg", "sizes": MANY, "participation": 1.0, "memory_limit": "1GB"},
 }  # fmt: skip
