@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from smofi.engine.at_once.padding import Padding
 from smofi.engine.checkpoint import Checkpoint
 from smofi.engine.cohort.execution import Execution
 from smofi.engine.cohort.simulated import SimulatedCohort
@@ -62,7 +63,10 @@ class Run:
         self.state, self.workers = simulation.state, simulation.workers
         self.stopping, self.rounds, self.eval_every = stopping, rounds, eval_every
         self.emit: Callback = callback or ignore_event
-        self.remarks = [*(planner.clock.remarks if planner.clock else ()), *remarks_on(self.workers.size)]
+        self.remarks = [
+            *(planner.clock.remarks if planner.clock else ()),
+            *remarks_on(self.workers.size, simulation.execution),
+        ]
         self.keeper: Keeper | None = None
         self.history: list[Record] = []
         self.stopped: str | None = None
@@ -89,9 +93,7 @@ class Run:
         """Run until all rounds are in the history or the run has to stop. The first worker decides."""
         for tensor in self.state.tensors().values():
             self.workers.copy(tensor)
-        own = self.simulation.execution
-        at_once, at_least = (self._announce(number) for number in (own.at_once, own.at_least))
-        self._execute(replace(own, at_once=at_once, at_least=at_least))
+        self._execute(self._announced(self.simulation.execution))
         if self.workers.rank > 0:
             return self._follow()
         planner = self.planner
@@ -197,6 +199,12 @@ class Run:
         NO_MORE_ROUNDS."""
         return int(self.workers.copy(torch.tensor([number], device=self.state.weights.device)))
 
+    def _announced(self, own: Execution) -> Execution:
+        """The first worker's way to compute clients, in all of them."""
+        numbers = own.at_once, own.at_least, *((own.padding.least, own.padding.multiple) if own.padding else (0, 0))
+        at_once, at_least, least, multiple = (self._announce(number) for number in numbers)
+        return replace(own, at_once=at_once, at_least=at_least, padding=Padding(least, multiple) if least else None)
+
     def _share(self, time: float) -> float:
         """The virtual time of the first worker, in all of them."""
         return float(self.workers.copy(torch.tensor([time], dtype=torch.float64, device=self.state.weights.device)))
@@ -240,15 +248,20 @@ class Run:
             )
 
 
-def remarks_on(workers: int) -> list[str]:
-    """What there is to say about the number of workers: sums are taken in the same order by 1, 2, 4, 8, ... of them.
+def remarks_on(workers: int, execution: Execution) -> list[str]:
+    """Where last bits depend on the number of workers: sums are taken in the same order by 1, 2, 4, 8, ... of them.
 
-    >>> remarks_on(4), remarks_on(3)
+    >>> remarks_on(4, Execution()), remarks_on(3, Execution())
     ([], ['with 3 workers, the last bits of all numbers differ from those of 1, 2, 4 or 8 workers'])
     """
-    if workers & (workers - 1) == 0:
-        return []
-    return [f"with {workers} workers, the last bits of all numbers differ from those of 1, 2, 4 or 8 workers"]
+    remarks = []
+    if workers & (workers - 1):
+        remarks.append(
+            f"with {workers} workers, the last bits of all numbers differ from those of 1, 2, 4 or 8 workers"
+        )
+    if execution.at_once and not execution.padding:
+        remarks.append("computed at once, the last bits of this model's numbers depend on the number of workers")
+    return remarks
 
 
 def timed(time: RoundTime | None, before: float) -> dict[str, Any]:

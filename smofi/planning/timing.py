@@ -50,8 +50,9 @@ def time_rounds(simulation: Simulation, evaluator: Evaluator, plans: Sequence[Ro
         begin.append(now() - started)
         for planned in cohort.ticks():
             size = max(1, simulation.execution.at_once)
-            for low in range(0, len(planned.groups), size):
-                groups = planned.groups[low : low + size]
+            neighbours = sorted(planned.groups, key=lambda group: cohort.place(group[0]))
+            for low in range(0, len(neighbours), size):
+                groups = neighbours[low : low + size]
                 step.append(_timed(now, cohort.step, groups) / sum(map(len, groups)))
                 if now() > until:
                     break
@@ -59,8 +60,11 @@ def time_rounds(simulation: Simulation, evaluator: Evaluator, plans: Sequence[Ro
             if planned.average:
                 tick[-1] += _timed(now, cohort.average_servers, planned.average)
             if now() > until:
+                end.append(_timed(now, cohort.close_rows))
                 break
-        end.append(_timed(now, cohort.mean))  # the state itself is left alone
+        else:
+            end.append(0.0)
+        end[-1] += _timed(now, cohort.mean)  # the state itself is left alone
         if now() > until:
             break
     evaluation = sum(_evaluation(now, evaluator, samples) for samples in evaluator.held_out)

@@ -3,7 +3,8 @@
     weights     [C, P]  --views-->  the parameters of C clients  --vmap(model, loss)-->  losses [C]
     gradients   [C, P]  <--copied--  d(sum of losses) / d(parameters): no client's loss depends on another's row
 
-The derivative is taken outside of vmap, so that only the forward pass goes through its rules.
+The derivative is taken outside of vmap, so that only the forward pass goes through its rules. A padding adds rows that
+nobody reads, where a client's last bits would depend on how many others share the pass.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from smofi.engine.at_once.layers import merge_layers, merge_loss
+from smofi.engine.at_once.padding import NONE, Padding, repeat_last
 from smofi.engine.at_once.private import copy_all, internals
 from smofi.engine.cpu.kernels import convolutions
 from smofi.engine.passes import Cast, Loss
@@ -37,8 +39,15 @@ class ClientsAtOnce:
     [[12.0, 16.0], [42.0, 56.0]]
     """
 
-    def __init__(self, template: nn.Sequential, layout: Layout, loss: Loss, cast: Cast = nullcontext) -> None:
-        self.inside = internals()
+    def __init__(
+        self,
+        template: nn.Sequential,
+        layout: Layout,
+        loss: Loss,
+        cast: Cast = nullcontext,
+        padding: Padding = NONE,
+    ) -> None:
+        self.inside, self.padding = internals(), padding
         self.layout, self.loss, self.cast = layout, merge_loss(loss), cast
         self.model = shell(template).train()
         self.onednn = merge_layers(self.model)
@@ -60,18 +69,21 @@ class ClientsAtOnce:
         of no others. Rows may be views: with the clients sorted by their number of steps, the most first, those still
         active are `rows[:active]`, and nothing is copied. A slice of the clients at a time takes less memory.
         """
-        places = self.layout.parameters
-        parameters = [leaf.requires_grad_() for leaf in _tensors(places, weights.detach())]
-        rows = _tensors(self.layout.statistics, statistics)
-        running = [tensor.contiguous() for tensor in rows]  # layers see the clients' channels as one run of channels
+        places, clients = self.layout.parameters, len(weights)
+        width = self.padding.width(clients)
+        inputs, targets = repeat_last(inputs, width), repeat_last(targets, width)
+        keys = None if keys is None else repeat_last(keys, width)
+        parameters = [leaf.requires_grad_() for leaf in _tensors(places, repeat_last(weights.detach(), width))]
+        # layers see the clients' channels as one run of channels
+        running = [rows.contiguous() for rows in _tensors(self.layout.statistics, repeat_last(statistics, width))]
         with convolutions(self.onednn):
             with self.cast():
                 losses = self._losses([*parameters, *running], inputs, targets, keys)
             computed = torch.autograd.grad(losses, parameters, torch.ones_like(losses), materialize_grads=True)
         with torch.no_grad():
-            copy_all(_tensors(places, gradients), computed)
-            copy_all(rows, running)
-        return losses.detach()
+            copy_all(_tensors(places, gradients), _first(clients, computed))
+            copy_all(_tensors(self.layout.statistics, statistics), _first(clients, running))
+        return losses.detach()[:clients]
 
     def _losses(self, tensors: Sequence[Tensor], inputs: Tensor, targets: Tensor, keys: Tensor | None) -> Tensor:
         def forward(inputs: Tensor, targets: Tensor, keys: Tensor | None) -> Tensor:
@@ -99,6 +111,11 @@ class ClientsAtOnce:
         owner, _, name = place.name.rpartition(".")
         module = self.model.get_submodule(owner)
         return (module._parameters if name in module._parameters else module._buffers), name
+
+
+def _first(clients: int, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Without the rows that only fill up a pass."""
+    return tensors if not tensors or len(tensors[0]) == clients else [tensor[:clients] for tensor in tensors]
 
 
 def _tensors(places: Sequence[Place], rows: Tensor) -> list[Tensor]:

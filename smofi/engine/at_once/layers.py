@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from smofi.engine.at_once.private import Internals, internals
+from smofi.engine.at_once.products import products
 from smofi.engine.cpu.kernels import suits_onednn
 from smofi.engine.cpu.quicken import Quick
 from smofi.engine.passes import IGNORED, Loss
@@ -117,7 +118,7 @@ def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
     with inside.paused():
         inputs = inputs.movedim(at, 0) if at else inputs
         rows = inputs.flatten(1, -2)
-        out = torch.baddbmm(bias[0].unsqueeze(1), rows, weight.mT) if bias else torch.bmm(rows, weight.mT)
+        out = products(rows, weight, bias[0] if bias else None)
         per_client = out.unflatten(1, inputs.shape[1:-1])
     return inside.wrap(per_client, 0, level)
 
@@ -166,8 +167,7 @@ def _convolution(layer: nn.Conv2d, images: Tensor, clients: int, weight: Tensor,
 def _pointwise(layer: nn.Conv2d, images: Tensor, clients: int, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     down, right = layer.stride
     pixels = images[:, :, ::down, ::right].permute(0, 2, 3, 1).unflatten(3, (clients, -1))
-    rows, matrices = pixels.flatten(0, 2).transpose(0, 1), weight.flatten(2).mT
-    out = torch.bmm(rows, matrices) if bias is None else torch.baddbmm(bias.unsqueeze(1), rows, matrices)
+    out = products(pixels.flatten(0, 2).transpose(0, 1), weight.flatten(2), bias, interleaved=True)
     merged: Tensor = out.transpose(0, 1).flatten(1).unflatten(0, pixels.shape[:3])
     return merged.permute(0, 3, 1, 2)
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 
 import torch
 
+from smofi.engine.at_once.independence import DEPENDENT, padding_of
+from smofi.engine.at_once.padding import Padding
 from smofi.engine.at_once.private import why_missing
 from smofi.engine.at_once.trial import why_not
 from smofi.engine.cohort.execution import MOST_AT_ONCE, Execution, Executor, parse_executor
@@ -20,6 +22,7 @@ from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.tree import deal
+from smofi.engine.processes.workers import OneWorker
 from smofi.seeds import untouched_streams
 
 WORTHWHILE = 1.1
@@ -46,11 +49,16 @@ def choose(executor: str, simulation: Simulation, plan: RoundPlan, room_for: int
 def _chosen(asked: Executor, simulation: Simulation, plan: RoundPlan, room_for: int) -> Execution:
     clients = min(room_for, len(_own_rows(simulation, plan)))
     if asked.name == "vmap":
-        reason = _try(simulation, plan)
-        return Execution(why=reason) if reason else Execution(max(1, clients), asked.at_least)
+        if reason := _try(simulation, plan):
+            return Execution(why=reason)
+        return Execution(max(1, clients), asked.at_least, padding=_padding(simulation, plan))
     if clients < 2:
         return Execution(why="there is only one client to compute")
-    return _faster(simulation, plan, clients)
+    execution = _faster(simulation, plan, clients)
+    if not execution.at_once:
+        return execution
+    padding = _padding(simulation, plan)
+    return replace(execution, padding=padding) if padding else Execution(why=DEPENDENT)
 
 
 def _obstacle(simulation: Simulation) -> str | None:
@@ -68,6 +76,14 @@ def _try(simulation: Simulation, plan: RoundPlan) -> str | None:
     samples, device = simulation.clients[plan.clients[0]], simulation.state.weights.device
     batch = samples.batch(torch.arange(min(len(samples), plan.batch_sizes[0]), device=device))
     return why_not(simulation.setup.template, simulation.setup.loss, batch)
+
+
+def _padding(simulation: Simulation, plan: RoundPlan) -> Padding | None:
+    """The same for any number of workers, like all that a client's bits depend on."""
+    setup, samples = simulation.setup, simulation.clients[plan.clients[0]]
+    size, device = plan.batch_sizes[0], simulation.state.weights.device
+    batch = samples.batch(torch.arange(size, device=device) % len(samples))
+    return padding_of(setup.template, setup.loss, batch, min(MOST_AT_ONCE, len(plan.clients)), setup.cast)
 
 
 def _faster(simulation: Simulation, plan: RoundPlan, clients: int) -> Execution:
@@ -119,15 +135,15 @@ def _circumstances(simulation: Simulation, plan: RoundPlan, clients: int) -> str
 
 
 def _step_seconds(simulation: Simulation, plan: RoundPlan, at_once: int, clients: int) -> float:
-    """The time of a step of these clients: the shortest of a few, in a trial that is thrown away."""
+    """The time of a step of this many clients: the shortest of a few, in a trial that is thrown away."""
     now = stopwatch(simulation.state.weights.device)
-    cohort = SimulatedCohort(replace(simulation, execution=Execution(at_once)), plan)
+    trial = replace(simulation, workers=OneWorker(), execution=Execution(at_once))
+    cohort = SimulatedCohort(trial, plan.only(_own_rows(simulation, plan)[:clients]))
     taken = []
     with closing(cohort.ticks()) as ticks:
         for tick in ticks:
-            own = [group for group in tick.groups if group[0] in cohort.chunk.members][:clients]
             started = now()
-            cohort.step(own)
+            cohort.step(tick.groups)
             taken.append(now() - started)
             if len(taken) > TICKS:
                 break

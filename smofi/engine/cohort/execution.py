@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from smofi.engine.at_once.padding import NONE, Padding
 from smofi.errors import check_count
 from smofi.spec import build_one
 
@@ -28,10 +29,11 @@ class Executor:
 
 @dataclass(frozen=True)
 class Execution:
-    """Up to `at_once` clients are computed in one pass, as long as `at_least` of them are left; 0 is one by one.
+    """Up to `at_once` clients are computed in one pass, as long as `at_least` of the round's are left; 0 is one by one.
 
     `measured` tells that timing decided, so that another machine may decide differently; `room_for` is how many clients
-    there is memory for.
+    there is memory for. With `padding`, a client's bits do not depend on the number of clients in its pass; None is for
+    a model with which they do.
 
     >>> str(Execution(10, 3, why="as before")), Execution(10, 3).executor
     ('up to 10 clients at once, while 3 are left (as before)', 'vmap(at_least=3)')
@@ -42,6 +44,7 @@ class Execution:
     why: str = ""
     measured: bool = False
     room_for: int = MOST_AT_ONCE
+    padding: Padding | None = NONE
 
     @property
     def executor(self) -> str:

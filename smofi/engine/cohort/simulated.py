@@ -59,7 +59,7 @@ class SimulatedCohort:
                 self._open(subtrees, pool)
                 alone = self.plan.ticks_of(self.chunk.rows)
                 yield from self.plan.ticks(self.setup.method) if simulation.side_by_side else alone
-                self._close()
+                self.close_rows()
 
     def step(self, groups: Sequence[Sequence[int]]) -> None:
         """One step of each group: gradient, momentum and weights of each of its clients."""
@@ -148,8 +148,13 @@ class SimulatedCohort:
         steps = {row: self.context.steps_of(row, pool if row in own else None) for row in stepping}
         self.chunk = Chunk(room, self.plan, subtrees, steps, bool(self.context.fusion))
 
-    def _close(self) -> None:
-        """The rows are done; they are added up, and may be used again."""
+    def place(self, row: int) -> int:
+        """Where a row lies in memory at the moment, in this process; those of others behind all of its own."""
+        member = self.chunk.members.get(row)
+        return member.place if member else len(self.chunk.rows)
+
+    def close_rows(self) -> None:
+        """The rows at hand are done; they are added up, and may be used again."""
         if self.context.diagnostics:
             self.context.diagnostics.end_round(self.chunk.room.weights, self.context.shares[self.chunk.rows])
         if self.chunk.rows:

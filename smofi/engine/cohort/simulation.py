@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from smofi.data.augment import Augment
 from smofi.data.samples import Samples
 from smofi.engine.at_once.gradients import ClientsAtOnce
+from smofi.engine.at_once.padding import NONE
 from smofi.engine.cohort.execution import Execution
 from smofi.engine.cohort.room import Room
 from smofi.engine.cohort.setup import Setup
@@ -58,7 +59,8 @@ class Simulation:
     def clients_at_once(self) -> ClientsAtOnce:
         """The gradients of many clients at once."""
         setup = self.setup
-        return ClientsAtOnce(setup.template, setup.layout, setup.loss, setup.cast)
+        padding = self.execution.padding or NONE
+        return ClientsAtOnce(setup.template, setup.layout, setup.loss, setup.cast, padding)
 
 
 def _loss_of(model: nn.Module, loss: Loss, inputs: Tensor, targets: Tensor) -> Tensor:

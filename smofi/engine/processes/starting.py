@@ -52,7 +52,8 @@ class NoLauncher:
 def worker_count(requested: int | None, device: str, useful: int) -> int:
     """How many workers a run has: as many as requested, or as SMOFI_WORKERS says, or as torchrun has started.
 
-    Otherwise one per core that this process may use, or per GPU, but no more than the `useful` ones.
+    Otherwise one per core that this process may use, or per GPU, but no more than the `useful` ones; and of these a
+    power of two, since then all machines give the same bits.
 
     >>> worker_count(3, "cpu", useful=1), worker_count(None, "cpu", useful=1)
     (3, 1)
@@ -67,7 +68,8 @@ def worker_count(requested: int | None, device: str, useful: int) -> int:
     available = len(allowed(0)) if allowed else os.cpu_count() or 1
     if torch.device(device).type == "cuda":
         available = torch.cuda.device_count()
-    return max(1, min(available, useful))
+    most = max(1, min(available, useful))
+    return 1 << (most.bit_length() - 1)
 
 
 def follows() -> bool:

@@ -1,0 +1,102 @@
+"""Which padding keeps a client's bits independent of the clients it shares a pass with: equal clients try it.
+
+    pass of 1       a
+    pass of 2       a a
+    pass of 3       a a a      every a has to come out the same, wherever it stands and however many there are
+
+Kernels are chosen by shapes, not by numbers, so it does not matter that the clients are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+from smofi.engine.at_once.gradients import ClientsAtOnce
+from smofi.engine.at_once.padding import PADDINGS, Padding, repeat_last
+from smofi.engine.noise import own_random_state
+from smofi.engine.passes import Cast, Loss
+from smofi.flat import Layout
+from smofi.models.dropout import dropouts, step_keys
+
+SIZES = (1, 2, 3, 5, 8)
+"""Numbers of clients that are tried, besides the largest."""
+
+ROUNDED, DRAWS_IF_ROUNDED = PADDINGS[-1:], 6
+"""In reduced precision rounding hides nearly all of what differs. So cheap paddings, which might look right by chance,
+are not tried, and the others are tried on more numbers."""
+
+Bits = Callable[[int], Tensor | None]
+"""What a pass of a width leaves behind for each of its equal clients, None if not the same for all of them."""
+
+DEPENDENT = "a client's last bits would depend on how many others share its pass"
+
+
+def padding_of(
+    template: nn.Sequential, loss: Loss, sample: tuple[Tensor, Tensor], most: int = 16, cast: Cast = nullcontext
+) -> Padding | None:
+    """The cheapest padding with which passes of up to `most` clients give each the same bits, None if there is none.
+
+    `sample` is a batch as clients will have it: kernels are chosen by its shape, too. The model must be one that can
+    be computed at once: see `trial.why_not`.
+
+    >>> batch = torch.eye(8), torch.arange(8)
+    >>> padding_of(nn.Sequential(nn.Linear(8, 8), nn.ReLU()), nn.functional.cross_entropy, batch)
+    Padding(least=1, multiple=1)
+    """
+    with own_random_state(sample[0].device):
+        paddings, draws = (PADDINGS, 1) if cast is nullcontext else (ROUNDED, DRAWS_IF_ROUNDED)
+        tried = [EqualClients(template, loss, sample, cast, seed).bits for seed in range(draws)]
+        return first_padding(paddings, tried, most)
+
+
+def first_padding(paddings: Sequence[Padding], tried: Sequence[Bits], most: int) -> Padding | None:
+    """The first padding with which the bits are the same in passes of all sizes up to `most`.
+
+    >>> first_padding(PADDINGS, [lambda width: torch.tensor(width % 2)], 16)  # differs where the width is odd
+    Padding(least=2, multiple=2)
+    """
+    sizes = [size for size in SIZES if size < most] + [most]
+    for padding in paddings:
+        widths = sorted({padding.width(size) for size in sizes})
+        if all(_same_in(widths, bits) for bits in tried):
+            return padding
+    return None
+
+
+def _same_in(widths: Sequence[int], bits: Bits) -> bool:
+    first = bits(widths[0])
+    others = (bits(width) for width in widths[1:])
+    return first is not None and all(other is not None and torch.equal(first, other) for other in others)
+
+
+class EqualClients:
+    """Any number of clients with the same weights, near the model's own, and the same samples."""
+
+    def __init__(
+        self, template: nn.Sequential, loss: Loss, sample: tuple[Tensor, Tensor], cast: Cast, seed: int
+    ) -> None:
+        device, layout = sample[0].device, Layout.of(template)
+        torch.manual_seed(seed)
+        self.rows = [_near(row)[None] for row in layout.pack(template, device)]
+        self.sample = [tensor[None] for tensor in sample]
+        if dropouts(template):
+            self.sample.append(step_keys(seed, len(sample[0]), device)[None])
+        self.many = ClientsAtOnce(template, layout, loss, cast)
+        self.bits: Bits = lru_cache(maxsize=None)(self._bits)
+
+    def _bits(self, width: int) -> Tensor | None:
+        weights, statistics = (repeat_last(row, width).clone() for row in self.rows)
+        gradients = torch.zeros_like(weights)
+        losses = self.many.backward(weights, statistics, gradients, *(repeat_last(t, width) for t in self.sample))
+        outcome = torch.cat([gradients, statistics, losses.to(gradients.dtype)[:, None]], dim=1).view(torch.uint8)
+        return outcome[0] if (outcome == outcome[0]).all() else None
+
+
+def _near(row: Tensor) -> Tensor:
+    """Numbers near these, none of them as round as initial weights are."""
+    return row * (1 + 0.05 * torch.randn_like(row)) + 0.01 * torch.randn_like(row)
