@@ -70,6 +70,8 @@ FAMILIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 
 SIZES = (4, 9, 21, 5, 13, 8, 30)
 MANY = (4, 9, 21, 5, 13, 8, 30, 6, 17, 4, 12, 25, 5, 9, 13, 7, 20, 11, 4)
+CROWD = 4 * MANY
+"""More clients than are computed at once."""
 
 
 def deadline(*lengths: float) -> Timing:
@@ -107,7 +109,10 @@ CIRCUMSTANCES: dict[str, dict[str, Any]] = {
     "mixed precision": {"method": "smofi", "precision": "bf16"},
     "diverging": {"method": "smofi", "optimizer": "sgd(lr=10, momentum=0.9)", "rounds": 3},
     "validated": {"method": "sflv1", "validated": True, "patience": 1, "rounds": 4},
-    "little memory": {"method": "fedavg", "sizes": MANY, "participation": 1.0, "memory_limit": "1GB"},
+    "at least three": {"method": "smofi", "executor": "vmap(at_least=3)", "sizes": MANY, "participation": 0.5},
+    "at least three, late": {"method": "sflv1", "executor": "vmap(at_least=3)", "clock": LATE},
+    "crowd": {"method": "smofi", "sizes": CROWD, "participation": 1.0},
+    "crowd, fedavg": {"method": "fedavg", "sizes": CROWD, "participation": 1.0},
 }  # fmt: skip
 """What else rounds may be like; the first few are quick to tell."""
 
