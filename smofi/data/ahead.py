@@ -12,9 +12,6 @@ from smofi.data.samples import Samples, TensorSamples
 
 Batch = tuple[Tensor, Tensor]
 
-GATHERED = 1 << 18
-"""Bytes of inputs that are gathered in one go: no more than a processor's cache holds beside a small model."""
-
 ALIGNED = 64
 """Torch's memory begins at multiples of so many bytes. Products of matrices that begin elsewhere may round differently,
 so a batch is gathered with others only if each of them begins at such a multiple, as it does by itself."""
@@ -49,20 +46,20 @@ class Ahead:
 
 
 class Gathered:
-    """The batches of one client, step by step, gathered as many at a time as are `GATHERED` bytes, to the same bits.
+    """The batches of one client, step by step, gathered as many at a time as are `most` bytes, to the same bits.
 
     >>> import torch
     >>> samples = TensorSamples.of(torch.arange(4.0)[:, None], torch.arange(4))
-    >>> gathered = Gathered(samples, torch.tensor([[3], [1]]))
+    >>> gathered = Gathered(samples, torch.tensor([[3], [1]]), most=1000)
     >>> [int(gathered.batch(step)[1]) for step in range(2)]
     [3, 1]
     """
 
-    def __init__(self, samples: TensorSamples, order: Tensor) -> None:
+    def __init__(self, samples: TensorSamples, order: Tensor, most: int) -> None:
         self.samples, self.order = samples, order
         bytes_of_batch = order.shape[1] * samples.bytes_of_sample
         fit = bytes_of_batch and bytes_of_batch % ALIGNED == 0
-        self.at_a_time = max(1, GATHERED // bytes_of_batch) if fit else 1
+        self.at_a_time = max(1, most // bytes_of_batch) if fit else 1
         self.first, self.batches = 0, list[Batch]()
 
     def batch(self, step: int) -> Batch:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 import smofi
-from smofi.data import ahead
 from smofi.data.ahead import Gathered
 from smofi.data.samples import TensorSamples, as_samples
 
@@ -82,13 +81,10 @@ def test_tensors_are_not_worth_reading_ahead() -> None:
 
 
 @pytest.mark.parametrize(("kept", "side", "at_a_time"), [(1, 4, 1), (500, 4, 2), (1 << 18, 4, 1365), (1 << 18, 3, 1)])
-def test_batches_gathered_in_one_go_are_the_same_batches(
-    kept: int, side: int, at_a_time: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ahead, "GATHERED", kept)
+def test_batches_gathered_in_one_go_are_the_same_batches(kept: int, side: int, at_a_time: int) -> None:
     samples = TensorSamples.of(torch.randn(7, 1, side, side), torch.arange(7))[[6, 5, 4, 3, 2, 0]]
     order = torch.tensor([[0, 3, 1], [5, 2, 4], [1, 1, 0]])  # three images of 64 bytes each, or of 36
-    gathered = Gathered(samples, order)
+    gathered = Gathered(samples, order, kept)
     for step in (0, 1, 2, 1):
         inputs, targets = gathered.batch(step)
         expected_inputs, expected_targets = samples.batch(order[step])

@@ -9,6 +9,7 @@ from itertools import groupby
 from torch import Tensor, nn
 
 from smofi.engine.cohort.halves import ClientHalf, ServerHalf
+from smofi.engine.cohort.local import Segments
 from smofi.engine.cohort.room import Room
 from smofi.engine.cohort.steps import ClientSteps
 from smofi.engine.cohort.stretch import Sides, Stretch
@@ -68,6 +69,11 @@ class Member:
     def sides(self) -> Sides:
         """The client's and the server's columns of the row."""
         return self.stretch.sides(slice(self.place, self.place + 1))
+
+    @cached_property
+    def updated(self) -> Sequence[Segments]:
+        """What a step of the whole model updates."""
+        return self.stretch.updated(slice(self.place, self.place + 1))
 
     @cached_property
     def client_half(self) -> ClientHalf:

@@ -19,6 +19,10 @@ from smofi.engine.noise import reseeder
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.tree import Branch
 
+GATHERED, GATHERED_BY_ALL = 2**18, 2**21
+"""Bytes of inputs that are gathered in one go, for one client and for all that take turns: no more than a processor's
+cache holds beside a small model."""
+
 
 class RoundContext:
     """One round of a simulation, whichever of its rows are computed at the moment."""
@@ -55,12 +59,14 @@ class RoundContext:
         """The convolution kernels that suit the round's batches."""
         return convolutions(self.onednn)
 
-    def steps_of(self, row: int, pool: Executor | None = None) -> ClientSteps:
-        """The steps of a client; `pool` reads its samples ahead, if reading them takes time."""
+    def steps_of(self, row: int, rows: int, pool: Executor | None = None) -> ClientSteps:
+        """The steps of a client, one of `rows` that are computed beside each other; `pool` reads its samples ahead, if
+        reading them takes time."""
         plan = self.plan.of_client(row)
         samples, device = self.simulation.clients[plan.client], self.state.weights.device
         ahead = pool if samples.slow else None
-        return ClientSteps(plan, samples, device, self.setup.dropout, self.simulation.augment, ahead)
+        gathered = 0 if self.simulation.execution.at_once else min(GATHERED, GATHERED_BY_ALL // rows)
+        return ClientSteps(plan, samples, device, self.setup.dropout, self.simulation.augment, ahead, gathered)
 
     def begin_update(self, member: Member) -> None:
         """A client's gradients are computed: where momenta are fused, its step continues from the fused one."""

@@ -36,6 +36,13 @@ class Setup:
         return LocalStep(self.method, self.optimizer)
 
     @cached_property
+    def sides_alike(self) -> bool:
+        """Whether an update treats the columns of both sides alike, so that it can take them as one segment."""
+        method = self.method
+        apart = method.fuse or method.carry or method.where.one_server or self.local.limits or self.optimizer.counts
+        return not apart
+
+    @cached_property
     def dropout(self) -> bool:
         """Whether the model has dropout, whose masks need keys."""
         return bool(dropouts(self.template))

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from smofi.data.ahead import Ahead
+from smofi.data.ahead import Ahead, Gathered
 from smofi.data.augment import Augment
 from smofi.data.batches import batch_order
-from smofi.data.samples import Samples, batches
+from smofi.data.samples import Samples, TensorSamples, batches
 from smofi.engine.plan import ClientPlan
 from smofi.errors import ClientError, SmofiError
 from smofi.models.dropout import step_keys
@@ -23,7 +23,7 @@ class ClientSteps:
     """The steps that a client takes in a round, one after the other.
 
     Everything is drawn at the beginning, by (seed, round, client), so that no step draws anything. `pool` reads samples
-    ahead, where they can be read ahead.
+    ahead, where they can be read ahead; of samples in memory, up to `gathered` bytes are gathered in one go.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class ClientSteps:
         dropout: bool,
         augment: Augment | None = None,
         pool: Executor | None = None,
+        gathered: int = 0,
     ) -> None:
         steps, size = plan.steps, plan.batch_size
         keys = {"seed": plan.seed, "round": plan.round, "client": plan.client}
@@ -42,7 +43,9 @@ class ClientSteps:
         drawn = generator(plan.seed, "noise", plan.round, plan.client).integers(2**63, size=steps)
         self.seeds: list[int] = drawn.tolist()
         self.variations = augment.draw(steps, size, **keys) if augment else None
-        self.ahead = Ahead(samples, self.order, pool) if pool else None
+        self.ahead: Ahead | Gathered | None = Ahead(samples, self.order, pool) if pool else None
+        if isinstance(samples, TensorSamples) and gathered:
+            self.ahead = Gathered(samples, self.order, gathered)
         self.done = 0
         self.losses: list[Tensor] = []
 
@@ -98,9 +101,14 @@ def naming_clients(clients: Sequence[ClientSteps]) -> Iterator[None]:
     """If a step fails, raise an error that names its clients."""
     try:
         yield
-    except SmofiError:
-        raise
     except Exception as error:
-        who = ", ".join(str(one.client) for one in clients)
-        when = f"round {clients[0].plan.round + 1}, step {clients[0].done + 1}"
-        raise ClientError(f"client {who} failed in {when}: {error}") from error
+        raise failure(clients, error) from error
+
+
+def failure(clients: Sequence[ClientSteps], error: Exception) -> Exception:
+    """What to raise when a step of these clients has failed: an error that names them, unless it says enough."""
+    if isinstance(error, SmofiError):
+        return error
+    who = ", ".join(str(one.client) for one in clients)
+    when = f"round {clients[0].plan.round + 1}, step {clients[0].done + 1}"
+    return ClientError(f"client {who} failed in {when}: {error}")

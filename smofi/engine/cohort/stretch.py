@@ -24,7 +24,9 @@ class Stretch:
         self.room, self.cut, self.fused = room, cut, fused
         self.first, self.count = places[0], len(places)
         self.sides_by_places: dict[tuple[int, int], Sides] = {}
+        self.whole_by_places: dict[tuple[int, int], list[Segments]] = {}
         self.moments: dict[int, tuple[Tensor, list[float]]] = {}
+        self.fused_counts = [0.0] * self.count
 
     def sides(self, places: slice) -> Sides:
         """The client's and the server's columns of some of the rows."""
@@ -34,6 +36,15 @@ class Stretch:
             client = [segment for blocks in cut.client_blocks for segment in self._segments(places, blocks)]
             self.sides_by_places[key] = client, self._segments(places, range(cut.first, cut.last), server=True)
         return self.sides_by_places[key]
+
+    def updated(self, places: slice) -> Sequence[Segments]:
+        """What a step updates: both sides, or all columns as one segment where no side is treated apart."""
+        if not self.room.setup.sides_alike:
+            return self.sides(places)
+        key = places.start, places.stop
+        if key not in self.whole_by_places:
+            self.whole_by_places[key] = [[self._segment(places, range(self.cut.blocks), server=False)]]
+        return self.whole_by_places[key]
 
     def _segments(self, places: slice, blocks: range, server: bool = False) -> list[Segment]:
         """Blocks of some rows: a single segment, unless carried momentum has seen a different number of updates."""
@@ -62,21 +73,22 @@ class Stretch:
 
     def _momentum(self, block: int, columns: Columns, rows: slice, server: bool) -> tuple[Momentum, list[float]]:
         """The momentum of these rows, their own or fused, and how many updates each row of the stretch has seen."""
-        fused = self.fused and server
-        if block not in self.moments:
+        if self.fused and server:
+            return Momentum((), ()), self.fused_counts  # the momentum is set with every step
+        first, inside = block, slice(None)
+        if self.room.setup.sides_alike:  # one tensor for all columns
+            first, columns, inside = 0, slice(0, self.room.setup.layout.size), columns
+        if first not in self.moments:
             one_server = server and self.room.setup.method.where.one_server
-            self.moments[block] = self._fresh(block, columns, 1 if one_server else self.count, fused)
-        moments, counts = self.moments[block]
-        if not fused:
-            own = tuple(moments[:, rows])
-            return Momentum(own, own), counts
-        return Momentum((), ()), counts  # that of a step is set when it is taken
+            self.moments[first] = self._fresh(first, columns, 1 if one_server else self.count)
+        moments, counts = self.moments[first]
+        own = tuple(moments[:, rows, inside])
+        return Momentum(own, own), counts
 
-    def _fresh(self, block: int, columns: Columns, rows: int, fused: bool) -> tuple[Tensor, list[float]]:
-        """The moments that a round starts from, `[moments, rows, columns]`: carried on, or zero; none if fused."""
+    def _fresh(self, block: int, columns: Columns, rows: int) -> tuple[Tensor, list[float]]:
+        """The moments that a round starts from, `[moments, rows, columns]`: carried on, or zero."""
         state, setup = self.room.state, self.room.setup
-        updates = float(state.carried_updates[block])
+        updates = [float(state.carried_updates[block])] * rows
         if setup.method.carry:
-            return state.carried[:, None, columns].repeat(1, rows, 1), [updates] * rows
-        kept = 0 if fused else setup.optimizer.moments
-        return state.weights.new_zeros(kept, rows, columns.stop - columns.start), [updates] * rows
+            return state.carried[:, None, columns].repeat(1, rows, 1), updates
+        return state.weights.new_zeros(setup.optimizer.moments, rows, columns.stop - columns.start), updates

@@ -64,7 +64,7 @@ class AtOnceStepper:
             losses = context.simulation.clients_at_once.backward(*chunk.matrices(places), *stacked_batches(steps))
         for one, loss in zip(steps, losses.unbind(), strict=True):
             one.advance(loss)
-        sides, fusion = run[0].stretch.sides(places), context.fusion
+        sides, fusion = run[0].stretch.updated(places), context.fusion
         with torch.no_grad():
             if fusion:
                 (server,) = sides[1]

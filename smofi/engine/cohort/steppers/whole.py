@@ -1,4 +1,7 @@
-"""Client by client, each through its whole model: where a real split would change nothing."""
+"""Client by client, each through its whole model: where a real split would change nothing.
+
+A tiny model's step takes little longer than calling it. So what is the same for all steps of a tick is done once.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import torch
 
 from smofi.engine.cohort.chunk import Chunk, Member
 from smofi.engine.cohort.context import RoundContext
-from smofi.engine.cohort.steps import naming_clients
+from smofi.engine.cohort.steps import failure
+from smofi.engine.cpu.private import backward
 from smofi.engine.noise import give_keys
 
 
@@ -16,31 +20,40 @@ class WholeStepper:
     """A forward and a backward pass through all blocks, then one update of both sides."""
 
     def __init__(self, context: RoundContext) -> None:
-        self.context = context
+        self.context, setup = context, context.setup
+        self.backward = torch.Tensor.backward if setup.compiled else backward
+        self.local, self.loss, self.dropout, self.lr = setup.local, setup.loss, setup.dropout, context.plan.lr
 
     def step(self, chunk: Chunk, groups: Sequence[Sequence[int]]) -> None:
         """One step of each client that this process has."""
-        for group in groups:
-            for row in group:
-                if row in chunk.members:
-                    self.step_group([chunk.members[row]])
+        with self.context.kernels():
+            for group in groups:
+                for row in group:
+                    if row in chunk.members:
+                        self._step(chunk.members[row])
 
     def step_group(self, members: Sequence[Member]) -> None:
         """One step of a client: groups are of one, for several share a server's batch only where the split is real."""
         (member,) = members
-        context, setup, steps = self.context, self.context.setup, member.steps
-        with naming_clients([steps]), context.kernels():
+        with self.context.kernels():
+            self._step(member)
+
+    def _step(self, member: Member) -> None:
+        context, steps = self.context, member.steps
+        try:
             inputs, targets = steps.batch()
             context.reseed(steps.seed)
-            give_keys(member.model, steps.keys)
-            with setup.cast():
-                value = context.loss_of(member.model, setup.loss, inputs, targets)
-            value.backward()
-        steps.advance(value.detach())
-        watching = context.diagnostics
+            if self.dropout:
+                give_keys(member.model, steps.keys)
+            with context.setup.cast():
+                value = context.loss_of(member.model, self.loss, inputs, targets)
+            self.backward(value)
+        except Exception as error:
+            raise failure([steps], error) from error
         with torch.no_grad():
-            if watching:
-                watching.gradient(context.simulation.room.gradients, [member.place])
+            steps.advance(value.detach())
+            if context.diagnostics:
+                context.diagnostics.gradient(context.simulation.room.gradients, [member.place])
             context.begin_update(member)
-            setup.local.apply(member.sides, context.plan.lr)
+            self.local.apply(member.updated, self.lr)
             context.end_update(member)
