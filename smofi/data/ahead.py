@@ -13,7 +13,7 @@ from smofi.data.samples import Samples, TensorSamples
 Batch = tuple[Tensor, Tensor]
 
 ALIGNED = 64
-"""Torch's memory begins at multiples of so many bytes. Products of matrices that begin elsewhere may round differently,
+"""Bytes: torch's memory begins at multiples of it. Products of matrices that begin elsewhere may round differently,
 so a batch is gathered with others only if each of them begins at such a multiple, as it does by itself."""
 
 

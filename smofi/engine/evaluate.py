@@ -160,7 +160,7 @@ class Evaluator:
 
 
 def _nothing(like: Tensor, count: int) -> Tensor:
-    """Room for so many samples, of which other workers know the outputs or targets."""
+    """Room for this many samples, of which other workers know the outputs or targets."""
     return like.new_full((count, *like.shape[1:]), NOTHING if like.is_floating_point() else 0)
 
 

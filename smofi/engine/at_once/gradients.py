@@ -3,8 +3,8 @@
     weights     [C, P]  --views-->  the parameters of C clients  --vmap(model, loss)-->  losses [C]
     gradients   [C, P]  <--copied--  d(sum of losses) / d(parameters): no client's loss depends on another's row
 
-The derivative is taken outside of vmap, so that only the forward pass goes through its rules. A padding adds rows that
-nobody reads, where a client's last bits would depend on how many others share the pass.
+The derivative is taken outside of vmap, so that only the forward pass goes through its rules. A padding adds rows
+whose results are not used, where a client's last bits would depend on how many others share the pass.
 """
 
 from __future__ import annotations

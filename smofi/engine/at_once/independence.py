@@ -26,6 +26,9 @@ from smofi.models.dropout import dropouts, step_keys
 SIZES = (1, 2, 3, 5, 8)
 """Numbers of clients that are tried, besides the largest."""
 
+DRAWS = 4
+"""Numbers on which a padding is tried: on a single draw, small sums of another order may come out alike by chance."""
+
 ROUNDED, DRAWS_IF_ROUNDED = PADDINGS[-1:], 6
 """In reduced precision rounding hides nearly all of what differs. So cheap paddings, which might look right by chance,
 are not tried, and the others are tried on more numbers."""
@@ -49,7 +52,7 @@ def padding_of(
     Padding(least=1, multiple=1)
     """
     with own_random_state(sample[0].device):
-        paddings, draws = (PADDINGS, 1) if cast is nullcontext else (ROUNDED, DRAWS_IF_ROUNDED)
+        paddings, draws = (PADDINGS, DRAWS) if cast is nullcontext else (ROUNDED, DRAWS_IF_ROUNDED)
         tried = [EqualClients(template, loss, sample, cast, seed).bits for seed in range(draws)]
         return first_padding(paddings, tried, most)
 

@@ -1,7 +1,8 @@
 """Passes of more rows than clients, so that a client's bits do not depend on how many others share its pass.
 
 Kernels are chosen by the shape of the whole pass, and loops end in a tail of single numbers that round differently from
-whole vectors of them. Rows that repeat the last client bring a pass to a width that avoids both; nobody reads them.
+whole vectors of them. Rows that repeat the last client bring a pass to a width that avoids both; their
+results are not used.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PADDINGS = (NONE, Padding(2, 1), Padding(2, 2), Padding(4, 4), Padding(8, 8))
 
 
 def repeat_last(rows: Tensor, width: int) -> Tensor:
-    """The same rows, the last of them repeated until there are `width`: no copy if there are so many already.
+    """The same rows, the last of them repeated until there are `width`: no copy if there are enough already.
 
     Each row lies in memory as it did, since a kernel may be chosen by that, too.
 

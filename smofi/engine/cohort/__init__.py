@@ -10,6 +10,7 @@ for a run       setup         what is fixed, the same in every process
 for a round     simulated     the cohort that the round loop drives
                 context       plan, shares, fused momentum, sums
                 fusion        step-wise momentum fusion
+                tree_sum      vectors of rows, added in the order of the tree
                 sums          what is left of the rows at the end
                 diagnostics   why a method helps
 for a chunk     chunk         the rows that are computed beside each other

@@ -65,10 +65,13 @@ class Diagnostics:
         # sum_j p_j |W_j - W̄| / |W̄ - W|; where all share a server model, its columns differ from no mean
         apart, moved = torch.zeros_like(shares), torch.zeros_like(self.start)
         for columns, piece in rows.pieces:
-            mean = shares @ piece if len(piece) > 1 else piece[0]
-            moved[columns] = mean - self.start[columns]
-            if len(piece) > 1:
-                apart += torch.stack([(row - mean).square().sum() for row in piece])
+            start = self.start[columns]
+            if len(piece) == 1:
+                moved[columns] = piece[0] - start
+                continue
+            for share, row in zip(shares, piece, strict=True):  # by their changes, exactly zero where there is none
+                moved[columns] += share * (row - start)
+            apart += torch.stack([(row - start - moved[columns]).square().sum() for row in piece])
         self.divergence = (shares * apart.sqrt()).sum() / torch.linalg.vector_norm(moved)
 
     def summary(self) -> dict[str, float]:

@@ -126,7 +126,7 @@ class _RoundMemory:
 
 
 def _levels(count: int) -> int:
-    """Those of a binary tree with so many leaves.
+    """Those of a binary tree with this many leaves.
 
     >>> [_levels(count) for count in (1, 2, 3, 4, 5)]
     [0, 1, 2, 2, 3]

@@ -1,5 +1,6 @@
 """The workers of a run: processes that share its work.
 
+tree.py        the order of every sum, and which worker computes which rows
 workers.py     the workers as the engine uses them: a sum, a copy, by torch.distributed
 forked.py      the same in shared memory, after a fork
 starting.py    how many workers a run has, and how they are started
