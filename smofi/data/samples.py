@@ -189,8 +189,15 @@ class TensorSamples:
         """The same samples for a model of this type on this device."""
         return TensorSamples(self.store.to(dtype, device), self.rows.to(device))
 
+    @property
+    def bytes_of_sample(self) -> int:
+        """What the inputs of one sample take when they have been gathered."""
+        kept = self._store.inputs.dtype
+        dtype = kept if kept.is_floating_point else self._store.dtype if self._store.image else torch.int64
+        return math.prod(self.shape) * dtype.itemsize
+
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        return self.store.gather(self.rows[indices].reshape(-1))
+        return self.store.gather(self.rows[indices.reshape(-1)])
 
     def targets(self, indices: Tensor) -> Tensor:
         return self.store.targets[self.rows[indices]]

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 import smofi
-from smofi.data.samples import as_samples
+from smofi.data import ahead
+from smofi.data.ahead import Gathered
+from smofi.data.samples import TensorSamples, as_samples
 
 
 class Slow(Dataset[Any]):
@@ -77,3 +79,27 @@ def test_tensors_are_not_worth_reading_ahead() -> None:
     one = federation()[0]
     assert as_samples(one, "one", *kinds).slow
     assert not as_samples((one.inputs, one.targets), "one", *kinds).slow
+
+
+@pytest.mark.parametrize(("kept", "side", "at_a_time"), [(1, 4, 1), (500, 4, 2), (1 << 18, 4, 1365), (1 << 18, 3, 1)])
+def test_batches_gathered_in_one_go_are_the_same_batches(
+    kept: int, side: int, at_a_time: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "GATHERED", kept)
+    samples = TensorSamples.of(torch.randn(7, 1, side, side), torch.arange(7))[[6, 5, 4, 3, 2, 0]]
+    order = torch.tensor([[0, 3, 1], [5, 2, 4], [1, 1, 0]])  # three images of 64 bytes each, or of 36
+    gathered = Gathered(samples, order)
+    for step in (0, 1, 2, 1):
+        inputs, targets = gathered.batch(step)
+        expected_inputs, expected_targets = samples.batch(order[step])
+        assert torch.equal(inputs, expected_inputs)
+        assert torch.equal(targets, expected_targets)
+        assert inputs.stride() == expected_inputs.stride()
+        assert inputs.data_ptr() % 64 == 0  # where a batch gathered by itself begins, so that kernels see no difference
+    assert gathered.at_a_time == at_a_time
+
+
+@pytest.mark.parametrize("inputs", [torch.zeros(5, 3), torch.zeros(5, 3, dtype=torch.uint8), torch.zeros(5, 1, 4, 4)])
+def test_the_bytes_of_a_sample_are_those_of_a_gathered_one(inputs: Tensor) -> None:
+    samples = TensorSamples.of(inputs, torch.arange(5))
+    assert samples.bytes_of_sample == samples.batch(torch.tensor([2]))[0].nbytes

@@ -2,6 +2,7 @@
 
     Tensor._is_view                   without it, no layer works in place
     nn.Module._forward_hooks, ...     without one of them, every module counts as watched and is left as it is
+    Variable._execution_engine        without it, a backward pass starts through Tensor.backward
     TorchDispatchMode                 without it, torch's functions are observed, but not the operations inside them
 
 Whatever is missing, a training step gives the same numbers; only its time and the estimate of its memory may change.
@@ -44,7 +45,41 @@ def is_watched(module: nn.Module) -> bool:
     >>> is_watched(layer)
     True
     """
-    return any(getattr(module, name, True) for name in HOOKS)
+    return any(hooks_of(module))
+
+
+def hooks_of(module: nn.Module) -> list[Any]:
+    """Where a module keeps its hooks: as many containers, empty as long as it has none; True for what torch hides.
+
+    >>> hooks_of(nn.ReLU())
+    [OrderedDict(), OrderedDict(), OrderedDict(), OrderedDict()]
+    """
+    return [getattr(module, name, True) for name in HOOKS]
+
+
+def hooks_of_all() -> list[Any]:
+    """The same for the hooks that watch every module there is."""
+    return [getattr(nn.modules.module, f"_global{name}", True) for name in HOOKS]
+
+
+def backward(loss: torch.Tensor) -> None:
+    """`loss.backward()`, without what that checks and prepares for losses of other kinds: a tenth of a tiny step.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> backward((3 * x).sum())
+    >>> x.grad
+    tensor([3., 3.])
+    """
+    if _run_backward is None or type(loss) is not torch.Tensor or loss.dim() or loss.device.type != "cpu":
+        loss.backward()
+    else:
+        ones = (torch.ones_like(loss),)
+        _run_backward((loss,), ones, False, False, (), allow_unreachable=True, accumulate_grad=True)
+
+
+_run_backward: Callable[..., object] | None = getattr(
+    getattr(torch.autograd.Variable, "_execution_engine", None), "run_backward", None
+)
 
 
 def observing(observe: Observe) -> AbstractContextManager[object]:

@@ -4,13 +4,14 @@
     Conv, ReLU        work in place, where nothing else will read what the ReLU reads
     Conv, BatchNorm   are one convolution in evaluation, when a normalisation only scales and shifts
     BatchNorm         counts no batches: only a momentum of None would need their number
+    any layer         is called without a module's ceremony, unless a hook watches it
 
 An `nn.Sequential` keeps its layers as they are, where they are: only its own forward pass runs them differently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-from smofi.engine.cpu.private import is_view, is_watched
+from smofi.engine.cpu.private import hooks_of, hooks_of_all, is_view, is_watched
 
 Model = TypeVar("Model", bound=nn.Module)
 Layer = Callable[..., Any]
@@ -30,7 +31,11 @@ CONVOLUTIONS: dict[type, Layer] = {
     nn.Conv2d: functional.conv2d,
     nn.Conv3d: functional.conv3d,
 }
-POOLINGS = {nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d}
+POOLINGS: dict[type, Layer] = {
+    nn.MaxPool1d: torch.max_pool1d,
+    nn.MaxPool2d: torch.max_pool2d,
+    nn.MaxPool3d: torch.max_pool3d,
+}
 NORMALISATIONS: dict[type, type] = {nn.Conv1d: nn.BatchNorm1d, nn.Conv2d: nn.BatchNorm2d, nn.Conv3d: nn.BatchNorm3d}
 """The one that fits each convolution."""
 
@@ -51,6 +56,7 @@ def quicken(model: Model) -> Model:
     for module in model.modules():
         if type(module) is nn.Sequential and module is not model and not any(map(_altered, [module, *module])):
             module.__class__ = Quick
+            vars(module)["steps"] = Steps()
         elif type(module) in NORMALISATIONS.values() and module.momentum is not None:
             module.register_buffer("num_batches_tracked", None)
     return model
@@ -64,16 +70,44 @@ class Quick(nn.Sequential):
 
     in_place: bool = True
 
+    def __init__(self, *layers: Any) -> None:
+        super().__init__(*layers)
+        self.steps = Steps()
+
     def forward(self, input: Any) -> Any:
         if torch.compiler.is_compiling():
             # a compiler finds shortcuts of its own
             return super().forward(input)  # type: ignore[no-untyped-call]
-        layers = _poolings_first(self)
-        x, before = input, None
-        for layer in layers if self.training or torch.is_grad_enabled() else _folded(layers):
-            in_place = self.in_place and type(layer) is nn.ReLU and type(before) in WRITERS and not is_view(x)
-            x, before = x.relu_() if in_place else layer(x), layer
+        x = input
+        if self.training or torch.is_grad_enabled():
+            for step in self.steps.of(self):
+                x = step(x)
+        else:
+            for layer, works_in_place in _in_place(_folded(_poolings_first(self)), self.in_place):
+                x = x.relu_() if works_in_place and not is_view(x) else layer(x)
         return x
+
+
+class Steps:
+    """The calls that a training pass through a block consists of, found once. A copy of the block finds its own."""
+
+    def __init__(self) -> None:
+        self.found_for: tuple[object, ...] = ()
+        self.hooks: list[Any] = []
+        self.quick: list[Layer] = []
+
+    def __reduce__(self) -> tuple[type[Steps], tuple[()]]:
+        return Steps, ()
+
+    def of(self, block: Quick) -> list[Layer]:
+        """The calls, one after the other; where a hook watches, calls that it sees."""
+        found_for = (block.in_place, *block._modules.values())
+        if found_for != self.found_for:
+            layers = list(block)
+            self.hooks = [*hooks_of_all(), *(hooks for layer in layers for hooks in hooks_of(layer))]
+            self.quick = _calls(block, _direct)
+            self.found_for = found_for
+        return _calls(block, lambda layer: layer) if any(self.hooks) else self.quick
 
 
 @dataclass(frozen=True)
@@ -102,6 +136,45 @@ class Folded:
 
 WRITERS = {*NORMALISATIONS, *NORMALISATIONS.values(), *POOLINGS, Folded, nn.Linear, nn.GroupNorm, nn.LayerNorm}
 """Layers whose output is new memory that their own gradients do not depend on."""
+
+
+def _calls(block: Quick, call: Callable[[Layer], Layer]) -> list[Layer]:
+    """What `call` makes of a block's layers, and ReLUs in place where that is allowed."""
+    layers = _in_place(_poolings_first(block), block.in_place)
+    return [_relu_in_place(call(layer)) if works_in_place else call(layer) for layer, works_in_place in layers]
+
+
+def _direct(layer: Any) -> Layer:
+    """A layer as the function that its forward pass comes down to."""
+    kind = type(layer)
+    forward: Layer = layer.forward if isinstance(layer, nn.Module) else layer
+    if forward is layer or "forward" in vars(layer):
+        return forward
+    if kind in POOLINGS and not layer.return_indices:
+        pool, window = POOLINGS[kind], (layer.kernel_size, layer.stride, layer.padding, layer.dilation, layer.ceil_mode)
+        return lambda x: pool(x, *window)
+    own: dict[str, Any] = layer._parameters  # looked up by name, for they may be exchanged
+    if not own.keys() >= {"weight", "bias"}:
+        return forward
+    if kind in CONVOLUTIONS and layer.padding_mode == "zeros":
+        convolve, how = CONVOLUTIONS[kind], (layer.stride, layer.padding, layer.dilation, layer.groups)
+        return lambda x: convolve(x, own["weight"], own["bias"], *how)
+    if kind is nn.Linear:
+        return lambda x: functional.linear(x, own["weight"], own["bias"])
+    return forward
+
+
+def _relu_in_place(relu: Layer) -> Layer:
+    return lambda x: relu(x) if is_view(x) else x.relu_()
+
+
+def _in_place(layers: Sequence[Layer], allowed: bool) -> list[tuple[Layer, bool]]:
+    """Each layer, and whether it is a ReLU that may change its input, unless that is a view."""
+    before = [None, *layers]
+    return [
+        (layer, allowed and type(layer) is nn.ReLU and type(last) in WRITERS)
+        for last, layer in zip(before, layers, strict=False)
+    ]
 
 
 def _poolings_first(layers: Iterable[nn.Module]) -> list[Layer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -36,10 +37,13 @@ def round_memory(simulation: Simulation, plan: RoundPlan, at_once: int | None = 
 
         rows          J (P + S)              J = 1, or `at_once`, where clients meet only at the end of a round
         gradients     P                      J P where the server merges batches; `at_once` P if computed at once
-        momentum      K J P                  K moments; SMoFi: K J (client part) + (2 + `at_once` + endings) K (server)
-        sums          P + S                  FedNAG's momentum too
+        momentum      K J P                  K moments; SMoFi: K J (client part) + (2 + L + endings) K (server)
+        sums          P + S                  1 + L of them where clients meet only at the end of a round; FedNAG's
+                                             momentum too
 
-    times 4 bytes in single precision. P: parameters, S: running statistics, J: clients of the round in this process.
+    times 4 bytes in single precision. P: parameters, S: running statistics, J: clients of the round in this process,
+    L: levels of the tree in which they are added, log2 of their number, rounded up; one more where nearly all finish
+    together, before the last. Computed at once, SMoFi has `at_once` rows in place of L + 1.
     """
     return _RoundMemory(simulation, plan, at_once).items()
 
@@ -51,7 +55,8 @@ class _RoundMemory:
         at_once = simulation.execution.at_once if at_once is None else at_once
         self.mine = deal(plan.steps, simulation.workers.size)[simulation.workers.rank]
         self.count = len(self.mine) if simulation.side_by_side else min(at_once or 1, len(self.mine))
-        self.rows_at_once = min(at_once, self.count) or 1
+        self.at_once = min(at_once, self.count)
+        self.rows_at_once = self.at_once or 1
         self.servers = [columns_in(plan.cuts[row].server(self.layout)) for row in self.mine[: self.count]]
         self.on_clients = self.count * self.layout.size - sum(self.servers)
         # SMoFi's buffers reach from the first server column of any client to the last
@@ -79,12 +84,13 @@ class _RoundMemory:
         if where.merges:
             gradients, in_gradients = self.rows, self.in_rows
         added = 1 + (self.moments if self.method.carry else 0)
-        in_sums = f"({added} x {layout.size:,} + {layout.statistics_size:,})"
+        sums = 1 + _levels(-(-len(self.mine) // self.count))
+        in_sums = f"{sums} x ({added} x {layout.size:,} + {layout.statistics_size:,})"
         return [
             self._item("rows: weights", self.in_rows, self.rows),
             self._item("rows: statistics", f"{statistics:,}", statistics),
             self._item("gradients", in_gradients, gradients),
-            self._item("sums", in_sums, added * layout.size + layout.statistics_size),
+            self._item("sums", in_sums, sums * (added * layout.size + layout.statistics_size)),
         ]
 
     def _momentum(self) -> list[Memory]:
@@ -96,14 +102,20 @@ class _RoundMemory:
         alike = len(set(self.servers)) == 1
         in_clients = f"{self.count} x {self.on_clients // self.count:,}" if alike else f"{self.on_clients:,}"
         # one sum for all that finish in the same tick before the last; at most one for each where some may be late
-        finished = {step for row, step in self.plan.absences if row in self.mine}
-        endings = len(self.mine) if self.plan.may_be_late else len(finished)
-        buffers = 2 + self.rows_at_once
+        finished = {step for row, step in self.plan.absences}
+        endings = len(self.plan.clients) if self.plan.may_be_late else len(finished)
+        buffers = 1 + (self.at_once or self._sums_under_way())
         return [
             self._item("momentum: client parts", f"{moments} x {in_clients}", moments * self.on_clients),
             self._item("momentum: fused", f"{buffers} x {moments} x {fused:,}", buffers * moments * fused),
             self._item("momentum: finished clients", f"{endings} x {moments} x {fused:,}", endings * moments * fused),
         ]
+
+    def _sums_under_way(self) -> int:
+        """Clients are added by a stack of sums: those that go on, then upon their sum those that finish together."""
+        steps = [self.plan.steps[row] for row in self.mine]
+        together = max(Counter(count for count in steps if count < max(self.plan.steps)).values(), default=0)
+        return max(1 + _levels(len(steps)), 2 + _levels(together) if together else 0)
 
     def _diagnostics(self) -> list[Memory]:
         if not self.diagnosed or not self.moments or self.method.where.one_server:
@@ -111,6 +123,15 @@ class _RoundMemory:
         directions = sum(dict(zip(self.plan.cuts, self.servers, strict=True)).values())
         total = 0 if self.method.fuse else self.fused
         return [self._item("diagnostics", f"({total:,} + {directions:,})", total + directions)]
+
+
+def _levels(count: int) -> int:
+    """Those of a binary tree with so many leaves.
+
+    >>> [_levels(count) for count in (1, 2, 3, 4, 5)]
+    [0, 1, 2, 2, 3]
+    """
+    return (count - 1).bit_length()
 
 
 def lasting_memory(state: GlobalState, model: torch.nn.Module, data: Sequence[Samples | None]) -> list[Memory]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.engine.cpu import private
-from smofi.engine.cpu.private import is_view, is_watched, observing
+from smofi.engine.cpu.private import backward, is_view, is_watched, observing
 from smofi.engine.cpu.quicken import Quick, quicken
 from smofi.engine.cpu.widest import widest_operation
 
@@ -82,3 +82,24 @@ def test_the_widest_operation_takes_and_gives_most(removed: bool, monkeypatch: p
         monkeypatch.delattr("torch.utils._python_dispatch.TorchDispatchMode")
     # inputs 10 x 5, weights 5 x 7, a bias of 7, outputs 10 x 7: more than those of the ReLU and of the last layer
     assert widest_operation(block(), torch.zeros(10, 5)) == 4 * (50 + 35 + 7 + 70)
+
+
+@pytest.mark.parametrize("removed", [False, True], ids=["directly", "through the tensor"])
+def test_a_backward_pass_adds_the_same_gradients(removed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if removed:
+        monkeypatch.setattr(private, "_run_backward", None)
+    model, inputs = block(), torch.randn(3, 5)
+    for _ in range(2):
+        model(inputs).square().mean().backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+    model.zero_grad()
+    for _ in range(2):
+        backward(model(inputs).square().mean())
+    assert all(torch.equal(parameter.grad, one) for parameter, one in zip(model.parameters(), expected, strict=True))  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_a_loss_is_refused_as_torch_does_it() -> None:
+    with pytest.raises(RuntimeError, match="only for scalar outputs"):
+        backward(torch.ones(2, requires_grad=True) * 2)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        backward(torch.zeros(()))

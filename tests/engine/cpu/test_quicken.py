@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from smofi import models, prepare
@@ -189,6 +190,43 @@ def test_a_copy_of_a_quick_model_is_quick_and_has_layers_of_its_own() -> None:
     copied = shell(quick)
     assert type(copied[0]) is Quick
     assert copied[0][0] is not quick[0][0]
+
+
+@pytest.mark.parametrize("watch", [lambda block: block[0].register_forward_hook, register_module_forward_hook])
+def test_a_hook_that_comes_later_sees_its_layer_as_long_as_it_is_there(watch: Any) -> None:
+    plain, quick = pair([nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2)])
+    inputs = torch.randn(1, 3, 8, 8, dtype=torch.float64)
+    assert torch.equal(quick(inputs), plain(inputs))
+    seen: list[nn.Module] = []
+    register = watch if watch is register_module_forward_hook else watch(quick[0])
+    handle = register(lambda module, inputs, output: seen.append(module))
+    assert torch.equal(quick(inputs), plain(inputs))
+    assert seen.count(quick[0][0]) == 1
+    handle.remove()
+    quick(inputs)
+    assert seen.count(quick[0][0]) == 1
+
+
+def test_layers_and_weights_exchanged_later_are_those_that_compute() -> None:
+    plain, quick = pair([nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2)])
+    inputs = torch.randn(1, 3, 8, 8, dtype=torch.float64)
+    quick(inputs)
+    for model in plain, quick:
+        model[0][0].weight = nn.Parameter(torch.ones_like(plain[0][0].weight))
+        model[0][2] = nn.AvgPool2d(3)
+    assert torch.equal(quick(inputs), plain(inputs))
+
+
+def test_a_copy_that_has_been_used_computes_with_its_own_weights() -> None:
+    _, quick = pair([nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2)])
+    inputs = torch.randn(1, 3, 8, 8, dtype=torch.float64)
+    before = quick(inputs)
+    copies = copy.deepcopy(quick), shell(quick)
+    for one in copies:
+        for parameter in one.parameters():
+            parameter.data = torch.zeros_like(parameter)
+        assert not one(inputs).any()
+    assert torch.equal(quick(inputs), before)
 
 
 def test_a_quick_model_compiles_in_one_piece() -> None:
