@@ -1,14 +1,17 @@
-"""A small run in a process of its own, which dies when told to: by SIGKILL, at a chosen call or at any moment."""
+"""Small runs in processes of their own, which die when told to: by SIGKILL, at a chosen call or at any moment."""
 
 import json
 import multiprocessing
 import os
 import signal
+import sys
+import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
 
+from smofi.cli import main
 from smofi.config import Config
 from smofi.experiment import FolderRun, resume, start
 
@@ -18,7 +21,7 @@ TINY = Config(
 )  # fmt: skip
 
 spawning = multiprocessing.get_context("forkserver")
-spawning.set_forkserver_preload(["smofi.experiment", "sklearn.datasets"])
+spawning.set_forkserver_preload(["smofi.cli", "sklearn.datasets"])
 
 
 def train(folder: Path, config: Config = TINY, die_at: tuple[str, int] | None = None) -> None:
@@ -36,6 +39,42 @@ def child(folder: Path, config: Config = TINY, die_at: tuple[str, int] | None = 
     process = spawning.Process(target=train, args=(folder, config, die_at))
     process.start()
     return process
+
+
+def command(*arguments: object, start: str = "fork") -> BaseProcess:
+    """A command in a new process with a process group of its own; `start` says how it starts further workers."""
+    process = spawning.Process(target=_command, args=([str(one) for one in arguments], start))
+    process.start()
+    return process
+
+
+def _command(arguments: list[str], start: str) -> None:
+    os.setsid()
+    os.environ["SMOFI_START"] = start
+    torch.set_num_threads(1)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    sys.exit(main(arguments))
+
+
+def kill(process: BaseProcess, everyone: bool) -> None:
+    """SIGKILL to such a command: to its whole group, or to the first worker alone, whom the others follow soon."""
+    assert process.pid is not None
+    (os.killpg if everyone else os.kill)(process.pid, signal.SIGKILL)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, "the command had ended"
+    until = time.monotonic() + 15
+    while group_lives(process.pid):
+        assert time.monotonic() < until, "a worker is left behind"
+        time.sleep(0.02)
+
+
+def group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def same_end(folder: Path, other: Path) -> None:

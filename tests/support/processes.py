@@ -4,35 +4,105 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from smofi.engine.processes.forked import ForkedWorkers
+
+Work = Callable[[ForkedWorkers], dict[str, Tensor]]
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
 QUICK = ["--clients", "12", "--participation", "0.5", "--model", "cnn", "--width", "4", "--method", "smofi"]
 QUICK += ["--local-epochs", "1", "--batch-size", "16", "--display", "jsonl"]
 
 
-def sharded(folder: Path, workers: int, way: str = "fork", name: str = "") -> dict[str, Tensor]:
-    """What tests/support/sharded.py gives with so many processes, forked or started by torchrun."""
-    output = folder / f"{workers}{name}.safetensors"
-    started = [sys.executable, str(ROOT / "tests/support/sharded.py"), str(output)]
-    if way == "torchrun":
-        started[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
-    elif workers > 1:
-        started.append(str(workers))
-    done = subprocess.run(started, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+def sharded(folder: Path, *sizes: int, only: Sequence[str] = (), **options: str | bool) -> list[dict[str, Tensor]]:
+    """What tests/support/sharded.py gives, forked into each of these numbers of workers."""
+    output = fresh(folder)
+    run_sharded([], output, "--workers", *map(str, sizes), *flags(only, **options))
+    return [load_file(f"{output}-{size}" if sizes != (1,) else output) for size in sizes]
+
+
+def sharded_by_torchrun(folder: Path, size: int, only: Sequence[str] = (), **options: str | bool) -> dict[str, Tensor]:
+    """The same, started by torchrun."""
+    output = fresh(folder)
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
+    run_sharded(torchrun, output, *flags(only, **options))
     return load_file(output)
+
+
+def run_sharded(by: Sequence[str], output: Path, *arguments: str) -> None:
+    started = [sys.executable, *by, str(ROOT / "tests/support/sharded.py"), str(output), *arguments]
+    done = subprocess.run(started, env=ENVIRONMENT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def fresh(folder: Path) -> Path:
+    """A file that is not there yet."""
+    return folder / f"output-{len(list(folder.iterdir()))}"
+
+
+def flags(only: Sequence[str] = (), **options: str | bool) -> list[str]:
+    """Options of tests/support/sharded.py.
+
+    >>> flags(["smofi"], dtype="float32", direct=True)
+    ['--dtype', 'float32', '--direct', '--only', 'smofi']
+    """
+    given = [[f"--{name}"] if value is True else [f"--{name}", str(value)] for name, value in options.items() if value]
+    return [*(word for one in given for word in one), *(["--only", *only] if only else [])]
+
+
+def differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
+    """The names of the tensors that are not the same byte for byte: 0.0 is not -0.0, and not a number is itself.
+
+    >>> import torch
+    >>> differing({"a": torch.tensor([0.0, torch.nan])}, {"a": torch.tensor([-0.0, torch.nan])})
+    ['a: 1 of 8 bytes']
+    """
+    assert one.keys() == other.keys()
+    found = []
+    for name, tensor in one.items():
+        assert (tensor.dtype, tensor.shape) == (other[name].dtype, other[name].shape) or name.endswith("history"), name
+        ours, theirs = (each[name].numpy().tobytes() for each in (one, other))
+        if ours != theirs:
+            found.append(f"{name}: {sum(a != b for a, b in zip(ours, theirs, strict=False))} of {len(ours)} bytes")
+    return found
 
 
 def accuracies(folder: Path) -> list[float]:
     return [json.loads(line)["accuracy"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def in_each(size: int, folder: Path, work: Work) -> list[dict[str, Tensor]]:
+    """What every one of so many processes gets out of `work`."""
+    workers = ForkedWorkers(size)
+    workers.fork()
+    if workers.rank > 0:
+        signal.alarm(60)
+        code = 1
+        try:
+            save_file(work(workers), folder / f"{workers.rank}")
+            code = 0
+        finally:
+            os._exit(code)
+    first = work(workers)
+    assert [exit_code(child) for child in workers.children] == [0] * (size - 1)
+    workers.end()
+    return [first, *(load_file(folder / f"{rank}") for rank in range(1, size))]
+
+
+def exit_code(child: int) -> int:
+    """Wait for the end of a process, but let others see it too."""
+    ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    assert ended is not None
+    return ended.si_status
 
 
 def workers_of(parent: int) -> list[int]:

@@ -6,20 +6,19 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from smofi.engine.processes.forked import SLOT, ForkedWorkers
 from smofi.engine.processes.workers import WorkerGone
 from smofi.errors import InputError
-
-Work = Callable[[ForkedWorkers], dict[str, Tensor]]
+from support.fold import fold
+from support.processes import exit_code, in_each
 
 
 @pytest.fixture(autouse=True)
@@ -34,31 +33,6 @@ def _within_a_minute() -> Iterator[None]:
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
-
-
-def in_each(size: int, folder: Path, work: Work) -> list[dict[str, Tensor]]:
-    """What every one of so many processes gets out of `work`."""
-    workers = ForkedWorkers(size)
-    workers.fork()
-    if workers.rank > 0:
-        signal.alarm(60)
-        code = 1
-        try:
-            save_file(work(workers), folder / f"{workers.rank}")
-            code = 0
-        finally:
-            os._exit(code)
-    first = work(workers)
-    assert [exit_code(child) for child in workers.children] == [0] * (size - 1)
-    workers.end()
-    return [first, *(load_file(folder / f"{rank}") for rank in range(1, size))]
-
-
-def exit_code(child: int) -> int:
-    """Wait for the end of a process, but let others see it too."""
-    ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    assert ended is not None
-    return ended.si_status
 
 
 COUNTS = [0, 1, 7, SLOT // 8, *(SLOT // 4 + near for near in (-1, 0, 1)), 3 * SLOT // 4 + 5]
@@ -79,11 +53,11 @@ def brought(rank: int, count: int, dtype: torch.dtype) -> Tensor:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_a_sum_of_any_size_and_type_is_that_of_adding_by_rank_in_every_process(size: int, tmp_path: Path) -> None:
+def test_a_sum_of_any_size_and_type_is_that_of_folding_in_every_process(size: int, tmp_path: Path) -> None:
     def work(workers: ForkedWorkers) -> dict[str, Tensor]:
         return {name: workers.sum(brought(workers.rank, *case)) for name, case in CASES.items()}
 
-    expected = {name: reduce(torch.add, [brought(rank, *case) for rank in range(size)]) for name, case in CASES.items()}
+    expected = {name: fold([brought(rank, *case) for rank in range(size)]) for name, case in CASES.items()}
     for found in in_each(size, tmp_path, work):
         assert [name for name in CASES if not found[name].equal(expected[name])] == []
 
