@@ -78,7 +78,8 @@ def assemble(setup: Setup, data: RunData, planner: Planner, length: RunLength, r
     state = GlobalState.of(setup.template, setup.layout, setup.method, setup.optimizer, device)
     workers, trial = resources.workers or OneWorker(), setup.in_one_thread
     evaluator = _evaluator(setup, state, data, length.metrics, workers)
-    _try_out(trial, state, data, planner, evaluator)
+    if _try_out(trial, state, data, planner, evaluator):
+        setup, trial = (replace(one, passes=replace(one.passes, draws=True)) for one in (setup, trial))
     if resources.diagnose and workers.size > 1:
         refuse("diagnose", True, f"False with {workers.size} workers: it compares all clients in one process")
     simulation = Simulation(trial, state, data.clients, data.augment, workers, diagnose=resources.diagnose)
@@ -100,11 +101,11 @@ def _evaluator(
     return Evaluator(judged, setup.loss, metrics, data.test, data.clients, data.validation, workers=workers)
 
 
-def _try_out(setup: Setup, state: GlobalState, data: RunData, planner: Planner, evaluator: Evaluator) -> None:
-    """Evaluate a few samples and take a step, on copies."""
+def _try_out(setup: Setup, state: GlobalState, data: RunData, planner: Planner, evaluator: Evaluator) -> bool:
+    """Evaluate a few samples and take a step, on copies. Returns what `try_step` does."""
     first = planner.eligible[0]
     outputs = try_evaluation(evaluator, data.clients[first], f"clients[{first}]")
     check_samples(data.clients, data.held_out, setup.loss, outputs)
     for name, samples in data.held_out.items():
         try_evaluation(evaluator, samples, name)
-    try_step(setup, state, planner, data.clients, data.augment)
+    return try_step(setup, state, planner, data.clients, data.augment)

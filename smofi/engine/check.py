@@ -18,8 +18,8 @@ from smofi.engine.cohort.steppers.split import split_step
 from smofi.engine.cohort.steps import ClientSteps
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.evaluate import Evaluator
-from smofi.engine.noise import own_random_state
-from smofi.engine.passes import IGNORED, Loss, direct
+from smofi.engine.noise import IN_BACK, ON_SERVER, own_random_state, random_state
+from smofi.engine.passes import IGNORED, Loss
 from smofi.engine.plan import ClientPlan, Planner
 from smofi.engine.state import GlobalState
 from smofi.errors import InputError, check_number, refuse
@@ -98,8 +98,12 @@ def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | N
 
 def try_step(
     setup: Setup, state: GlobalState, planner: Planner, clients: Sequence[Samples], augment: Augment | None = None
-) -> None:
-    """One real step at every cut, on a copy, with the smallest batch a client will get: what fails here is refused."""
+) -> bool:
+    """One real step at every cut, on a copy, with the smallest batch a client will get: what fails here is refused.
+
+    Returns whether a layer draws random numbers, other than dropout.
+    """
+    draws = False
     probe, size, device = planner.eligible[0], planner.smallest_batch, state.weights.device
     if augment is not None:
         inputs, _ = clients[probe].batch(torch.arange(1, device=device))
@@ -116,7 +120,7 @@ def try_step(
                 steps = ClientSteps(plan, clients[probe], device, setup.dropout)
                 client, server = ClientHalf.of(setup, scratch, cut, [], steps), ServerHalf.of(setup, scratch, cut, [])
                 with convolutions(suits_onednn(setup.template, size, clients[probe].pixels)):
-                    split_step([client], server, direct)
+                    draws |= _drawn_in_step(client, server)
             except Exception as error:
                 hint = " (images are channels-last: use .flatten or .reshape)" if "view size" in str(error) else ""
                 raise InputError(
@@ -124,6 +128,24 @@ def try_step(
                     f"fails: {error}{hint}"
                 ) from error
             _check_buffers(scratch, layout, statistics, before)
+    return draws
+
+
+def _drawn_in_step(client: ClientHalf, server: ServerHalf) -> bool:
+    """Take a step; whether a part of the model draws from the stream that it is given."""
+    states: list[Tensor] = []
+
+    def watch(tensor: Tensor, direction: str, client: int) -> Tensor:
+        states.append(random_state(tensor.device))
+        return tensor
+
+    seed, device = client.steps.seed, client.steps.order.device
+    split_step([client], server, watch)
+    untouched = []
+    for part in (0, ON_SERVER, IN_BACK):
+        client.reseed(seed + part)
+        untouched.append(random_state(device))
+    return not all(any(torch.equal(state, one) for one in untouched) for state in states)
 
 
 def try_evaluation(evaluator: Evaluator, samples: Samples, name: str) -> int:

@@ -25,11 +25,13 @@ Wire = Callable[[Tensor, str, int], Tensor]
 @dataclass(frozen=True)
 class Passes:
     """How passes are computed: `cast` is their precision, `compiled` whether `torch.compile` compiles them, and
-    `server_threads` how many threads a single server model computes with, if that is more than all else has."""
+    `server_threads` how many threads a single server model computes with, if that is more than all else has. `draws`
+    tells that layers other than dropout draw random numbers in training."""
 
     cast: Cast = nullcontext
     compiled: bool = False
     server_threads: int = 1
+    draws: bool = False
 
 
 def direct(tensor: Tensor, direction: str, client: int) -> Tensor:

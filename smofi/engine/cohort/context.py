@@ -50,10 +50,11 @@ class RoundContext:
     @property
     def executes_split(self) -> bool:
         """Whether a real split would change anything: there is a wire, merged batches, labels that stay with the
-        client, or threads for the server alone."""
+        client, threads for the server alone, or layers that draw random numbers in each part."""
         setup = self.setup
-        merges_or_threads = setup.method.where.merges or setup.server_threads > 1
-        return bool(setup.wire) or merges_or_threads or any(cut.u_shaped for cut in self.plan.cuts)
+        if setup.wire or setup.passes.draws or setup.method.where.merges or setup.server_threads > 1:
+            return True
+        return any(cut.u_shaped for cut in self.plan.cuts)
 
     def kernels(self) -> AbstractContextManager[None]:
         """The convolution kernels that suit the round's batches."""

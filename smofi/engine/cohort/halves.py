@@ -23,7 +23,7 @@ from smofi.engine.cohort.local import Segments
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.cohort.steps import ClientSteps
 from smofi.engine.cpu.threads import with_threads
-from smofi.engine.noise import give_keys, reseeder
+from smofi.engine.noise import IN_BACK, give_keys, reseeder
 from smofi.flat import blocks_of
 
 
@@ -79,6 +79,7 @@ class ClientHalf:
         `share` is the client's share of the samples that the server merges.
         """
         assert self.back is not None
+        self.reseed(self.steps.seed + IN_BACK)
         give_keys(self.back, self.keys)
         received = output.requires_grad_()
         with self.setup.cast():

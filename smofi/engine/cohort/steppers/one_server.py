@@ -20,6 +20,7 @@ from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import ClientHalf, Sent, ServerHalf, client_cut_gradients
 from smofi.engine.cohort.local import Segments
 from smofi.engine.cohort.steps import ClientSteps, naming_clients
+from smofi.engine.noise import ON_SERVER
 from smofi.engine.processes.tree import NOTHING
 from smofi.flat import blocks_of, shell
 
@@ -79,7 +80,7 @@ class OneServerStepper:
         losses: dict[int, Tensor] = {}
         output = None
         if server:
-            self.context.reseed(steps[0].seed)
+            self.context.reseed(steps[0].seed + ON_SERVER)
             output = server.forward([arrived], [one.keys for one in steps])
         if self.u_shaped:
             losses = self._through_clients(dict(zip(group, sizes, strict=True)), clients, server, output)

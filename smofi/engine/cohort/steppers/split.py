@@ -18,6 +18,7 @@ from smofi.engine.cohort.chunk import Chunk, Member
 from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import ClientHalf, ServerHalf, client_cut_gradients
 from smofi.engine.cohort.steps import naming_clients
+from smofi.engine.noise import ON_SERVER
 from smofi.engine.passes import Wire
 
 
@@ -66,6 +67,7 @@ def split_step(clients: Sequence[ClientHalf], server: ServerHalf, wire: Wire) ->
     sent = [client.forward() for client in clients]
     arrived = [wire(one.activation, "up", client.client) for one, client in zip(sent, clients, strict=True)]
     keys = [one.keys for one in sent]
+    clients[0].reseed(clients[0].steps.seed + ON_SERVER)
     if targets := [one.targets for one in sent if one.targets is not None]:
         value, gradients = server.step(arrived, targets, keys)
         losses = [value] * len(clients)
