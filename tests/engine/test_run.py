@@ -21,6 +21,7 @@ from reference import Weight, convnet, federation, perceptron
 from smofi import TrainingWarning
 from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.events import Event, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
+from smofi.engine.memory.needs import round_memory
 
 METHODS = [
     "fedavg",
@@ -367,45 +368,70 @@ def held(cohort: SimulatedCohort) -> int:
     fusion = cohort.context.fusion
     if fusion:
         tensors += [value for value in vars(fusion).values() if isinstance(value, Tensor)]
-        tensors += fusion.last_momenta.values()
+        tensors += [*fusion.vectors.all, *fusion.kept.values()]
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
     return sum(storages.values()) // tensors[0].element_size()
+
+
+def padded(numbers: int) -> int:
+    """A row in double precision ends at a multiple of 128 bytes."""
+    return math.ceil(numbers / 16) * 16
 
 
 @pytest.mark.parametrize(("optimizer", "moments"), [(smofi.sgd(lr=0.01, momentum=0.9), 1), (smofi.adam(), 2)])
 @pytest.mark.parametrize("clients", [2, 7])
 def test_smofi_keeps_no_server_momentum_per_active_client(clients: int, optimizer: Any, moments: int) -> None:
-    """Rows of weights are one per client, and so is the clients' own momentum; of the server's there are three in all:
-    the fused one, the latest, and the sum in the making. Clients that finish in the same step leave one sum behind."""
+    """Rows of weights are one per client, and so is the clients' own momentum; of the server's there is the fused one,
+    and one more for each level of the tree, and one. Clients that finish in the same step leave one sum behind."""
     model = perceptron()
     parameters, on_client = 129, 24 + 42
     on_server = parameters - on_client
     data = federation([3], sizes=[8] * (clients - 1) + [12])
+    levels = {1: 0, 2: 1, 6: 3, 7: 3}
 
     def session(method: str) -> Any:
         return smofi.prepare(model, data, method=method, optimizer=optimizer, **settings(participation=1.0))
 
-    weights = (clients + 2) * parameters  # a row each, one gradient, and the round's start
+    weights = (clients + 1) * padded(parameters) + parameters  # a row each, one gradient, and the round's start
     mine = session("smofi")
     plan = mine.run.planner.plan(0)
     cohort = SimulatedCohort(mine.run.simulation, plan)
     next(cohort.ticks())
-    active = weights + moments * (clients * on_client + 3 * on_server)
-    assert held(cohort) == active
-    cohort.step([(row,) for row in range(clients)])
-    cohort.fuse()
-    assert held(cohort) == active
-    for step in range(1, 6):
+    begun = weights + moments * (clients * on_client + on_server)
+    assert held(cohort) == begun  # vectors are made when they are first used
+    for _ in range(2):
+        cohort.step([(row,) for row in range(clients)])
+        cohort.fuse()
+        assert held(cohort) == begun + moments * (1 + levels[clients]) * on_server
+    for step in range(2, 6):
         cohort.step([(row,) for row in range(clients) if step < plan.steps[row]])
         cohort.fuse()
-    assert sorted(set(plan.steps)) == [4, 6]
-    assert held(cohort) == active + moments * on_server  # of those that finish first
+    assert sorted(plan.steps) == [4] * (clients - 1) + [6]
+    # upon the sum of the one that goes on, that of those that finish first, which is kept
+    under_way = max(1 + levels[clients], 2 + levels[clients - 1])
+    assert held(cohort) == begun + moments * (under_way + 1) * on_server
+    counted = [item for item in round_memory(mine.run.simulation, plan) if item.what.startswith("momentum")]
+    assert sum(item.bytes for item in counted) == 8 * (held(cohort) - weights)
 
     # clients that never meet run one after the other: one row, one gradient, the start, and one momentum for all
     theirs = SimulatedCohort(session("fedavg").run.simulation, plan)
     for tick in theirs.ticks():
         theirs.step(tick.groups)
-        assert held(theirs) == (3 + moments) * parameters
+        assert held(theirs) == 2 * padded(parameters) + (1 + moments) * parameters
+
+
+def test_what_clients_that_never_meet_add_up_to_is_counted() -> None:
+    """One sum for each level of the tree, and one: of 7 clients that is 4, the most that wait for each other."""
+    how = settings(participation=1.0, method="fedavg", executor="loop")
+    session = smofi.prepare(convnet(), federation([1, 4, 4], sizes=[8] * 7), **how)
+    simulation, plan = session.run.simulation, session.run.planner.plan(0)
+    cohort = SimulatedCohort(simulation, plan)
+    for tick in cohort.ticks():
+        cohort.step(tick.groups)
+    numbers = sum(vector.numel() for vector in cohort.sums.vectors.all)
+    layout = simulation.setup.layout
+    assert numbers == 4 * (layout.size + layout.statistics_size)
+    assert {item.what: item.bytes for item in round_memory(simulation, plan)}["sums"] == 8 * numbers
 
 
 def test_one_server_model_is_kept_once() -> None:
@@ -416,4 +442,5 @@ def test_one_server_model_is_kept_once() -> None:
     cohort = SimulatedCohort(session.run.simulation, session.run.planner.plan(0))
     next(cohort.ticks())
     # the client part five times and the server part once, for weights and for momentum; one gradient; the start
-    assert held(cohort) == 2 * (5 * 66 + 63) + 129 + 129
+    weights, gradient = 5 * padded(66) + padded(63), padded(66) + padded(63)
+    assert held(cohort) == weights + (5 * 66 + 63) + gradient + 129

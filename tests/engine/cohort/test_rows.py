@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 import torch
@@ -67,7 +68,7 @@ def test_all_rows_begin_alike_and_end_before_the_next_begins(
     """In memory, so that a kernel rounds every row in the same way; they take no more than that needs."""
     for _, piece in Rows(5, size, LIKE.to(dtype), shared).pieces:
         begins = [row.data_ptr() for row in piece]
-        gaps = {after - before for before, after in zip(begins, begins[1:], strict=False)}
+        gaps = {after - before for before, after in pairwise(begins)}
         assert all(gap % ALIGNMENT == 0 for gap in gaps)
         used = piece.shape[1] * dtype.itemsize
         assert all(used <= gap < used + ALIGNMENT for gap in gaps)
