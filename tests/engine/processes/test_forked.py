@@ -37,14 +37,17 @@ def _within_a_minute() -> Iterator[None]:
 
 COUNTS = [0, 1, 7, SLOT // 8, *(SLOT // 4 + near for near in (-1, 0, 1)), 3 * SLOT // 4 + 5]
 TYPES = [torch.float32, torch.float64, torch.int64, torch.bfloat16, torch.bool]
+NEGATIVE_ZERO = 5
 CASES = {f"{count} {dtype}": (count, dtype) for count in COUNTS for dtype in TYPES}
 
 
 @cache
 def drawn(rank: int) -> Tensor:
-    """What a process comes with: numbers whose sum depends on the order of adding."""
+    """What a process comes with: numbers whose sum depends on the order of adding, and a negative zero."""
     draw = torch.Generator().manual_seed(rank)
-    return torch.randn(max(COUNTS), generator=draw, dtype=torch.float64) * 1000
+    numbers = torch.randn(max(COUNTS), generator=draw, dtype=torch.float64) * 1000
+    numbers[NEGATIVE_ZERO] = -0.0
+    return numbers
 
 
 def brought(rank: int, count: int, dtype: torch.dtype) -> Tensor:
@@ -52,7 +55,7 @@ def brought(rank: int, count: int, dtype: torch.dtype) -> Tensor:
     return drawn(rank)[:count].to(dtype, copy=True)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8])
 def test_a_sum_of_any_size_and_type_is_that_of_folding_in_every_process(size: int, tmp_path: Path) -> None:
     def work(workers: ForkedWorkers) -> dict[str, Tensor]:
         return {name: workers.sum(brought(workers.rank, *case)) for name, case in CASES.items()}
@@ -60,6 +63,9 @@ def test_a_sum_of_any_size_and_type_is_that_of_folding_in_every_process(size: in
     expected = {name: fold([brought(rank, *case) for rank in range(size)]) for name, case in CASES.items()}
     for found in in_each(size, tmp_path, work):
         assert [name for name in CASES if not found[name].equal(expected[name])] == []
+        floats = [tensor for tensor in found.values() if tensor.is_floating_point() and len(tensor) > NEGATIVE_ZERO]
+        assert all(tensor[NEGATIVE_ZERO].signbit() for tensor in floats)
+        assert len(floats) == 3 * 6
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
