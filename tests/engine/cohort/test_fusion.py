@@ -11,7 +11,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -113,6 +113,16 @@ def test_a_column_is_divided_by_the_number_of_clients_that_have_it_on_the_server
     assert fused(fusion, everything).tolist() == [[4.0] * 2 + [7.0] * 3 + [7.0] * 4 + [10.0] * 5]
     tick(fusion, {1: 20})
     assert fused(fusion, everything).tolist() == [[2.0] * 2 + [11.0] * 3 + [11.0] * 4 + [20.0] * 5]
+
+
+def test_clients_without_a_column_do_not_even_change_the_sign_of_a_zero() -> None:
+    """Blocks 1 and 4 are client 0's alone, and -0.0."""
+    cuts = [Cut(1, 5, BLOCKS), Cut(2, 4, BLOCKS), Cut(3, 4, BLOCKS)]
+    for order in ([0, 1, 2], [2, 1, 0]):
+        fusion = fusing(planned(cuts, [2, 2, 2]))
+        tick(fusion, {row: -0.0 if row == 0 else 1.0 for row in order})
+        for block in (1, 4):
+            assert fused(fusion, LAYOUT.columns(block, block + 1)).signbit().all()
 
 
 def test_every_moment_is_fused_alike() -> None:
@@ -275,13 +285,14 @@ def shuffled(seed: int, fusion: Fusion, rows: list[int], values: dict[int, Tenso
 
 
 def at_once(fusion: Fusion, rows: list[int], values: dict[int, Tensor]) -> None:
-    """As many as the scratch has places for, subtree by subtree; runs of equal cuts together, the last row alone."""
+    """As many as the scratch has places for, subtree by subtree; runs of equal cuts together, a third row alone."""
     for number, subtree in enumerate(fusion.branch.subtrees(fusion.scratch.shape[1])):
         if number:
             fusion.leave_scratch()
         ready = sorted((row for row in subtree if row in rows), key=lambda row: str(fusion.plan.cuts[row]))
-        for cut in dict.fromkeys(fusion.plan.cuts[row] for row in ready[:-1]):
-            places = [place for place, row in enumerate(ready[:-1]) if fusion.plan.cuts[row] == cut]
+        together, left_over = (ready[:-1], ready[-1:]) if len(ready) > 2 else (ready, [])
+        for cut in dict.fromkeys(fusion.plan.cuts[row] for row in together):
+            places = [place for place, row in enumerate(together) if fusion.plan.cuts[row] == cut]
             columns = cut.server(LAYOUT)
             moments = fusion.momenta_at_once(places[0], len(places), columns).moments
             for place in places:
@@ -289,7 +300,7 @@ def at_once(fusion: Fusion, rows: list[int], values: dict[int, Tensor]) -> None:
                     target[place - places[0]].copy_(moment[columns])
             for place in places:
                 fusion.add(ready[place], place)
-        for row in ready[-1:]:
+        for row in left_over:
             contribute(fusion, row, values[row])
 
 
@@ -342,6 +353,8 @@ def test_two_and_four_processes_fuse_to_the_bits_of_one(plan: RoundPlan, workers
     check_same(driven(fusions, momenta), driven([fusing(plan, like=SINGLE)], momenta))
 
 
+@example(plan=planned([Cut(1, 5, BLOCKS)] * 8, [2] * 8), most=2, workers=1, seed=0)
+@example(plan=planned([Cut(1, 5, BLOCKS), Cut(2, 4, BLOCKS)] * 4, [3, 3, 1, 1, 3, 2, 3, 1]), most=4, workers=1, seed=0)
 @settings(max_examples=40)
 @given(plan=plans, most=st.integers(1, 9), workers=st.sampled_from([1, 2]), seed=st.integers(0, 99))
 def test_at_once_gives_the_bits_of_one_by_one(plan: RoundPlan, most: int, workers: int, seed: int) -> None:
