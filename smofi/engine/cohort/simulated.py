@@ -145,7 +145,10 @@ class SimulatedCohort:
         room.open(count, simulation.execution.at_once, self.plan.cuts[0])
         own = {row for rows in subtrees for row in rows}
         stepping = range(len(self.plan.clients)) if simulation.shares_server else own
-        steps = {row: self.context.steps_of(row, len(own), pool if row in own else None) for row in stepping}
+        steps = {
+            row: self.context.steps_of(row, len(own), pool) if row in own else self.context.steps_of(row, 0)
+            for row in stepping
+        }
         self.chunk = Chunk(room, self.plan, subtrees, steps, bool(self.context.fusion))
 
     def place(self, row: int) -> int:
