@@ -127,7 +127,8 @@ class SimulatedCohort:
     def broken_rows(self) -> list[int]:
         """The rows whose weights are no longer finite."""
         self._exchange_losses()
-        return sorted(row for row, broken in self.sums.broken.items() if broken)
+        rows, broken = zip(*sorted(self.sums.broken.items()), strict=True)
+        return [rows[place] for place in torch.stack(broken).nonzero().flatten().tolist()]
 
     def _exchange_losses(self) -> None:
         if self.workers.size > 1 and not self.exchanged:
