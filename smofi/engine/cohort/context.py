@@ -60,13 +60,14 @@ class RoundContext:
         """The convolution kernels that suit the round's batches."""
         return convolutions(self.onednn)
 
-    def steps_of(self, row: int, rows: int, pool: Executor | None = None) -> ClientSteps:
-        """The steps of a client, one of `rows` that are computed beside each other; `pool` reads its samples ahead, if
-        reading them takes time."""
+    def steps_of(self, row: int, beside: int, pool: Executor | None = None) -> ClientSteps:
+        """The steps of a client, one of those that this process computes `beside` each other, 0 if it does not compute
+        it; `pool` reads its samples ahead, if reading them takes time."""
         plan = self.plan.of_client(row)
         samples, device = self.simulation.clients[plan.client], self.state.weights.device
         ahead = pool if samples.slow else None
-        gathered = 0 if self.simulation.execution.at_once else min(GATHERED, GATHERED_BY_ALL // rows)
+        alone = beside and not self.simulation.execution.at_once
+        gathered = min(GATHERED, GATHERED_BY_ALL // beside) if alone else 0
         return ClientSteps(plan, samples, device, self.setup.dropout, self.simulation.augment, ahead, gathered)
 
     def begin_update(self, member: Member) -> None:

@@ -127,7 +127,8 @@ class SimulatedCohort:
     def broken_rows(self) -> list[int]:
         """The rows whose weights are no longer finite."""
         self._exchange_losses()
-        return sorted(row for row, broken in self.sums.broken.items() if broken)
+        rows, broken = zip(*sorted(self.sums.broken.items()), strict=True)
+        return [rows[place] for place in torch.stack(broken).nonzero().flatten().tolist()]
 
     def _exchange_losses(self) -> None:
         if self.workers.size > 1 and not self.exchanged:
@@ -145,7 +146,10 @@ class SimulatedCohort:
         room.open(count, simulation.execution.at_once, self.plan.cuts[0])
         own = {row for rows in subtrees for row in rows}
         stepping = range(len(self.plan.clients)) if simulation.shares_server else own
-        steps = {row: self.context.steps_of(row, max(1, len(own)), pool if row in own else None) for row in stepping}
+        steps = {
+            row: self.context.steps_of(row, len(own), pool) if row in own else self.context.steps_of(row, 0)
+            for row in stepping
+        }
         self.chunk = Chunk(room, self.plan, subtrees, steps, bool(self.context.fusion))
 
     def place(self, row: int) -> int:
