@@ -57,10 +57,15 @@ class Gathered:
 
     def __init__(self, samples: TensorSamples, order: Tensor, most: int) -> None:
         self.samples, self.order = samples, order
-        bytes_of_batch = order.shape[1] * samples.bytes_of_sample
-        fit = bytes_of_batch and bytes_of_batch % ALIGNED == 0
-        self.at_a_time = max(1, most // bytes_of_batch) if fit else 1
+        self.at_a_time = self.batches_of(samples, order.shape[1], most)
         self.first, self.batches = 0, list[Batch]()
+
+    @staticmethod
+    def batches_of(samples: TensorSamples, size: int, most: int) -> int:
+        """How many batches of this size are gathered at a time."""
+        bytes_of_batch = size * samples.bytes_of_sample
+        fit = bytes_of_batch and bytes_of_batch % ALIGNED == 0
+        return max(1, most // bytes_of_batch) if fit else 1
 
     def batch(self, step: int) -> Batch:
         """The batch of this step."""

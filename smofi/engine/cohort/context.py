@@ -24,6 +24,15 @@ GATHERED, GATHERED_BY_ALL = 2**18, 2**21
 cache holds beside a small model."""
 
 
+def gathered_by_each(beside: int) -> int:
+    """For each of the clients that a process computes beside each other.
+
+    >>> gathered_by_each(1), gathered_by_each(16), gathered_by_each(0)
+    (262144, 131072, 0)
+    """
+    return min(GATHERED, GATHERED_BY_ALL // beside) if beside else 0
+
+
 class RoundContext:
     """One round of a simulation, whichever of its rows are computed at the moment."""
 
@@ -66,8 +75,7 @@ class RoundContext:
         plan = self.plan.of_client(row)
         samples, device = self.simulation.clients[plan.client], self.state.weights.device
         ahead = pool if samples.slow else None
-        alone = beside and not self.simulation.execution.at_once
-        gathered = min(GATHERED, GATHERED_BY_ALL // beside) if alone else 0
+        gathered = 0 if self.simulation.execution.at_once else gathered_by_each(beside)
         return ClientSteps(plan, samples, device, self.setup.dropout, self.simulation.augment, ahead, gathered)
 
     def begin_update(self, member: Member) -> None:

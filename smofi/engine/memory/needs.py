@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from smofi.data.ahead import Gathered
 from smofi.data.samples import Samples, TensorSamples
+from smofi.engine.cohort.context import gathered_by_each
 from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.plan import RoundPlan
@@ -40,6 +42,7 @@ def round_memory(simulation: Simulation, plan: RoundPlan, at_once: int | None = 
         momentum      K J P                  K moments; SMoFi: K J (client part) + (2 + L + endings) K (server)
         sums          P + S                  1 + L of them where clients meet only at the end of a round; FedNAG's
                                              momentum too
+        batches       gathered ahead, client by client: up to 256 KiB of inputs each, 2 MiB in all
 
     times 4 bytes in single precision. P: parameters, S: running statistics, J: clients of the round in this process,
     L: levels of the tree in which they are added, log2 of their number, rounded up; one more where nearly all finish
@@ -50,6 +53,7 @@ def round_memory(simulation: Simulation, plan: RoundPlan, at_once: int | None = 
 
 class _RoundMemory:
     def __init__(self, simulation: Simulation, plan: RoundPlan, at_once: int | None) -> None:
+        self.clients = [simulation.clients[client] for client in plan.clients]
         self.plan, self.layout, self.diagnosed = plan, simulation.setup.layout, simulation.diagnose
         self.method, self.moments = simulation.setup.method, simulation.setup.optimizer.moments
         at_once = simulation.execution.at_once if at_once is None else at_once
@@ -69,7 +73,7 @@ class _RoundMemory:
             self.in_rows = f"({self.count} x {self.on_clients // self.count:,} + {server:,})"
 
     def items(self) -> list[Memory]:
-        return [*self._rows(), *self._momentum(), *self._diagnostics()]
+        return [*self._rows(), *self._momentum(), *self._diagnostics(), *self._batches()]
 
     def _item(self, what: str, arithmetic: str, numbers: int) -> Memory:
         width = self.layout.dtype.itemsize
@@ -123,6 +127,20 @@ class _RoundMemory:
         directions = sum(dict(zip(self.plan.cuts, self.servers, strict=True)).values())
         total = 0 if self.method.fuse else self.fused
         return [self._item("diagnostics", f"({total:,} + {directions:,})", total + directions)]
+
+    def _batches(self) -> list[Memory]:
+        """Those gathered ahead from samples in memory, of the clients that have a row at the same time."""
+        if self.at_once:
+            return []
+        sizes = sorted((self._gathered(row) for row in self.mine), reverse=True)[: self.count]
+        return [Memory("batches", "gathered ahead", sum(sizes))] if sum(sizes) else []
+
+    def _gathered(self, row: int) -> int:
+        samples, size = self.clients[row], self.plan.batch_sizes[row]
+        if not isinstance(samples, TensorSamples):
+            return 0
+        batches = min(self.plan.steps[row], Gathered.batches_of(samples, size, gathered_by_each(self.count)))
+        return batches * size * (samples.bytes_of_sample + samples.store.targets[:1].nbytes)
 
 
 def _levels(count: int) -> int:
