@@ -26,8 +26,9 @@ from smofi.models.dropout import dropouts, step_keys
 SIZES = (1, 2, 3, 5, 8)
 """Numbers of clients that are tried, besides the largest."""
 
-DRAWS = 4
-"""Numbers on which a padding is tried: on a single draw, small sums of another order may come out alike by chance."""
+NUMBERS, MOST_DRAWS = 2**14, 4
+"""The gradients of a small model may come out alike by chance, though they were added in another order. So it is tried
+on several draws, until there are this many numbers."""
 
 ROUNDED, DRAWS_IF_ROUNDED = PADDINGS[-1:], 6
 """In reduced precision rounding hides nearly all of what differs. So cheap paddings, which might look right by chance,
@@ -52,7 +53,8 @@ def padding_of(
     Padding(least=1, multiple=1)
     """
     with own_random_state(sample[0].device):
-        paddings, draws = (PADDINGS, DRAWS) if cast is nullcontext else (ROUNDED, DRAWS_IF_ROUNDED)
+        several = min(MOST_DRAWS, -(-NUMBERS // Layout.of(template).size))
+        paddings, draws = (PADDINGS, several) if cast is nullcontext else (ROUNDED, DRAWS_IF_ROUNDED)
         tried = [EqualClients(template, loss, sample, cast, seed).bits for seed in range(draws)]
         return first_padding(paddings, tried, most)
 

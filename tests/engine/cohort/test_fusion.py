@@ -3,7 +3,7 @@ bits, whoever adds which momenta, in whatever order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier
@@ -70,7 +70,7 @@ def contribute(fusion: Fusion, row: int, value: Tensor | float) -> None:
     fusion.add(row)
 
 
-def tick(fusion: Fusion, values: dict[int, Tensor | float]) -> None:
+def tick(fusion: Fusion, values: Mapping[int, Tensor | float]) -> None:
     """One tick of a single process, given the momenta of the rows that take a step."""
     assert set(fusion.begin(list(values))) == set(values)
     for row, value in values.items():

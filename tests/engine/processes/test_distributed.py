@@ -22,7 +22,7 @@ from support.processes import differing, exit_code
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 COUNT = 1000
-Work = Callable[[Workers], "dict[str, Tensor]"]
+Work = Callable[[Workers], dict[str, Tensor]]
 
 
 @pytest.fixture(autouse=True)
