@@ -34,7 +34,10 @@ def run(
         list[str] | None, Parameter(help="also record the run in tensorboard, wandb or mlflow", negative=())
     ] = None,
     workers: Annotated[
-        int | None, Parameter(help="processes that share the work; by default one per core, or per GPU")
+        int | None,
+        Parameter(
+            help="processes that share the work; by default the largest power of two up to the number of cores, or GPUs"
+        ),
     ] = None,
 ) -> int:
     """Train, compare methods, and draw their learning curves on the terminal and into a picture.

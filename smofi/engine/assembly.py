@@ -11,7 +11,7 @@ from smofi.data.augment import Augment
 from smofi.data.samples import Samples
 from smofi.engine.check import check_samples, try_evaluation, try_step
 from smofi.engine.cohort.choosing import choose
-from smofi.engine.cohort.execution import MOST_AT_ONCE
+from smofi.engine.cohort.execution import MOST_AT_ONCE, Execution
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cpu.freed_memory import keep_freed_memory
@@ -87,7 +87,9 @@ def assemble(setup: Setup, data: RunData, planner: Planner, length: RunLength, r
     room_for = MOST_AT_ONCE
     if resources.memory_limit is not None:
         room_for = most_at_once(resources.memory_limit, simulation, planner, evaluator, length.rounds, room_for)
-    execution = choose(resources.executor, simulation, planner.intended(0, planner.eligible), room_for)
+    execution = Execution()  # further workers are told by the first
+    if workers.rank == 0:
+        execution = choose(resources.executor, simulation, planner.intended(0, planner.eligible), room_for)
     simulation = replace(simulation, setup=setup, execution=execution)
     return Run(simulation, planner, evaluator, length.stopping, length.rounds, length.callback, length.eval_every)
 

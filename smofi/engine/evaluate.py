@@ -137,7 +137,10 @@ class Evaluator:
             return outputs, targets
         places, total = torch.cat(mine).to(outputs.device), sum(map(len, batches))
         # every sample belongs to one worker, and is nothing in every other
-        return (self.workers.sum(_nothing(mine, total).index_copy_(0, places, mine)) for mine in (outputs, targets))  # type: ignore[return-value]
+        return self._of_all(outputs, places, total), self._of_all(targets, places, total)
+
+    def _of_all(self, own: Tensor, places: Tensor, total: int) -> Tensor:
+        return self.workers.sum(_nothing(own, total).index_copy_(0, places, own))
 
     def _outputs(self, samples: Samples, batches: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         results = []

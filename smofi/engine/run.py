@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import torch
 
-from smofi.engine.at_once.padding import Padding
 from smofi.engine.checkpoint import Checkpoint
 from smofi.engine.cohort.execution import Execution
 from smofi.engine.cohort.simulated import SimulatedCohort
@@ -93,7 +92,8 @@ class Run:
         """Run until all rounds are in the history or the run has to stop. The first worker decides."""
         for tensor in self.state.tensors().values():
             self.workers.copy(tensor)
-        self._execute(self._announced(self.simulation.execution))
+        own = self.simulation.execution
+        self._execute(own.with_numbers(*(self._announce(number) for number in own.numbers)))
         if self.workers.rank > 0:
             return self._follow()
         planner = self.planner
@@ -168,7 +168,7 @@ class Run:
             "began": self.first_loss,
             "warned": self.warned_of_divergence,
             "eval_every": self.eval_every,
-            "choice": [self.simulation.execution.at_once, self.simulation.execution.at_least],
+            "choice": self.simulation.execution.numbers,
         }
         return Checkpoint(self.state.tensors(), self.history, notes)
 
@@ -179,7 +179,7 @@ class Run:
         self.history = list(checkpoint.history)
         notes = checkpoint.notes
         self.first_loss, self.warned_of_divergence = notes["began"], notes["warned"]
-        self._execute(self.simulation.execution.as_before(*notes.get("choice", (0, 1))))
+        self._execute(self.simulation.execution.as_before(notes.get("choice", (0, 1))))
         done, every = len(self.history), notes.get("eval_every", 1)
         if done == self.rounds:
             self._evaluate_last()
@@ -198,12 +198,6 @@ class Run:
         """What the first worker decides: how many clients at once, then the number of the next round or
         NO_MORE_ROUNDS."""
         return int(self.workers.copy(torch.tensor([number], device=self.state.weights.device)))
-
-    def _announced(self, own: Execution) -> Execution:
-        """The first worker's way to compute clients, in all of them."""
-        numbers = own.at_once, own.at_least, *((own.padding.least, own.padding.multiple) if own.padding else (0, 0))
-        at_once, at_least, least, multiple = (self._announce(number) for number in numbers)
-        return replace(own, at_once=at_once, at_least=at_least, padding=Padding(least, multiple) if least else None)
 
     def _share(self, time: float) -> float:
         """The virtual time of the first worker, in all of them."""

@@ -11,16 +11,16 @@ import pytest
 
 import smofi
 from reference import federation, perceptron
-from smofi.engine.cohort import chunk, room, simulated
+from smofi.engine.cohort import chunk, fusion, room, simulated, sums
 
 SETTINGS: dict[str, Any] = {"batch_size": 4, "local_epochs": 1, "participation": 1.0, "rounds": 2}
 
 
 @pytest.fixture
 def alive(monkeypatch: pytest.MonkeyPatch) -> Iterator[weakref.WeakSet[Any]]:
-    """The rooms, chunks and cohorts that exist; no cycle of references is collected meanwhile."""
+    """The rooms, chunks, cohorts, fusions and sums that exist; no cycle of references is collected meanwhile."""
     found: weakref.WeakSet[Any] = weakref.WeakSet()
-    for kind in (room.Room, chunk.Chunk, simulated.SimulatedCohort):
+    for kind in (room.Room, chunk.Chunk, simulated.SimulatedCohort, fusion.Fusion, sums.Sums):
         monkeypatch.setattr(kind, "__init__", noting(kind.__init__, found))
     gc.collect()
     gc.disable()

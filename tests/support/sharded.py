@@ -81,7 +81,26 @@ def deadline(*lengths: float) -> Timing:
 
 LATE = deadline(1.0, 4.3, 1.5, 9.0, 2.5, 1.1, 3.4)
 
+
+class Contiguous(nn.Module):
+    """Its output lies in memory channel after channel, not channels-last."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.contiguous()
+
+
+def in_double(outputs: Tensor, targets: Tensor) -> Tensor:
+    """A loss of another type than the weights."""
+    return nn.functional.cross_entropy(outputs.double(), targets)
+
+
 CIRCUMSTANCES: dict[str, dict[str, Any]] = {
+    "contiguous, sflv2": {"method": "sflv2", "layer": Contiguous},
+    "contiguous, mergesfl": {"method": "mergesfl", "layer": Contiguous},
+    "random, sflv2": {"method": "sflv2", "layer": nn.RReLU},
+    "random, mergesfl": {"method": "mergesfl", "layer": nn.RReLU, "cut": (0, 1)},
+    "random, smofi": {"method": "smofi", "layer": nn.RReLU, "cut": 1},
+    "loss in double": {"method": "fedavg", "loss": in_double},
     "late": {"method": "smofi(alpha=-1)", "clock": LATE, "participation": 1.0},
     "late, own cuts, adam": {
         "method": "smofi", "clock": LATE, "cut": [0, 1, 0, 1, 1, 0, 1], "optimizer": "adam(lr=0.01)",
@@ -117,14 +136,14 @@ CIRCUMSTANCES: dict[str, dict[str, Any]] = {
 """What else rounds may be like; the first few are quick to tell."""
 
 
-def model(dtype: torch.dtype = torch.float64) -> nn.Sequential:
-    """Convolutions with BatchNorm, dropout and a linear layer."""
+def model(dtype: torch.dtype = torch.float64, layer: type[nn.Module] = nn.Identity) -> nn.Sequential:
+    """Convolutions with BatchNorm, dropout and a linear layer, and one more layer of a kind in each block."""
     torch.manual_seed(0)
     block = [nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2)]
     return nn.Sequential(
-        nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU()),
-        nn.Sequential(*block),
-        nn.Sequential(nn.Flatten(), nn.Linear(4 * 16, 3)),
+        nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), layer()),
+        nn.Sequential(*block, layer()),
+        nn.Sequential(layer(), nn.Flatten(), nn.Linear(4 * 16, 3)),
     ).to(dtype)
 
 
@@ -157,16 +176,19 @@ def family(name: str, dtype: torch.dtype = torch.float64) -> tuple[nn.Sequential
 def prepared(case: str, dtype: torch.dtype, **how: Any) -> Session:
     """Two rounds of a method or of a circumstance, or as many as it says, or one of a family."""
     how = {"batch_size": 4, "local_epochs": 1, **how}
-    if case in FAMILIES:
-        built, few = family(case, dtype)
-        return smofi.prepare(built, few, few[0], **how | {"rounds": 1, "participation": 1.0})
+    name, _, method = case.partition(" with ")
+    if name in FAMILIES:
+        built, few = family(name, dtype)
+        how |= {"rounds": 1, "participation": 1.0, "method": method or "smofi"}
+        return smofi.prepare(built, few, few[0], **how)
     changes = {"method": case, **CASES[case]} if case in CASES else dict(CIRCUMSTANCES[case])
     clients, test = federation(dtype, changes.pop("sizes", SIZES))
     settings: dict[str, Any] = {"rounds": 2, "participation": 0.8, "seed": 3}
     settings |= {"metrics": ("top1", "macro_f1", "per_client")}
     if changes.pop("validated", False):
         settings["validation"] = test
-    return smofi.prepare(model(dtype), clients, test, **settings | how | changes)
+    layer = changes.pop("layer", nn.Identity)
+    return smofi.prepare(model(dtype, layer), clients, test, **settings | how | changes)
 
 
 def outcome(session: Session) -> dict[str, Tensor]:

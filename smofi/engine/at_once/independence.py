@@ -9,9 +9,9 @@ Kernels are chosen by shapes, not by numbers, so it does not matter that the cli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
-from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from smofi.engine.passes import Cast, Loss
 from smofi.flat import Layout
 from smofi.models.dropout import dropouts, step_keys
 
-SIZES = (1, 2, 3, 5, 8)
+SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 16)
 """Numbers of clients that are tried, besides the largest."""
 
 NUMBERS, MOST_DRAWS = 2**14, 4
@@ -34,8 +34,9 @@ ROUNDED, DRAWS_IF_ROUNDED = PADDINGS[-1:], 6
 """In reduced precision rounding hides nearly all of what differs. So cheap paddings, which might look right by chance,
 are not tried, and the others are tried on more numbers."""
 
-Bits = Callable[[int], Tensor | None]
-"""What a pass of a width leaves behind for each of its equal clients, None if not the same for all of them."""
+Bits = Callable[[int], Hashable]
+"""What tells apart what passes of some widths leave behind for each of their equal clients; None if that is not the
+same for all clients of a pass."""
 
 DEPENDENT = "a client's last bits would depend on how many others share its pass"
 
@@ -55,14 +56,14 @@ def padding_of(
     with own_random_state(sample[0].device):
         several = min(MOST_DRAWS, -(-NUMBERS // Layout.of(template).size))
         paddings, draws = (PADDINGS, several) if cast is nullcontext else (ROUNDED, DRAWS_IF_ROUNDED)
-        tried = [EqualClients(template, loss, sample, cast, seed).bits for seed in range(draws)]
-        return first_padding(paddings, tried, most)
+        tried = [EqualClients(template, loss, sample, cast, seed) for seed in range(draws)]
+        return first_padding(paddings, [clients.bits for clients in tried], most)
 
 
 def first_padding(paddings: Sequence[Padding], tried: Sequence[Bits], most: int) -> Padding | None:
     """The first padding with which the bits are the same in passes of all sizes up to `most`.
 
-    >>> first_padding(PADDINGS, [lambda width: torch.tensor(width % 2)], 16)  # differs where the width is odd
+    >>> first_padding(PADDINGS, [lambda width: width % 2], 16)  # differs where the width is odd
     Padding(least=2, multiple=2)
     """
     sizes = [size for size in SIZES if size < most] + [most]
@@ -76,7 +77,7 @@ def first_padding(paddings: Sequence[Padding], tried: Sequence[Bits], most: int)
 def _same_in(widths: Sequence[int], bits: Bits) -> bool:
     first = bits(widths[0])
     others = (bits(width) for width in widths[1:])
-    return first is not None and all(other is not None and torch.equal(first, other) for other in others)
+    return first is not None and all(other == first for other in others)
 
 
 class EqualClients:
@@ -92,14 +93,22 @@ class EqualClients:
         if dropouts(template):
             self.sample.append(step_keys(seed, len(sample[0]), device)[None])
         self.many = ClientsAtOnce(template, layout, loss, cast)
-        self.bits: Bits = lru_cache(maxsize=None)(self._bits)
+        self.known: dict[int, bytes | None] = {}
 
-    def _bits(self, width: int) -> Tensor | None:
+    def bits(self, width: int) -> bytes | None:
+        """A hash of what a pass of this width leaves behind for each client."""
+        if width not in self.known:
+            self.known[width] = self._pass(width)
+        return self.known[width]
+
+    def _pass(self, width: int) -> bytes | None:
         weights, statistics = (repeat_last(row, width).clone() for row in self.rows)
         gradients = torch.zeros_like(weights)
         losses = self.many.backward(weights, statistics, gradients, *(repeat_last(t, width) for t in self.sample))
-        outcome = torch.cat([gradients, statistics, losses.to(gradients.dtype)[:, None]], dim=1).view(torch.uint8)
-        return outcome[0] if (outcome == outcome[0]).all() else None
+        outcome = [tensor.view(torch.uint8) for tensor in (gradients, statistics, losses[:, None])]
+        if not all((tensor == tensor[:1]).all() for tensor in outcome):
+            return None
+        return hashlib.sha256(b"".join(tensor[0].cpu().numpy().tobytes() for tensor in outcome)).digest()
 
 
 def _near(row: Tensor) -> Tensor:

@@ -51,13 +51,13 @@ def _chosen(asked: Executor, simulation: Simulation, plan: RoundPlan, room_for: 
     if asked.name == "vmap":
         if reason := _try(simulation, plan):
             return Execution(why=reason)
-        return Execution(max(1, clients), asked.at_least, padding=_padding(simulation, plan))
+        return Execution(max(1, clients), asked.at_least, padding=_padding(simulation, plan, room_for))
     if clients < 2:
         return Execution(why="there is only one client to compute")
     execution = _faster(simulation, plan, clients)
     if not execution.at_once:
         return execution
-    padding = _padding(simulation, plan)
+    padding = _padding(simulation, plan, room_for)
     return replace(execution, padding=padding) if padding else Execution(why=DEPENDENT)
 
 
@@ -78,12 +78,11 @@ def _try(simulation: Simulation, plan: RoundPlan) -> str | None:
     return why_not(simulation.setup.template, simulation.setup.loss, batch)
 
 
-def _padding(simulation: Simulation, plan: RoundPlan) -> Padding | None:
-    """The same for any number of workers, like all that a client's bits depend on."""
+def _padding(simulation: Simulation, plan: RoundPlan, room_for: int) -> Padding | None:
     setup, samples = simulation.setup, simulation.clients[plan.clients[0]]
     size, device = plan.batch_sizes[0], simulation.state.weights.device
     batch = samples.batch(torch.arange(size, device=device) % len(samples))
-    return padding_of(setup.template, setup.loss, batch, min(MOST_AT_ONCE, len(plan.clients)), setup.cast)
+    return padding_of(setup.template, setup.loss, batch, min(room_for, len(plan.clients)), setup.cast)
 
 
 def _faster(simulation: Simulation, plan: RoundPlan, clients: int) -> Execution:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from torch import Tensor, nn
 
@@ -34,7 +34,8 @@ class Chunk:
     ) -> None:
         self.room, self.steps = room, steps
         self.rows = [row for rows in subtrees for row in rows]
-        begins = {row: self.rows.index(rows[0]) for rows in subtrees for row in rows}
+        first_places = accumulate((len(rows) for rows in subtrees), initial=0)
+        begins = {row: first for rows, first in zip(subtrees, first_places, strict=False) for row in rows}
         self.members: dict[int, Member] = {}
         for cut, run in groupby(enumerate(self.rows), key=lambda placed: plan.cuts[placed[1]]):
             placed = list(run)

@@ -63,6 +63,8 @@ class RoundContext:
         setup = self.setup
         if setup.wire or setup.passes.draws or setup.method.where.merges or setup.server_threads > 1:
             return True
+        if setup.compiled and setup.method.where.one_server:
+            return True  # with several workers it is split, and only whole models are compiled
         return any(cut.u_shaped for cut in self.plan.cuts)
 
     def kernels(self) -> AbstractContextManager[None]:

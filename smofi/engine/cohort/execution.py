@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from smofi.engine.at_once.padding import NONE, Padding
@@ -61,11 +62,26 @@ class Execution:
             return "as asked"
         return f"{asked}{', measured' if self.measured else ''}: {self.why}"
 
-    def as_before(self, at_once: int, at_least: int) -> Execution:
-        """The execution of a resumed run: where timing would decide, as it was, as far as there is memory."""
+    @property
+    def numbers(self) -> list[int]:
+        """What determines a run's bits, and how many clients at once: for other processes, and for when it goes on."""
+        padding = self.padding or Padding(0, 0)
+        return [self.at_once, self.at_least, padding.least, padding.multiple]
+
+    def with_numbers(self, at_once: int, at_least: int, least: int = 0, multiple: int = 0) -> Execution:
+        """The same with what `numbers` were."""
+        return replace(self, at_once=at_once, at_least=at_least, padding=Padding(least, multiple) if least else None)
+
+    def as_before(self, numbers: Sequence[int]) -> Execution:
+        """The execution of a resumed run: where timing would decide, as it was, as far as there is memory.
+
+        >>> Execution(measured=True).as_before([10, 3, 2, 1]).padding
+        Padding(least=2, multiple=1)
+        """
         if not self.measured:
             return self
-        return replace(self, at_once=min(at_once, self.room_for), at_least=at_least, why="as before")
+        before = self.with_numbers(*numbers)
+        return replace(before, at_once=min(before.at_once, self.room_for), why="as before")
 
     def __str__(self) -> str:
         how = f"up to {self.at_once} clients at once" if self.at_once else "client by client"

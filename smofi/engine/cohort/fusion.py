@@ -49,9 +49,10 @@ class Fusion:
         self.low, self.high = self.regions[0][0].start, self.regions[-1][0].stop
         self.columns = [cut.server(layout) for cut in plan.cuts]
         moments, width = len(like), self.high - self.low
-        self.prior = like.new_zeros(moments, width)
+        self.prior = prior = like.new_zeros(moments, width)
         self.scratch = like.new_zeros(moments, at_once, width)
-        self.vectors = Vectors(lambda: torch.empty_like(self.prior), self.scratch.unbind(1))
+        # of the tensor, not of this object: a cycle of references would keep all of it in memory
+        self.vectors = Vectors(lambda: torch.empty_like(prior), self.scratch.unbind(1))
         self.momenta: dict[tuple[int, int, int, int], Momentum] = {}
         self.sums: dict[tuple[int, ...], TreeSum] = {}
         self.groups: dict[int, TreeSum] = {}

@@ -17,7 +17,7 @@ from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.rows import Terms, change_from, weighted_sum
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.steppers import stepper_for
-from smofi.engine.cohort.sums import Sums
+from smofi.engine.cohort.sums import Sums, loss_dtype
 from smofi.engine.cohort.tree_sum import TreeSum, Vectors
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.tree import NOTHING, Branch
@@ -44,6 +44,7 @@ class SimulatedCohort:
             for rows in self.branch.subtrees(at_once or 1)
         ]
         self.chunks = [subtrees] if simulation.side_by_side else [[rows] for rows in subtrees]
+        self.most_rows = max(sum(map(len, chunk)) for chunk in self.chunks)
         self.context = RoundContext(simulation, plan, self.branch, min(at_once, max(map(len, subtrees))))
         first_rows = [min(chain(*chunk), key=self.branch.leaves.__getitem__) for chunk in self.chunks if chunk[0]]
         self.sums = Sums(self.state, self.branch, first_rows)
@@ -142,8 +143,7 @@ class SimulatedCohort:
     def _open(self, subtrees: list[list[int]], pool: Executor | None) -> None:
         """Every one of these rows starts from the global weights: W_j <- W."""
         room, simulation = self.simulation.room, self.simulation
-        count = max(sum(map(len, chunk)) for chunk in self.chunks)
-        room.open(count, simulation.execution.at_once, self.plan.cuts[0])
+        room.open(self.most_rows, simulation.execution.at_once, self.plan.cuts[0])
         own = {row for rows in subtrees for row in rows}
         stepping = range(len(self.plan.clients)) if simulation.shares_server else own
         steps = {
@@ -165,7 +165,7 @@ class SimulatedCohort:
             self._add_rows()
         for row, steps in self.chunk.steps.items():
             if steps.losses:
-                self.sums.losses[row] = torch.stack(steps.losses)
+                self.sums.losses[row] = torch.stack(steps.losses).to(loss_dtype(self.state.weights.device))
         if self.setup.method.where.one_server and self.workers.rank == 0:
             self._add_server()
 
@@ -200,7 +200,7 @@ class SimulatedCohort:
         averaged, (columns, weights) = self.sums.averaged(), self.chunk.room.weights.once()
         averaged.weights[columns] = weights
         if not weights.isfinite().all():
-            self.sums.broken |= dict.fromkeys(self.chunk.rows, torch.tensor(True))
+            self.sums.broken |= dict.fromkeys(range(len(self.plan.clients)), torch.tensor(True))
         columns, statistics = self.chunk.room.statistics.once()
         averaged.change[columns] = change_from(self.state.statistics[columns], statistics)
         if self.setup.method.carry:

@@ -44,8 +44,8 @@ class Sums:
     def __init__(self, state: GlobalState, branch: Branch, subtrees: Sequence[int]) -> None:
         """`subtrees` are the subtrees of the branch that come one after the other, by the first row of each."""
         self.state = state
-        self.rooms: list[Averaged] = []
-        self.vectors = Vectors(self._room)
+        self.rooms = rooms = list[Averaged]()
+        self.vectors = Vectors(lambda: _more_room(rooms, state))
         self.counts = Vectors(lambda: torch.empty_like(state.carried_updates))
         self.total = TreeSum(self.vectors, branch, subtrees)
         self.updates = TreeSum(self.counts, branch, branch.rows)
@@ -82,7 +82,8 @@ class Sums:
 
     def exchange_losses(self, workers: Workers, steps: Sequence[int]) -> None:
         """Losses, and whether a weight is broken, of all processes; each row belongs to one of them."""
-        matrix = self.state.weights.new_full((len(steps), 1 + max(steps)), NOTHING)
+        device = self.state.weights.device
+        matrix = torch.full((len(steps), 1 + max(steps)), NOTHING, dtype=loss_dtype(device), device=device)
         for row, broken in self.broken.items():
             matrix[row, 0] = broken
         for row, losses in self.losses.items():
@@ -91,6 +92,12 @@ class Sums:
         self.broken = dict(enumerate(matrix[:, 0]))
         self.losses = {row: matrix[row, 1 : 1 + count] for row, count in enumerate(steps)}
 
-    def _room(self) -> Tensor:
-        self.rooms.append(Averaged.like(self.state))
-        return self.rooms[-1].vector
+
+def loss_dtype(device: torch.device) -> torch.dtype:
+    """What losses are kept as, whatever type a loss function gives them."""
+    return torch.float32 if device.type == "mps" else torch.float64  # which Apple's GPUs do not have
+
+
+def _more_room(rooms: list[Averaged], state: GlobalState) -> Tensor:
+    rooms.append(Averaged.like(state))
+    return rooms[-1].vector

@@ -59,7 +59,7 @@ class _RoundMemory:
         at_once = simulation.execution.at_once if at_once is None else at_once
         self.mine = deal(plan.steps, simulation.workers.size)[simulation.workers.rank]
         self.count = len(self.mine) if simulation.side_by_side else min(at_once or 1, len(self.mine))
-        self.at_once = min(at_once, self.count)
+        self.at_once, self.at_least = min(at_once, self.count), simulation.execution.at_least
         self.rows_at_once = self.at_once or 1
         self.servers = [columns_in(plan.cuts[row].server(self.layout)) for row in self.mine[: self.count]]
         self.on_clients = self.count * self.layout.size - sum(self.servers)
@@ -108,12 +108,18 @@ class _RoundMemory:
         # one sum for all that finish in the same tick before the last; at most one for each where some may be late
         finished = {step for row, step in self.plan.absences}
         endings = len(self.plan.clients) if self.plan.may_be_late else len(finished)
-        buffers = 1 + (self.at_once or self._sums_under_way())
+        buffers = 1 + (self.at_once + self._sums_of_passes() if self.at_once else self._sums_under_way())
         return [
             self._item("momentum: client parts", f"{moments} x {in_clients}", moments * self.on_clients),
             self._item("momentum: fused", f"{buffers} x {moments} x {fused:,}", buffers * moments * fused),
             self._item("momentum: finished clients", f"{endings} x {moments} x {fused:,}", endings * moments * fused),
         ]
+
+    def _sums_of_passes(self) -> int:
+        """Beside the rows of a pass: sums of several passes, and of clients that go one by one in the end."""
+        passes = -(-len(self.mine) // self.at_once)
+        alone = min(self.at_least - 1, len(self.mine))
+        return max(1 + _levels(passes) if passes > 1 else 0, 1 + _levels(alone) if alone else 0)
 
     def _sums_under_way(self) -> int:
         """Clients are added by a stack of sums: those that go on, then upon their sum those that finish together."""

@@ -23,6 +23,9 @@ from smofi.errors import SmofiError
 MOST_EXCHANGED = 2**22
 """Numbers in a message, so that what is received takes little memory."""
 
+SMALL = 2**20
+"""Bytes; of larger tensors, a copy would take longer than one more exchange."""
+
 TIMEOUT = timedelta(minutes=30)
 """How long a worker waits for another that is alive but busy; one that is dead is noticed at once."""
 
@@ -75,7 +78,7 @@ class DistributedWorkers:
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Pairs of workers exchange what they have, in the order of the tree: then every one has every fold."""
-        flat = tensor.reshape(-1)  # a view, if it can be one
+        flat = tensor.contiguous().view(-1)
         with self._connected():
             for first in range(0, len(flat), MOST_EXCHANGED):
                 self._sum(flat[first : first + MOST_EXCHANGED])
@@ -137,11 +140,11 @@ def joined(device: torch.device) -> Workers:
 
 
 def sum_each(workers: Workers, tensors: Sequence[Tensor]) -> None:
-    """The sum over all workers of each of these tensors of one type, in place: one exchange for all.
+    """The sum over all workers of each of these tensors of one type, in place: one exchange for all, if they are small.
 
     >>> sum_each(OneWorker(), [torch.ones(2), torch.ones(1)])
     """
-    if len(tensors) == 1 or workers.size == 1:
+    if len(tensors) == 1 or workers.size == 1 or sum(tensor.nbytes for tensor in tensors) > SMALL:
         for tensor in tensors:
             workers.sum(tensor)
         return

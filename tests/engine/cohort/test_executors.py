@@ -306,5 +306,5 @@ def test_datasets_are_read_at_once_too() -> None:
 
 def test_a_resumed_run_has_no_more_room_than_it_is_given() -> None:
     limited = Execution(2, measured=True, room_for=2)
-    assert str(limited.as_before(10, 1)) == "up to 2 clients at once (as before)"
-    assert Execution(why="as asked").as_before(10, 1) == Execution(why="as asked")
+    assert str(limited.as_before([10, 1])) == "up to 2 clients at once (as before)"
+    assert Execution(why="as asked").as_before([10, 1]) == Execution(why="as asked")

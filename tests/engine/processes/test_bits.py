@@ -15,6 +15,7 @@ from support.processes import differing, sharded, sharded_by_torchrun
 from support.sharded import CASES, CIRCUMSTANCES, FAMILIES, one_server
 
 FEW = ["late", "late, own cuts, adam", "own U shapes", "many", "many, sflv1"]
+FEW += ["contiguous, sflv2", "contiguous, mergesfl", "random, mergesfl", "loss in double"]
 """Circumstances that are compared every time."""
 
 WHOLE = ["smofi(global_momentum=0)", "fedavg", 'sflv1("step")', "sflv2", "mergesfl"]
@@ -76,6 +77,12 @@ def test_every_circumstance(executor: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("executor", ["loop", "vmap"])
 def test_every_family(executor: str, tmp_path: Path) -> None:
     same_as_alone(tmp_path, [2, 4, 8], [*FAMILIES], executor)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["sflv2", "mergesfl"])
+def test_every_family_with_one_server(method: str, tmp_path: Path) -> None:
+    same_as_alone(tmp_path, [2, 4], [f"{name} with {method}" for name in FAMILIES])
 
 
 @pytest.mark.slow

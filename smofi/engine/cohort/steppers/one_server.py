@@ -27,20 +27,20 @@ from smofi.flat import blocks_of, shell
 
 @dataclass(frozen=True)
 class Crossing:
-    """What crosses the cut for a single sample: the activation and, in the U shape, the server's output."""
+    """What crosses the cut for two samples: the activation and, in the U shape, the server's output."""
 
     activation: Tensor
     output: Tensor
 
     @classmethod
     def of(cls, context: RoundContext) -> Crossing:
-        """Measured by sending one sample through."""
+        """Measured by sending two samples through: of a single one, the strides do not tell the order."""
         simulation, plan, setup = context.simulation, context.plan, context.setup
-        first = torch.zeros(1, dtype=torch.int64).to(context.shares.device)
-        sample, _ = simulation.clients[plan.clients[0]].batch(first)
+        first = torch.zeros(2, dtype=torch.int64).to(context.shares.device)
+        samples, _ = simulation.clients[plan.clients[0]].batch(first)
         model, cut = shell(setup.template).eval(), plan.cuts[0]
         with torch.no_grad(), setup.cast(), context.kernels():
-            activation = blocks_of(model, 0, cut.first)(sample)
+            activation = blocks_of(model, 0, cut.first)(samples)
             return cls(activation, blocks_of(model, cut.first, cut.last)(activation))
 
 
@@ -81,7 +81,7 @@ class OneServerStepper:
         output = None
         if server:
             self.context.reseed(steps[0].seed + ON_SERVER)
-            output = server.forward([arrived], [one.keys for one in steps])
+            output = server.forward(arrived.split(sizes), [one.keys for one in steps])
         if self.u_shaped:
             losses = self._through_clients(dict(zip(group, sizes, strict=True)), clients, server, output)
         elif server:
@@ -154,11 +154,10 @@ class OneServerStepper:
 
 
 def _buffer(samples: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Room for this many samples, with nothing in it: as they lie in memory, and as a layer sees them, for images are
-    channels-last."""
-    if like.dim() != 4:
-        buffer = like.new_full((samples, *like.shape[1:]), NOTHING)
-        return buffer, buffer
-    _, channels, height, width = like.shape
-    buffer = like.new_full((samples, height, width, channels), NOTHING)
-    return buffer, buffer.permute(0, 3, 1, 2)
+    """Room for this many samples, with nothing in it: as they lie in memory, and as a layer sees them, which is in the
+    order of dimensions that a client's own activations have."""
+    strides = like.stride()
+    order = sorted(range(like.dim()), key=lambda dim: (-strides[dim], dim))
+    sizes = [samples, *like.shape[1:]]
+    buffer = like.new_full([sizes[dim] for dim in order], NOTHING)
+    return buffer, buffer.permute([order.index(dim) for dim in range(like.dim())])
