@@ -68,6 +68,9 @@ FAMILIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 """Each with SMoFi; its input and how small it is."""
 
+SPLIT = "split "
+"""In front of a case: executed for real, over a wire that changes nothing."""
+
 SIZES = (4, 9, 21, 5, 13, 8, 30)
 MANY = (4, 9, 21, 5, 13, 8, 30, 6, 17, 4, 12, 25, 5, 9, 13, 7, 20, 11, 4)
 CROWD = 4 * MANY
@@ -176,6 +179,8 @@ def family(name: str, dtype: torch.dtype = torch.float64) -> tuple[nn.Sequential
 def prepared(case: str, dtype: torch.dtype, **how: Any) -> Session:
     """Two rounds of a method or of a circumstance, or as many as it says, or one of a family."""
     how = {"batch_size": 4, "local_epochs": 1, **how}
+    if case.startswith(SPLIT):
+        case, how = case.removeprefix(SPLIT), how | {"wire": direct}
     name, _, method = case.partition(" with ")
     if name in FAMILIES:
         built, few = family(name, dtype)
