@@ -24,6 +24,10 @@ MODELS, METHODS = ("resnet8", "digits-cnn"), ("mergesfl", "sflv2")
 SECONDS, SPEED, SHARE = "seconds", "times as fast", "server's share"
 
 
+GENTLE = "sgd(lr=0.0001, momentum=0.9)"
+"""The same round over and over, to which one server model that visits all clients must not diverge."""
+
+
 @dataclass(frozen=True)
 class Contestant:
     """A round by so many workers, whose server computes with so many threads."""
@@ -40,9 +44,9 @@ class Contestant:
 def contestants(setting: Setting, method: str, workers: Workers, threads: int) -> Iterator[Contestant]:
     """One worker and all of them, with one thread and with several."""
     for count in (1, threads):
-        yield Contestant(1, count, one_round(setting.session(method, server_threads=count)))
+        yield Contestant(1, count, one_round(setting.session(method, optimizer=GENTLE, server_threads=count)))
         if workers.size > 1:
-            shared = setting.session(method, server_threads=count, workers=workers)
+            shared = setting.session(method, optimizer=GENTLE, server_threads=count, workers=workers)
             yield Contestant(workers.size, count, one_round(shared))
 
 
@@ -51,7 +55,7 @@ def measure(
 ) -> None:
     """Add the seconds of a round, how many times as fast it is as by one worker and one thread, the server's share."""
     others = list(contestants(setting, method, workers, threads))
-    split = setting.session(method, wire=lambda tensor, direction, client: tensor)
+    split = setting.session(method, optimizer=GENTLE, wire=lambda tensor, direction, client: tensor)
     plan, round_in_two = first_plan(split), one_round(split)
     steps = f"{len(plan.clients)} clients, {sum(plan.steps)} steps"
     sheet.begin(model=f"{setting.name}; {steps}, {parameters(split):,} parameters", method=method)
