@@ -1,12 +1,15 @@
-"""Writing a file so that it is whole or absent, and JSON that every reader accepts."""
+"""Files written so that they are whole or absent, files read that may be anything, JSON that every reader accepts."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import stat
 from pathlib import Path
 from typing import Any
+
+from smofi.errors import InputError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -31,6 +34,34 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
     if os.name == "posix":  # elsewhere a folder cannot be opened, and a rename is kept without it
         _flush_folder(path.parent)
+
+
+def read_regular(path: Path, most: int, expected: str) -> bytes:
+    """A whole file of at most `most` bytes; never waits, as reading a pipe would. `expected` is what an error asks for.
+
+    >>> read_regular(Path("/dev/zero"), 100, "a YAML file")
+    Traceback (most recent call last):
+    smofi.errors.InputError: /dev/zero is not a regular file: expected a YAML file
+    """
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise InputError(f"{path} is a folder: expected {expected}")
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"{path} is not a regular file: expected {expected}")
+        with open(path, "rb") as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: expected {expected}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; expected {expected}") from None
+    except InputError:
+        raise
+    except ValueError as error:  # a zero byte in the name
+        raise InputError(f"{path} cannot be read: {error}; expected {expected}") from None
+    if len(content) > most:
+        raise InputError(f"{path} is larger than {most // 1024:,} KiB: expected {expected}")
+    return content
 
 
 def to_json(value: Any, indent: int | None = None) -> str:

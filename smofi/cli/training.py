@@ -66,7 +66,7 @@ def _open(job: TrainingJob, live: Live, launcher: Launcher) -> list[FolderRun]:
     command = shlex.join(["smofi", *COMMAND_LINE])
     with reading(job.config.data) as progress:
         runs = (
-            experiment.resume(job.folder, job.config, live, command, progress, launcher.workers)
+            experiment.resume(job.folder, job.config, live, progress, launcher.workers)
             if job.resumed
             else experiment.start(job.config, job.folder, live, command, progress, launcher.workers)
         )

@@ -106,7 +106,7 @@ def describe(runs: list[FolderRun], config: Config, federation: Federation, data
     about = provenance(command) | {"seed": config.seed, "task": source.task(), "data_sha256": data_hash}
     for one in runs:
         own = about | {"devices_sha256": one.devices_hash} | _computed(config, one)
-        one.folder.describe(own_config(config, one), own, federation.owners, source.train.labels.numpy())
+        one.keeper.writer.describe(own_config(config, one), own, federation.owners, source.train.labels.numpy())
 
 
 def _computed(config: Config, one: FolderRun) -> dict[str, Any]:

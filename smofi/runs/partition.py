@@ -15,7 +15,7 @@ from safetensors.numpy import save
 from smofi.errors import InputError
 from smofi.files import write_atomically
 
-PARTITION, TENSOR, LABELS = "partition.safetensors", "owner", "labels_sha256"
+PARTITION, TENSOR, OWNERS, LABELS = "partition.safetensors", "owner", "owner_sha256", "labels_sha256"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +40,23 @@ def read_partition_file(path: Path) -> StoredPartition:
             kind, shape = tensor.get_dtype(), tensor.get_shape()
             if kind != "I32" or len(shape) != 1:
                 raise InputError(f"{path} is no partition: expected int32 of shape [samples], not {kind} of {shape}")
-            return StoredPartition(path, file.get_tensor(TENSOR), (file.metadata() or {}).get(LABELS))
+            owners, about = file.get_tensor(TENSOR), file.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path} cannot be read as a partition: {error}") from None
+    if about.get(OWNERS) not in (None, partition_hash(owners)):
+        raise InputError(f"{path} is damaged: it is not the partition that was written (its checksum differs)")
+    return StoredPartition(path, owners, about.get(LABELS))
 
 
-def write_partition_file(path: Path, owners: npt.NDArray[Any], labels: npt.NDArray[Any] | None = None) -> None:
-    """Write the client of each sample; with the labels, the file also knows which data it is for."""
-    about = None if labels is None else {LABELS: labels_hash(labels)}
-    write_atomically(path, bytes(save({TENSOR: np.ascontiguousarray(owners, dtype="<i4")}, metadata=about)))
+def write_partition_file(path: Path, owners: npt.NDArray[Any]) -> None:
+    """Write the client of each sample."""
+    write_atomically(path, encode_partition(owners))
+
+
+def encode_partition(owners: npt.NDArray[Any], labels: npt.NDArray[Any] | None = None) -> bytes:
+    """The content of a partition file; with the labels, it also knows which data it is for."""
+    about = {OWNERS: partition_hash(owners)} | ({} if labels is None else {LABELS: labels_hash(labels)})
+    return bytes(save({TENSOR: np.ascontiguousarray(owners, dtype="<i4")}, metadata=about))
 
 
 def partition_hash(owners: npt.NDArray[Any]) -> str:

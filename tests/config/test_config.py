@@ -24,7 +24,7 @@ from smofi.config import (
     read_config,
     sentence_of,
 )
-from smofi.config.plain_yaml import LARGEST, as_yaml, parse_settings
+from smofi.plain_yaml import LARGEST, as_yaml, parse_settings
 from smofi.data import PARTITIONS, load, partition
 from smofi.data.catalogue import descriptions
 from smofi.errors import InputError

@@ -1,0 +1,58 @@
+"""Which folders a new run may take: new ones, empty ones, and those where a run was ended while it started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from smofi.errors import InputError
+from smofi.runs.folder import RunFolder
+from smofi.runs.history import METRICS
+from smofi.runs.lock import LOCK
+from smofi.runs.manifest import MANIFEST, DamagedFile
+
+
+def check_free(path: Path, below: Sequence[Path] = ()) -> None:
+    """Refuse a folder that has a run, or anything of somebody else's. `below` are the folders of a comparison's runs.
+
+    >>> check_free(Path("no/such/folder"))
+    """
+    try:
+        if not path.exists():
+            return
+        if not path.is_dir():
+            raise InputError(f"output={str(path)!r} is not accepted: expected a folder, but it is a file")
+        if RunFolder(path).has_run:
+            raise InputError(
+                f"output={str(path)!r} is not accepted: it already contains a run; expected a new folder, or: "
+                f"smofi run --resume {path}"
+            )
+        strange = [name for name in _others(path) if path / name not in below or not _can_begin_anew(path / name)]
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"output={str(path)!r} is not accepted: {reason}") from None
+    if strange:
+        raise InputError(
+            f"output={str(path)!r} is not accepted: expected a new or an empty folder, but it has "
+            f"{', '.join(sorted(strange)[:3])}{' and more' if len(strange) > 3 else ''}"
+        )
+
+
+def _others(path: Path) -> list[str]:
+    """What is in a folder beside the files of a run that was ended while it started."""
+    own: set[str] = {LOCK}
+    try:
+        manifest = RunFolder(path).manifest()
+    except DamagedFile:  # somebody else's, by its format
+        manifest = None
+    if manifest and manifest.run and not any(one.rounds for one in manifest.saved):
+        own |= {MANIFEST, *manifest.files}
+    names = [entry.name for entry in path.iterdir()]
+    return [name for name in names if name not in own and not (name.startswith(".") and name.endswith(".part"))]
+
+
+def _can_begin_anew(path: Path) -> bool:
+    """Whether the run of a comparison that was ended while it started has not begun."""
+    return path.is_dir() and not (path / METRICS).exists() and not _others(path)
