@@ -22,7 +22,7 @@ from smofi.errors import InputError
 from smofi.files import read_regular, write_atomically
 from smofi.plain_yaml import LARGEST, settings_in
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
-from smofi.runs.history import METRICS, read_records
+from smofi.runs.history import METRICS, read_lines, read_records
 from smofi.runs.manifest import MANIFEST, Checksum, DamagedFile, Manifest, seal, unseal
 
 CONFIG, ABOUT, RESULT, MODEL = "config.yaml", "about.json", "result.json", "model.safetensors"
@@ -189,12 +189,20 @@ class RunFolder:
     def damaged(self) -> list[DamagedFile]:
         """What is wrong with each file that is missing, or not as the run saved it; nothing if all are."""
         found: list[DamagedFile] = []
-        for name in self.manifest().files:
+        manifest = self.manifest()
+        for name in manifest.files:
             try:
                 self.checked(name)
             except DamagedFile as error:
                 if name in self.manifest().files:  # it may have been replaced by a newer one meanwhile
                     found.append(error)
+        try:
+            _, remark = self._consistent(METRICS, lambda manifest: read_lines(self.path, manifest))
+        except DamagedFile as error:
+            found.append(error)
+        else:
+            if remark and self.manifest() == manifest:  # else there was a save meanwhile
+                found.append(DamagedFile(remark, f"smofi run --resume {self.path} does these rounds again"))
         return found
 
     def tracker_ids(self) -> dict[str, Any]:
