@@ -33,14 +33,13 @@ def restore(keeper: RunKeeper, session: Session) -> None:
         run.restore(Checkpoint(found.tensors, history[: found.round], found.notes))
     elif unusable:
         raise InputError(_lost(folder, ended, unusable))
-    for round, error in unusable.items():
-        going_on = f"going on from round {found.round}" if found else "the run is finished, and needs none"
-        run.warn(f"{error.what}; {going_on}")
+    if unusable or missing:
+        wrong = [error.what for error in unusable.values()] + [f"{folder.path / name} is missing" for name in missing]
+        needs = "the run is finished, and needs no state" if run.over else f"going on from round {len(run.history)}"
+        run.warn(f"{'; '.join(wrong)}; {needs}")
+    for round in unusable:
         keeper.writer.set_aside(round)
-    for name in missing:
-        run.warn(f"{folder.path / name} is missing")
-    if folder.best_file in [folder.path / name for name in missing]:
-        keeper.writer.forget_best()
+    keeper.writer.forget(missing)
     keeper.writer.write_records(map(asdict, run.history))
     if run.over:  # its last round may have been evaluated just now
         keeper.keep_best(run)

@@ -35,7 +35,7 @@ def start(
     config = config.with_absolute_paths()
     federation = gather(config, progress)
     with opened(config, federation, path, callback, workers) as runs:
-        check_free(path, below)  # nobody else may have begun meanwhile
+        check_free(path, below)  # another process may have begun meanwhile
         try:
             describe(runs, config, federation, federation.source.fingerprint(), command)
             if len(runs) > 1:

@@ -13,7 +13,7 @@ from smofi.runs.manifest import MANIFEST, DamagedFile
 
 
 def check_free(path: Path, below: Sequence[Path] = ()) -> None:
-    """Refuse a folder that has a run, or anything of somebody else's. `below` are the folders of a comparison's runs.
+    """Refuse a folder that has a run, or files of other people or programs. `below` are the folders of a comparison's runs.
 
     >>> check_free(Path("no/such/folder"))
     """
@@ -45,7 +45,7 @@ def _others(path: Path) -> list[str]:
     own: set[str] = {LOCK}
     try:
         manifest = RunFolder(path).manifest()
-    except DamagedFile:  # somebody else's, by its format
+    except DamagedFile:  # another program's, or damaged
         manifest = None
     if manifest and manifest.run and not any(one.rounds for one in manifest.saved):
         own |= {MANIFEST, *manifest.files}

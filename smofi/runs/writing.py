@@ -29,7 +29,6 @@ from smofi.runs.history import METRICS, HistoryFile
 from smofi.runs.manifest import MANIFEST, Checksum, Manifest
 from smofi.runs.partition import PARTITION, encode_partition, partition_hash
 
-STATES = ROUND.partition("{")[0]
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -120,9 +119,9 @@ class RunWriter:
         """Save the state after the best round."""
         self._put({BEST: checkpoint.encode()})
 
-    def forget_best(self) -> None:
-        """No longer list the state after the best round, which is gone."""
-        self._drop([BEST])
+    def forget(self, names: Iterable[str]) -> None:
+        """No longer list these files, which are gone."""
+        self._drop(names)
 
     def set_aside(self, round: int) -> None:
         """Rename a damaged state, so that it no longer counts as one."""
@@ -146,16 +145,17 @@ class RunWriter:
         self.ended = None
 
     def missing(self) -> list[str]:
-        """Files that the run can do without and are gone; raises DamagedFile for any other that is not as it was saved.
+        """Files that are gone and that the run can do without; raises DamagedFile for one that is not as it was saved.
 
-        States of rounds are not looked at: if one is damaged, there may be another.
+        Those that are read anyway are not looked at, nor are states of rounds: if one is damaged, there may be another.
         """
         gone = []
-        for name in self.manifest.files:
-            if name in (*WRITTEN_AGAIN, BEST) and not (self.path / name).exists():
-                gone.append(name)
-            elif not name.startswith(STATES):
-                self.folder.checked(name)
+        for name in (PARTITION, *WRITTEN_AGAIN, BEST):
+            if name in self.manifest.files:
+                if name != PARTITION and not (self.path / name).exists():
+                    gone.append(name)
+                else:
+                    self.folder.checked(name)
         return gone
 
     # -------------------------------------------------------------------------------------------------------- writing
