@@ -21,7 +21,7 @@ from smofi.errors import InputError
 from smofi.files import read_regular, write_atomically
 from smofi.plain_yaml import LARGEST, settings_in
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
-from smofi.runs.history import METRICS, read_records
+from smofi.runs.history import METRICS, read_records, read_saved_records
 from smofi.runs.manifest import MANIFEST, Checksum, DamagedFile, Manifest, seal, unseal
 
 CONFIG, ABOUT, RESULT, MODEL = "config.yaml", "about.json", "result.json", "model.safetensors"
@@ -141,6 +141,10 @@ class RunFolder:
     def records(self) -> list[dict[str, Any]]:
         """The rounds on record."""
         return self._consistent(METRICS, lambda manifest: read_records(self.path, manifest))
+
+    def saved_records(self) -> list[dict[str, Any]]:
+        """Those up to the last save."""
+        return self._consistent(METRICS, lambda manifest: read_saved_records(self.path, manifest))
 
     def model(self) -> dict[str, Tensor]:
         """The final weights."""

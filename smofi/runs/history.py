@@ -27,13 +27,7 @@ Fields = dict[str, Any]
 def read_records(folder: Path, manifest: Manifest) -> list[Fields]:
     """The records of all rounds, each checked; raises DamagedFile where one is not as it was written."""
     path = folder / METRICS
-    content = _content(path)
-    saved = next((one for one in manifest.saved if Checksum.of(content[: one.content.size]) == one.content), None)
-    if saved is None:
-        rounds = manifest.saved[-1].rounds
-        if content.count(b"\n") < rounds:
-            raise DamagedFile(f"{path} lacks rounds that were saved: expected at least {rounds}")
-        raise DamagedFile(f"{path} {CHANGED}")
+    content, saved = _saved(path, manifest)
     lines = content.split(b"\n")[:-1]
     sums = _read_sums(folder / SUMS)
     for number, line in enumerate(lines[saved.rounds :], start=saved.rounds + 1):
@@ -43,6 +37,26 @@ def read_records(folder: Path, manifest: Manifest) -> list[Fields]:
         if _sum(manifest.run, line) not in sums[number]:
             raise DamagedFile(f"{path} is not as the run saved it: line {number} is damaged, changed or another run's")
     return [_record(path, number, line) for number, line in enumerate(lines, start=1)]
+
+
+def read_saved_records(folder: Path, manifest: Manifest) -> list[Fields]:
+    """The same of the rounds up to the last save, whatever follows."""
+    path = folder / METRICS
+    content, saved = _saved(path, manifest)
+    lines = content.split(b"\n")[: saved.rounds]
+    return [_record(path, number, line) for number, line in enumerate(lines, start=1)]
+
+
+def _saved(path: Path, manifest: Manifest) -> tuple[bytes, SavedRounds]:
+    """The whole content of the file, and what a manifest lists of it."""
+    content = _content(path)
+    saved = next((one for one in manifest.saved if Checksum.of(content[: one.content.size]) == one.content), None)
+    if saved is None:
+        rounds = manifest.saved[-1].rounds
+        if content.count(b"\n") < rounds:
+            raise DamagedFile(f"{path} lacks rounds that were saved: expected at least {rounds}")
+        raise DamagedFile(f"{path} {CHANGED}")
+    return content, saved
 
 
 class HistoryFile:
