@@ -21,7 +21,7 @@ def restore(keeper: RunKeeper, session: Session) -> None:
     """Make a run what it was when it was last saved. Raises InputError, having changed nothing, if that is lost."""
     run, folder = session.run, keeper.folder
     missing = keeper.writer.missing()
-    history = [record_of(fields, folder) for fields in folder.records()]
+    history = [record_of(fields, folder) for fields in folder.saved_records()]
     ended = keeper.writer.ended
     found, unusable = _newest(run, folder, history)
     done = max(ended or 0, found.round if found else 0)

@@ -39,6 +39,8 @@ def resume(
     with opened(config, federation, path, callback, workers) as runs:
         for one in runs:
             _check_same(one, federation, data_hash)
+            if len(runs) > 1:
+                run_config(one.folder)  # refused if it is not as it was saved
         for one in runs:
             restore(one.keeper, one.session)
         try:
@@ -53,7 +55,10 @@ def resume(
 
 def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     """The configuration of the run in this folder, with what is to change; refuses, field by field, what may not."""
-    before = run_config(RunFolder(path))
+    try:
+        before = run_config(RunFolder(path))
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        raise InputError(f"resume={str(path)!r} is not accepted: {error.strerror}") from None
     if before is None:
         raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, but it has no config.yaml")
     try:

@@ -22,7 +22,7 @@ from smofi.errors import InputError
 from smofi.files import read_regular, write_atomically
 from smofi.plain_yaml import LARGEST, settings_in
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
-from smofi.runs.history import METRICS, read_lines, read_records
+from smofi.runs.history import METRICS, read_lines, read_records, read_saved_records
 from smofi.runs.manifest import MANIFEST, Checksum, DamagedFile, Manifest, seal, unseal
 
 CONFIG, ABOUT, RESULT, MODEL = "config.yaml", "about.json", "result.json", "model.safetensors"
@@ -150,6 +150,10 @@ class RunFolder:
         if result is not None and (not isinstance(rounds, int) or rounds < 0):
             raise InputError(f"{self.path / RESULT} cannot be used: expected the rounds after which the run ended")
         return rounds
+
+    def saved_records(self) -> list[dict[str, Any]]:
+        """Those up to the last save."""
+        return self._consistent(METRICS, lambda manifest: read_saved_records(self.path, manifest))
 
     def model(self) -> dict[str, Tensor]:
         """The final weights, of which `ended` tells the round."""

@@ -31,39 +31,49 @@ Fields = dict[str, Any]
 
 def read_records(folder: Path, manifest: Manifest) -> list[Fields]:
     """The records of all rounds, each checked; raises DamagedFile where one is not as it was written."""
-    lines, _ = read_lines(folder, manifest)
-    return [_record(folder / METRICS, number, line) for number, line in enumerate(lines, start=1)]
+    return _records(folder / METRICS, read_lines(folder, manifest)[0])
+
+
+def read_saved_records(folder: Path, manifest: Manifest) -> list[Fields]:
+    """The same of the rounds up to the last save, whatever follows."""
+    with _opened(folder / METRICS) as file:
+        return _records(folder / METRICS, _saved_lines(file, folder / METRICS, manifest))
 
 
 def read_lines(folder: Path, manifest: Manifest) -> tuple[list[bytes], str]:
-    """The lines of all rounds, likewise, and what is wrong with later ones that do not count, if anything is."""
+    """The lines of all rounds, each checked; and what is wrong with later ones that do not count, if anything is."""
     path = folder / METRICS
     before = _read_sums(folder / SUMS)
     with _opened(path) as file:
-        content = file.read(min(LARGEST, max(one.content.size for one in manifest.saved)))
-        saved = next((one for one in manifest.saved if Checksum.of(content[: one.content.size]) == one.content), None)
-        if saved is None:
-            last = manifest.saved[-1]
-            if len(content) < last.content.size and content.count(b"\n") < last.rounds:
-                raise DamagedFile(f"{path} lacks rounds that were saved: expected at least {last.rounds}")
-            raise DamagedFile(f"{path} {CHANGED}")
-        file.seek(saved.content.size)
-        listed = max(before, default=0)
-        later = list(islice(_whole_lines(file), max(0, listed - saved.rounds) + 2))
-    sums = {number: before.get(number, set()) | more for number, more in _read_sums(folder / SUMS).items()} | before
-    lines = content[: saved.content.size].split(b"\n")[:-1]
-    for number, line in enumerate(later, start=saved.rounds + 1):
-        if number not in sums:
+        lines = _saved_lines(file, path, manifest)
+        saved, listed = len(lines), max(before, default=0)
+        later = list(islice(_whole_lines(file), max(0, listed - saved) + 2))
+    after = _read_sums(folder / SUMS)  # lines may have been added meanwhile
+    for number, line in enumerate(later, start=saved + 1):
+        sums = before.get(number, set()) | after.get(number, set())
+        if not sums:
             break
-        if _sum(manifest.run, line) not in sums[number]:
+        if _sum(manifest.run, line) not in sums:
             raise DamagedFile(f"{path} is not as the run saved it: line {number} is damaged, changed or another run's")
         lines.append(line)
-    remark = ""
-    if listed > saved.rounds + len(later):
-        remark = f"{path} lacks rounds that were done after the last save: {listed} were done"
-    elif len(later) > 1 + len(lines) - saved.rounds:  # a single one is being written
-        remark = f"{folder / SUMS} lacks the checksums of rounds from {len(lines) + 1} on, which do not count"
-    return lines, remark
+    if listed > saved + len(later):
+        return lines, f"{path} lacks rounds that were done after the last save: {listed} were done"
+    if saved + len(later) > 1 + len(lines):  # a single line without a checksum is being written
+        return lines, f"{folder / SUMS} lacks the checksums of rounds from {len(lines) + 1} on, which do not count"
+    return lines, ""
+
+
+def _saved_lines(file: BinaryIO, path: Path, manifest: Manifest) -> list[bytes]:
+    """The lines that a manifest lists; what follows in the file is yet to be read."""
+    content = file.read(min(LARGEST, max(one.content.size for one in manifest.saved)))
+    for saved in manifest.saved:
+        if Checksum.of(content[: saved.content.size]) == saved.content:
+            file.seek(saved.content.size)
+            return content[: saved.content.size].split(b"\n")[:-1]
+    last = manifest.saved[-1]
+    if len(content) < last.content.size and content.count(b"\n") < last.rounds:
+        raise DamagedFile(f"{path} lacks rounds that were saved: expected at least {last.rounds}")
+    raise DamagedFile(f"{path} {CHANGED}")
 
 
 class HistoryFile:
@@ -137,6 +147,10 @@ def _read_sums(path: Path) -> dict[int, set[str]]:
             if number.isdecimal() and len(number) < 12:
                 sums.setdefault(int(number), set()).add(value)
     return sums
+
+
+def _records(path: Path, lines: Iterable[bytes]) -> list[Fields]:
+    return [_record(path, number, line) for number, line in enumerate(lines, start=1)]
 
 
 def _record(path: Path, number: int, line: bytes) -> Fields:

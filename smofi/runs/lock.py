@@ -27,7 +27,8 @@ class FolderLock:
             folder.mkdir(parents=True, exist_ok=True)
             self.file = open(folder / LOCK, "a+b", buffering=0)  # noqa: SIM115  # open as long as the folder is written
         except OSError as error:
-            raise InputError(f"output={str(folder)!r} is not accepted: {error.strerror}") from None
+            refused = f"{folder} cannot be written" if folder.is_dir() else f"output={str(folder)!r} is not accepted"
+            raise InputError(f"{refused}: {error.strerror}") from None
         try:
             self._take(folder)
         except BaseException:

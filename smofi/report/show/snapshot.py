@@ -99,4 +99,8 @@ class Snapshot:
 
 def snapshots_in(folder: str | Path) -> list[Snapshot]:
     """The run whose folder this is, or those of a comparison, in the order of its configuration."""
-    return [Snapshot.read(one) for one in folders_in(Path(folder))]
+    path = Path(folder)
+    runs = [Snapshot.read(one) for one in folders_in(path)]
+    if runs[0].path != path:
+        run_config(RunFolder(path))  # refused if it is not as it was saved
+    return runs
