@@ -20,7 +20,7 @@ from smofi.experiment import start
 from smofi.runs import RunFolder
 from support import damage as damages
 from support.crash import same_end, spawning
-from support.damage import COMMANDS, TINY_RUN, Case, Damage, Files, Told, call, files_in, told
+from support.damage import COMMANDS, TINY_RUN, Case, Damage, Files, Told, call, files_in, run_and_file, told
 
 TINY = Config(
     clients=6, participation=0.5, model="cnn", width=2, max_train=300, local_epochs=1, batch_size=32, threads=1,
@@ -98,7 +98,7 @@ def cases(finished: Case, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return {
         "finished": finished,
         "interrupted": Case(home / "interrupted"),
-        "comparison": Case(home / "comparison", ("fedavg", "smofi"), "fedavg"),
+        "comparison": Case(home / "comparison", ("fedavg", "smofi"), "fedavg/"),
         "best": Case(home / "best", best=True),
     }
 
@@ -108,24 +108,22 @@ def cases(finished: Case, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 def needed(command: str, case: Case, name: str) -> bool:
     """Whether what a command does depends on a file, so that damage to it has to be told."""
-    run, _, file = name.rpartition("checkpoints/")
-    run, _, file = (run, "", f"checkpoints/{file}") if "checkpoints/" in name else name.rpartition("/")
+    run, file = run_and_file(name)
     names = files_in(case.folder)
-    states = sorted(one for one in names if one.startswith(f"{run}checkpoints/round-".lstrip("/")))
-    newest = states and name == states[-1]
-    finished = f"{run}/model.safetensors".strip("/") in names
+    newest = name == max((one for one in names if one.startswith(f"{run}checkpoints/round-")), default="")
+    finished = f"{run}model.safetensors" in names
     if file in ("metrics.sums", "curves.png"):
         return False
     if command == "show":
         return True
     if command == "file:":
-        return run.strip("/") == case.exported and file in ("manifest.json", "partition.safetensors")
+        return run == case.exported and file in ("manifest.json", "partition.safetensors")
     if command == "resume":
         return newest or not file.startswith("checkpoints/round-")
-    if run.strip("/") != case.exported:
+    if run != case.exported:
         return False
     if file.startswith("checkpoints/"):
-        return "best" in file if case.best else bool(newest and not finished)
+        return "best" in file if case.best else newest and not finished
     return file not in ("partition.safetensors", *(("model.safetensors", "result.json") if case.best else ()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+import re
 import shutil
 import traceback
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 from safetensors import safe_open
 
 from smofi.cli import main
-from support.crash import metrics
+from smofi.runs import RunFolder
 
 TINY_RUN = [
     "--clients", "6", "--participation", "0.5", "--model", "cnn", "--width", "2", "--max-train", "300",
@@ -28,6 +29,17 @@ def files_in(folder: Path) -> Files:
     """All files below a folder by name, but the lock, which has the id of the last writer."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def run_and_file(name: str) -> tuple[str, str]:
+    """Which run of a comparison a file belongs to, and its name there.
+
+    >>> run_and_file("fedavg/checkpoints/best.safetensors"), run_and_file("config.yaml")
+    (('fedavg/', 'checkpoints/best.safetensors'), ('', 'config.yaml'))
+    """
+    parts = re.fullmatch(r"(.*?)((checkpoints/)?[^/]+)", name)
+    assert parts
+    return parts[1], parts[2]
 
 
 # ---------------------------------------------------------------------------------------------------------- the damages
@@ -128,8 +140,7 @@ def at_random(folder: Path, others: Mapping[str, Path], dice: random.Random) -> 
     before = files_in(folder)
     while True:
         name, kind = dice.choice(list(before)), dice.randrange(len(CONTENTS) + 5)
-        run = name.rpartition("checkpoints/")[0] if "checkpoints/" in name else name.rpartition("/")[0]
-        run = f"{run.strip('/')}/".lstrip("/")
+        run, _ = run_and_file(name)
         if kind < len(CONTENTS):
             if before[name]:
                 damage = damage_one(folder, name, CONTENTS[kind], dice)
@@ -190,7 +201,7 @@ def told(command: str, case: Case, aside: Path) -> Told:
         code, out, err = call("run", "--resume", case.folder, "--workers", "1", "--display", "jsonl")
         ends = {}
         if code == 0:
-            ends = {name: (bytes_of(case.folder / name), metrics(case.folder / name)) for name in case.runs}
+            ends = {name: (bytes_of(case.folder / name), _rounds(case.folder / name)) for name in case.runs}
         return Told(code, out + err, ends)
     if command == "show":
         code, out, err = call("show", case.folder)
@@ -210,6 +221,11 @@ COMMANDS = ("show", "export", "file:", "resume")
 
 def bytes_of(run: Path) -> bytes:
     return (run / "model.safetensors").read_bytes()
+
+
+def _rounds(run: Path) -> list[dict[str, Any]]:
+    """What is on record, but for the time it took; what follows in the file does not count."""
+    return [{**record, "seconds": 0} for record in RunFolder(run).records()]
 
 
 def _exported(folder: Path) -> Any:
