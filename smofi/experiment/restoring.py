@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from smofi.engine.checkpoint import Checkpoint
@@ -17,8 +17,33 @@ from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint
 from smofi.training import Session
 
 
-def restore(keeper: RunKeeper, session: Session) -> None:
-    """Make a run what it was when it was last saved. Raises InputError, having changed nothing, if that is lost."""
+@dataclass(frozen=True)
+class Restored:
+    """A run that is what it was when it was last saved, and what its folder lacks: states and other files."""
+
+    keeper: RunKeeper
+    run: Run
+    unusable: Mapping[int, DamagedFile]
+    missing: Sequence[str]
+
+    def write(self) -> None:
+        """Make the folder go with it: nothing is listed that is lost, and the rounds since then are cut off."""
+        run, folder, writer = self.run, self.keeper.folder, self.keeper.writer
+        wrong = [error.what for error in self.unusable.values()]
+        wrong += [f"{folder.path / name} is missing" for name in self.missing]
+        if wrong:
+            needs = "the run is finished, and needs no state" if run.over else f"going on from round {len(run.history)}"
+            run.warn(f"{'; '.join(wrong)}; {needs}")
+        for round in self.unusable:
+            writer.set_aside(round)
+        writer.forget(self.missing)
+        writer.write_records(map(asdict, run.history))
+        if run.over:  # its last round may have been evaluated just now
+            self.keeper.keep_best(run)
+
+
+def restore(keeper: RunKeeper, session: Session) -> Restored:
+    """Make a run what it was when it was last saved. Raises InputError if that is lost; changes no file."""
     run, folder = session.run, keeper.folder
     missing = keeper.writer.missing()
     history = [record_of(fields, folder) for fields in folder.saved_records()]
@@ -31,18 +56,9 @@ def restore(keeper: RunKeeper, session: Session) -> None:
         _restore_end(session, keeper, history[:ended])
     elif found is not None:
         run.restore(Checkpoint(found.tensors, history[: found.round], found.notes))
-    elif unusable:
+    elif unusable or ended is not None:
         raise InputError(_lost(folder, ended, unusable))
-    if unusable or missing:
-        wrong = [error.what for error in unusable.values()] + [f"{folder.path / name} is missing" for name in missing]
-        needs = "the run is finished, and needs no state" if run.over else f"going on from round {len(run.history)}"
-        run.warn(f"{'; '.join(wrong)}; {needs}")
-    for round in unusable:
-        keeper.writer.set_aside(round)
-    keeper.writer.forget(missing)
-    keeper.writer.write_records(map(asdict, run.history))
-    if run.over:  # its last round may have been evaluated just now
-        keeper.keep_best(run)
+    return Restored(keeper, run, unusable, missing)
 
 
 def record_of(fields: Mapping[str, Any], folder: RunFolder) -> Record:
@@ -106,7 +122,7 @@ def _restore_end(session: Session, keeper: RunKeeper, history: list[Record]) -> 
 
 def _lost(folder: RunFolder, ended: int | None, unusable: Mapping[int, DamagedFile]) -> str:
     """Why a run cannot go on, and what to do."""
-    what = "; ".join(error.what for error in unusable.values())
+    what = "; ".join(error.what for error in unusable.values()) or "No state was ever saved"
     if ended is not None:
         what = f"it is finished after {ended} rounds, and more need its last state. {what}"
     return (

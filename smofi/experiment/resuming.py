@@ -18,7 +18,7 @@ from smofi.engine.processes.workers import Workers
 from smofi.errors import InputError
 from smofi.experiment.opening import FolderRun, opened, own_config, whole_config
 from smofi.experiment.restoring import restore
-from smofi.runs import RunFolder, RunWriter, partition_hash, partition_in
+from smofi.runs import RunFolder, RunWriter, folders_in, partition_hash, partition_in
 
 
 def resume(
@@ -36,14 +36,16 @@ def resume(
     torch.set_num_threads(config.threads)
     federation = gather(with_own_partition(config, path), progress)
     data_hash = federation.source.fingerprint()
+    folders_in(path)  # refused if one is gone
     with opened(config, federation, path, callback, workers) as runs:
         for one in runs:
             _check_same(one, federation, data_hash)
             if len(runs) > 1:
                 run_config(one.folder)  # refused if it is not as it was saved
-        for one in runs:
-            restore(one.keeper, one.session)
+        restored = [restore(one.keeper, one.session) for one in runs]  # before anything is written: one may be refused
         try:
+            for ready in restored:
+                ready.write()
             for one in runs:
                 one.keeper.writer.write_config(own_config(config, one))
             if len(runs) > 1:

@@ -137,6 +137,7 @@ class RunWriter:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         model = bytes(save(tensors, metadata={"smofi": to_json(result)}))
         self._put({MODEL: model, RESULT: to_json(result, indent=1).encode()})
+        self._list(replace(self.manifest, saved=[self.history.saved]))  # all rounds, even if no state follows
         self.ended = result["rounds"]
 
     def remove_end(self) -> None:

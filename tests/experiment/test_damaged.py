@@ -16,6 +16,7 @@ import pytest
 
 from smofi.config import Config
 from smofi.engine.events import Event, RoundStarted
+from smofi.errors import TrainingWarning
 from smofi.experiment import start
 from smofi.runs import RunFolder
 from support import damage as damages
@@ -26,9 +27,6 @@ TINY = Config(
     clients=6, participation=0.5, model="cnn", width=2, max_train=300, local_epochs=1, batch_size=32, threads=1,
     method=("smofi",), rounds=3, checkpoint_every=1,
 )  # fmt: skip
-KEPT_ASIDE = {"metrics.sums"}
-"""Files that every command can do without: at most rounds after the last save do not count."""
-
 
 # ---------------------------------------------------------------------------------------------------------- run folders
 
@@ -191,6 +189,45 @@ class Trial:
 
     def case_of_original(self) -> Case:
         return with_other(self.case, folder=self.original)
+
+
+def test_a_finished_run_that_never_had_room_for_a_state_is_finished(finished: Case, tmp_path: Path) -> None:
+    """Its rounds are on record with its model; it is not begun again."""
+    (run,) = start(TINY, tmp_path / "run")
+    folder = tmp_path / "run/checkpoints"
+    folder.mkdir()
+    for number in range(1, 4):
+        (folder / f".round-{number:06d}.safetensors.part").mkdir()  # cannot be opened for writing
+    with pytest.warns(TrainingWarning, match="there is no checkpoint yet"):
+        run.train()
+    before = files_in(tmp_path / "run")
+    assert call("show", tmp_path / "run")[0] == 0
+    code, out, _ = call("run", "--resume", tmp_path / "run", "--workers", "1", "--display", "jsonl")
+    assert code == 0
+    assert "RoundDone" not in out
+    assert {**files_in(tmp_path / "run"), "metrics.sums": b""} == {**before, "metrics.sums": b""}
+    same_end(tmp_path / "run", finished.folder)
+    code, _, err = call("run", "--resume", tmp_path / "run", "--rounds", "4", "--workers", "1")
+    assert code == 2
+    assert "it is finished after 3 rounds, and more need its last state. No state was ever saved" in err
+    assert {**files_in(tmp_path / "run"), "metrics.sums": b""} == {**before, "metrics.sums": b""}
+
+
+def test_of_a_comparison_that_is_refused_no_run_is_touched(tmp_path: Path) -> None:
+    both = tmp_path / "both"
+    train(both, TINY.model_copy(update={"method": ("fedavg", "smofi")}))
+    (both / "fedavg/checkpoints/round-000003.safetensors").write_bytes(b"")  # it could go on from round 2
+    (both / "smofi/partition.safetensors").unlink()
+    before = files_in(both)
+    code, _, err = call("run", "--resume", both, "--workers", "1")
+    assert code == 2
+    assert f"{both / 'smofi/partition.safetensors'} is missing" in err
+    assert files_in(both) == before
+    shutil.rmtree(both / "smofi")
+    code, _, err = call("run", "--resume", both, "--workers", "1")
+    assert code == 2
+    assert f"{both / 'smofi'} is missing" in err
+    assert not (both / "smofi").exists()
 
 
 CHOSEN = [
