@@ -24,12 +24,12 @@ from smofi.config import (
     read_config,
     sentence_of,
 )
-from smofi.plain_yaml import LARGEST, as_yaml, parse_settings
 from smofi.data import PARTITIONS, load, partition
 from smofi.data.catalogue import descriptions
 from smofi.errors import InputError
 from smofi.experiment import stored_config
 from smofi.models import MODELS
+from smofi.plain_yaml import LARGEST, as_yaml, parse_settings
 
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
 DATA = ", ".join([*descriptions(), "folder:PATH, npz:PATH, csv:PATH, python:module:function"])
