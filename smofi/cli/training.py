@@ -64,7 +64,7 @@ def train_together(job: TrainingJob, workers: int) -> int:
 def _open(job: TrainingJob, live: Live, launcher: Launcher) -> list[FolderRun]:
     """The runs ready to train, and what they did before they were resumed shown."""
     command = shlex.join(["smofi", *COMMAND_LINE])
-    with reading(job.config.data) as progress:
+    with reading(job.config.data) as progress, _shown_by_events():
         runs = (
             experiment.resume(job.folder, job.config, live, progress, launcher.workers)
             if job.resumed
@@ -80,8 +80,7 @@ def _train_all(job: TrainingJob, runs: list[FolderRun], live: Live) -> int:
     started = time.perf_counter()
     results: dict[str, Result] = {}
     training: list[FolderRun] = []
-    with _finishing_the_round(training) as caught, live, warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)  # Live shows the event that comes with it
+    with _finishing_the_round(training) as caught, live, _shown_by_events():
         while runs and not caught:
             training[:] = [one] = [runs.pop(0)]  # nothing else refers to it, so its rows are freed before the next one
             results[one.name] = _train_one(job, one, live, caught)
@@ -109,6 +108,14 @@ def _train_one(job: TrainingJob, one: FolderRun, live: Live, caught: list[int]) 
     for failed in (tracked.failed for tracked in trackers if tracked.failed):
         live.say(failed)
     return result
+
+
+@contextmanager
+def _shown_by_events() -> Iterator[None]:
+    """Python's own warnings are left out: Live shows the event that comes with each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        yield
 
 
 @contextmanager

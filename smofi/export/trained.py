@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,8 @@ class Task:
 class TrainedRun:
     """A run folder, read: the model has its trained weights and is ready for inference.
 
-    `latest` is the record of the last round behind the model; `unfinished` tells that it comes from a checkpoint.
+    `latest` is the record of the last round behind the model; `unfinished` tells that it comes from a checkpoint,
+    `damaged` which newer ones cannot be trusted.
     """
 
     config: Mapping[str, Any]
@@ -45,6 +46,7 @@ class TrainedRun:
     layout: Layout
     latest: Mapping[str, Any]
     unfinished: bool
+    damaged: Sequence[DamagedFile] = ()
 
     @property
     def method(self) -> str:
@@ -66,14 +68,15 @@ def read_run(path: Path, best: bool = False) -> TrainedRun:
         norm=config.norm,
     )
     layout, records, finished = Layout.of(model), folder.records(), folder.has_model
+    damaged: list[DamagedFile] = []
     if best:
         round = _load_best(model, layout, folder)
     else:
-        round = _load_model(model, folder) if finished else _load_newest(model, layout, folder)
+        round = _load_model(model, folder) if finished else _load_newest(model, layout, folder, damaged)
     if not 0 < round <= len(records):
         raise InputError(f"{folder.path} has a model of round {round}, but {len(records)} rounds on record")
     settings = config.model_dump(mode="json")
-    return TrainedRun(settings, task, model.eval(), layout, records[round - 1], unfinished=not finished)
+    return TrainedRun(settings, task, model.eval(), layout, records[round - 1], not finished, damaged)
 
 
 def _read_config(folder: RunFolder) -> Config:
@@ -90,7 +93,14 @@ def _read_task(folder: RunFolder) -> Task:
     """As the run recorded it, so that the data itself is not needed."""
     try:
         task = (folder.about() or {})["task"]
-        return Task(str(task["kind"]), **{key: tuple(value) for key, value in task.items() if key != "kind"})
+        own = Task(str(task["kind"]), **{key: tuple(value) for key, value in task.items() if key != "kind"})
+        if not all(isinstance(size, int) and size > 0 for size in own.input_shape) or not own.classes:
+            raise TypeError("input_shape is not one")
+        if not all(isinstance(name, str) for name in own.classes):
+            raise TypeError("classes are not words")
+        if not all(isinstance(one, (int, float)) for one in (*own.mean, *own.deviation)):
+            raise TypeError("mean and deviation are not numbers")
+        return own
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{folder.about_file} cannot be used: expected the run's task ({error})") from error
 
@@ -101,7 +111,7 @@ def _load_model(model: nn.Module, folder: RunFolder) -> int:
         model.load_state_dict(folder.model(), strict=True)
     except RuntimeError as error:
         raise InputError(f"{folder.model_file} does not fit the model that config.yaml describes: {error}") from error
-    return int((folder.result() or {}).get("rounds", 0))
+    return folder.ended() or 0
 
 
 def _load_best(model: nn.Module, layout: Layout, folder: RunFolder) -> int:
@@ -112,18 +122,17 @@ def _load_best(model: nn.Module, layout: Layout, folder: RunFolder) -> int:
     return _unpack(model, layout, folder.best(), folder)
 
 
-def _load_newest(model: nn.Module, layout: Layout, folder: RunFolder) -> int:
-    """The newest checkpoint that is whole."""
-    damaged = ""
+def _load_newest(model: nn.Module, layout: Layout, folder: RunFolder, damaged: list[DamagedFile]) -> int:
+    """The newest checkpoint that is whole; `damaged` gets what is wrong with newer ones."""
     for round in reversed(folder.saved_rounds()):
         try:
             return _unpack(model, layout, folder.checkpoint(round), folder)
         except DamagedFile as error:
-            damaged = f", and its checkpoints are damaged ({error.what})"
-    raise InputError(
-        f"{folder.path} contains no trained model: there is no {folder.model_file.name} and no checkpoint{damaged}. "
-        f"Let the run finish: smofi run --resume {folder.path}"
-    )
+            damaged.append(error)
+    why = f", and its checkpoints are damaged ({'; '.join(one.what for one in damaged)})" if damaged else ""
+    remedy = "Put one of them back" if damaged else f"Let the run finish: smofi run --resume {folder.path}"
+    none = f"there is no {folder.model_file.name} and no checkpoint{why}"
+    raise InputError(f"{folder.path} contains no trained model: {none}. {remedy}")
 
 
 def _unpack(model: nn.Module, layout: Layout, checkpoint: StoredCheckpoint, folder: RunFolder) -> int:

@@ -7,6 +7,7 @@ manifest has changed meanwhile, both are read again.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from smofi.errors import InputError
 from smofi.files import read_regular, write_atomically
 from smofi.plain_yaml import LARGEST, settings_in
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
-from smofi.runs.history import METRICS, read_records, read_saved_records
+from smofi.runs.history import METRICS, read_lines, read_records, read_saved_records
 from smofi.runs.manifest import MANIFEST, Checksum, DamagedFile, Manifest, seal, unseal
 
 CONFIG, ABOUT, RESULT, MODEL = "config.yaml", "about.json", "result.json", "model.safetensors"
@@ -142,12 +143,21 @@ class RunFolder:
         """The rounds on record."""
         return self._consistent(METRICS, lambda manifest: read_records(self.path, manifest))
 
+    def ended(self) -> int | None:
+        """After how many rounds the run ended whose model is saved, None while it has not."""
+        result = self.result()
+        rounds = result.get("rounds") if result else None
+        if result is not None and (not isinstance(rounds, int) or rounds < 0):
+            raise InputError(f"{self.path / RESULT} cannot be used: expected the rounds after which the run ended")
+        return rounds
+
     def saved_records(self) -> list[dict[str, Any]]:
         """Those up to the last save."""
         return self._consistent(METRICS, lambda manifest: read_saved_records(self.path, manifest))
 
     def model(self) -> dict[str, Tensor]:
-        """The final weights."""
+        """The final weights, of which `ended` tells the round."""
+        self.checked(RESULT)
         path = self.checked(MODEL)
         try:
             return load_file(path)
@@ -168,9 +178,12 @@ class RunFolder:
 
         def check(manifest: Manifest) -> Path:
             if not path.is_file():
-                raise DamagedFile(f"{path} is missing")
+                raise DamagedFile(f"{path} is {'not a regular file' if os.path.lexists(path) else 'missing'}")
             try:
-                manifest.check(path, name, Checksum.of_file(path))
+                size = path.stat().st_size
+                known = [one for one in manifest.files.get(name, ()) if one.size == size]
+                # The hash of a file of another size would take time and tell nothing.
+                manifest.check(path, name, Checksum.of_file(path) if known else Checksum(size, ""))
             except OSError as error:
                 raise DamagedFile(f"{path} cannot be read: {error.strerror}") from None
             return path
@@ -180,12 +193,20 @@ class RunFolder:
     def damaged(self) -> list[DamagedFile]:
         """What is wrong with each file that is missing, or not as the run saved it; nothing if all are."""
         found: list[DamagedFile] = []
-        for name in self.manifest().files:
+        manifest = self.manifest()
+        for name in manifest.files:
             try:
                 self.checked(name)
             except DamagedFile as error:
                 if name in self.manifest().files:  # it may have been replaced by a newer one meanwhile
                     found.append(error)
+        try:
+            _, remark = self._consistent(METRICS, lambda manifest: read_lines(self.path, manifest))
+        except DamagedFile as error:
+            found.append(error)
+        else:
+            if remark and self.manifest() == manifest:  # else there was a save meanwhile
+                found.append(DamagedFile(remark, f"smofi run --resume {self.path} does these rounds again"))
         return found
 
     def tracker_ids(self) -> dict[str, Any]:
@@ -218,9 +239,9 @@ class RunFolder:
         path = self.path / name
 
         def read(manifest: Manifest) -> bytes | None:
-            try:
-                path.lstat()
-            except FileNotFoundError:
+            if not os.path.lexists(path):
+                if name in manifest.files and name not in WRITTEN_AGAIN and self.has_run:
+                    raise DamagedFile(f"{path} is missing")
                 return None
             content = read_regular(path, most, "a file of a run")
             manifest.check(path, name, Checksum.of(content))
@@ -234,9 +255,10 @@ class RunFolder:
             manifest = self.manifest()
             try:
                 return read(manifest)
-            except DamagedFile as error:
+            except InputError as error:
                 if self.manifest() == manifest:
-                    raise DamagedFile(error.what, self._remedy(name)) from None
+                    what = error.what if isinstance(error, DamagedFile) else str(error)
+                    raise DamagedFile(what, self._remedy(name)) from None
 
     def _remedy(self, name: str) -> str:
         """What to do about a file that is missing or damaged."""

@@ -9,54 +9,71 @@ A line without a checksum is still being written, and does not count.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from smofi.files import read_regular, to_json
+from smofi.files import to_json
 from smofi.runs.manifest import CHANGED, Checksum, DamagedFile, Manifest, SavedRounds
 
 METRICS, SUMS = "metrics.jsonl", "metrics.sums"
-LARGEST = 4 * 2**30
+LARGEST, LONGEST_LINE = 4 * 2**30, 2**28
+TEXTS, TABLES = ("cut",), ("metrics", "diagnostics")
+LISTS = ("selected", "steps", "bytes_up", "bytes_down", "idle", "left_out")
+NUMBERS = ("accuracy", "loss", "train_loss", "validation", "seconds", "learning_rate", "virtual_seconds", "virtual_end")
 
 Fields = dict[str, Any]
 
 
 def read_records(folder: Path, manifest: Manifest) -> list[Fields]:
     """The records of all rounds, each checked; raises DamagedFile where one is not as it was written."""
-    path = folder / METRICS
-    content, saved = _saved(path, manifest)
-    lines = content.split(b"\n")[:-1]
-    sums = _read_sums(folder / SUMS)
-    for number, line in enumerate(lines[saved.rounds :], start=saved.rounds + 1):
-        if number not in sums:
-            lines = lines[: number - 1]
-            break
-        if _sum(manifest.run, line) not in sums[number]:
-            raise DamagedFile(f"{path} is not as the run saved it: line {number} is damaged, changed or another run's")
-    return [_record(path, number, line) for number, line in enumerate(lines, start=1)]
+    return _records(folder / METRICS, read_lines(folder, manifest)[0])
 
 
 def read_saved_records(folder: Path, manifest: Manifest) -> list[Fields]:
     """The same of the rounds up to the last save, whatever follows."""
+    with _opened(folder / METRICS) as file:
+        return _records(folder / METRICS, _saved_lines(file, folder / METRICS, manifest))
+
+
+def read_lines(folder: Path, manifest: Manifest) -> tuple[list[bytes], str]:
+    """The lines of all rounds, each checked; and what is wrong with later ones that do not count, if anything is."""
     path = folder / METRICS
-    content, saved = _saved(path, manifest)
-    lines = content.split(b"\n")[: saved.rounds]
-    return [_record(path, number, line) for number, line in enumerate(lines, start=1)]
+    before = _read_sums(folder / SUMS)
+    with _opened(path) as file:
+        lines = _saved_lines(file, path, manifest)
+        saved, listed = len(lines), max(before, default=0)
+        later = list(islice(_whole_lines(file), max(0, listed - saved) + 2))
+    after = _read_sums(folder / SUMS)  # lines may have been added meanwhile
+    for number, line in enumerate(later, start=saved + 1):
+        sums = before.get(number, set()) | after.get(number, set())
+        if not sums:
+            break
+        if _sum(manifest.run, line) not in sums:
+            raise DamagedFile(f"{path} is not as the run saved it: line {number} is damaged, changed or another run's")
+        lines.append(line)
+    if listed > saved + len(later):
+        return lines, f"{path} lacks rounds that were done after the last save: {listed} were done"
+    if saved + len(later) > 1 + len(lines):  # a single line without a checksum is being written
+        return lines, f"{folder / SUMS} lacks the checksums of rounds from {len(lines) + 1} on, which do not count"
+    return lines, ""
 
 
-def _saved(path: Path, manifest: Manifest) -> tuple[bytes, SavedRounds]:
-    """The whole content of the file, and what a manifest lists of it."""
-    content = _content(path)
-    saved = next((one for one in manifest.saved if Checksum.of(content[: one.content.size]) == one.content), None)
-    if saved is None:
-        rounds = manifest.saved[-1].rounds
-        if content.count(b"\n") < rounds:
-            raise DamagedFile(f"{path} lacks rounds that were saved: expected at least {rounds}")
-        raise DamagedFile(f"{path} {CHANGED}")
-    return content, saved
+def _saved_lines(file: BinaryIO, path: Path, manifest: Manifest) -> list[bytes]:
+    """The lines that a manifest lists; what follows in the file is yet to be read."""
+    content = file.read(min(LARGEST, max(one.content.size for one in manifest.saved)))
+    for saved in manifest.saved:
+        if Checksum.of(content[: saved.content.size]) == saved.content:
+            file.seek(saved.content.size)
+            return content[: saved.content.size].split(b"\n")[:-1]
+    last = manifest.saved[-1]
+    if len(content) < last.content.size and content.count(b"\n") < last.rounds:
+        raise DamagedFile(f"{path} lacks rounds that were saved: expected at least {last.rounds}")
+    raise DamagedFile(f"{path} {CHANGED}")
 
 
 class HistoryFile:
@@ -104,22 +121,36 @@ class HistoryFile:
         open(self.folder / SUMS, "wb").close()
 
 
-def _content(path: Path) -> bytes:
+def _opened(path: Path) -> BinaryIO:
+    """The file, or an empty one if there is none; nothing but a regular file is opened."""
+    if not os.path.lexists(path):
+        return io.BytesIO()
+    if not path.is_file():
+        raise DamagedFile(f"{path} is not a regular file")
     try:
-        path.lstat()
-    except OSError:
-        return b""
-    return read_regular(path, LARGEST, "the rounds of a run")
+        return open(path, "rb")
+    except OSError as error:
+        raise DamagedFile(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
+    while (line := file.readline(LONGEST_LINE)).endswith(b"\n"):
+        yield line[:-1]
 
 
 def _read_sums(path: Path) -> dict[int, set[str]]:
     """What each line may have as its checksum: a round that was done again has two."""
     sums: dict[int, set[str]] = {}
-    for line in _content(path).split(b"\n")[:-1]:
-        number, _, value = line.decode("ascii", "replace").partition(" ")
-        if number.isdecimal() and len(number) < 12:
-            sums.setdefault(int(number), set()).add(value)
+    with _opened(path) as file:
+        for line in _whole_lines(file):
+            number, _, value = line.decode("ascii", "replace").partition(" ")
+            if number.isdecimal() and len(number) < 12:
+                sums.setdefault(int(number), set()).add(value)
     return sums
+
+
+def _records(path: Path, lines: Iterable[bytes]) -> list[Fields]:
+    return [_record(path, number, line) for number, line in enumerate(lines, start=1)]
 
 
 def _record(path: Path, number: int, line: bytes) -> Fields:
@@ -129,7 +160,21 @@ def _record(path: Path, number: int, line: bytes) -> Fields:
         record = None
     if not isinstance(record, dict) or record.get("round") != number:
         raise DamagedFile(f"{path} cannot be read: line {number} is not the record of round {number}")
+    for name, value in record.items():
+        if not _of_its_kind(name, value):
+            raise DamagedFile(f"{path} cannot be read: {name} in line {number} is {str(value)[:40]!r}")
     return record
+
+
+def _of_its_kind(name: str, value: Any) -> bool:
+    """Whether a field of a record has a value of the right kind; of fields from elsewhere nothing is known."""
+    if name in NUMBERS:
+        return value is None or type(value) in (int, float)
+    if name in LISTS:
+        return isinstance(value, list) and set(map(type, value)) <= {int, float}
+    if name in TABLES:
+        return isinstance(value, dict)
+    return name not in TEXTS or isinstance(value, str)
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 
 from filelock import lock_descriptor, unlock_descriptor
@@ -64,6 +65,8 @@ def writer_of(folder: Path) -> str | None:
     path = folder / LOCK
     try:
         lock = path.stat()
+        if not stat.S_ISREG(lock.st_mode):  # reading a pipe would wait
+            return None
         process, unreadable = _written_in(path)
     except OSError:
         return None

@@ -14,6 +14,7 @@ from safetensors.numpy import save
 
 from smofi.errors import InputError
 from smofi.files import write_atomically
+from smofi.runs.folder import RunFolder
 
 PARTITION, TENSOR, OWNERS, LABELS = "partition.safetensors", "owner", "owner_sha256", "labels_sha256"
 
@@ -29,8 +30,10 @@ class StoredPartition:
 
 
 def read_partition_file(path: Path) -> StoredPartition:
-    """The partition in a run folder, or in a file of that format."""
+    """The partition in a run folder, or in a file of that format; in a run folder it is as the run saved it."""
     path = _find(path)
+    if (run := RunFolder(path.parent)).has_run and path.name == PARTITION:
+        run.checked(PARTITION)
     try:
         with safe_open(path, framework="np") as file:
             names = list(file.keys())

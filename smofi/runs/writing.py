@@ -43,8 +43,7 @@ class RunWriter:
         self.folder, self.path = folder, folder.path
         self.manifest = folder.manifest()
         self.history = HistoryFile(self.path, self.manifest.run)
-        result = folder.result()
-        self.ended = result.get("rounds") if result else None
+        self.ended = folder.ended()
         """After how many rounds the run ended whose model is in the folder; None while there is none."""
 
     @property
