@@ -1,12 +1,15 @@
-"""Writing a file so that it is whole or absent, and JSON that every reader accepts."""
+"""Files that are whole or absent, JSON that every reader accepts, and JSON that reveals its own damage."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -20,17 +23,34 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.part")
     try:
-        with open(temporary, "wb") as file:
+        with flushed(temporary) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError:
         if not temporary.is_dir():
             temporary.unlink(missing_ok=True)
         raise
-    if os.name == "posix":  # elsewhere a folder cannot be opened, and a rename is kept without it
-        _flush_folder(path.parent)
+    flush_folder(path.parent)
+
+
+@contextmanager
+def flushed(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write, which is on the disk when the block ends."""
+    with open(path, "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def flush_folder(path: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    if os.name != "posix":  # there a folder cannot be opened, and a rename is kept without it
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
@@ -50,9 +70,27 @@ def to_json(value: Any, indent: int | None = None) -> str:
     return json.dumps(strict(value), indent=indent)
 
 
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
+def sealed(value: Any) -> bytes:
+    """JSON with a checksum of itself, for `unsealed`.
+
+    >>> sealed({"loop": 0.25})[:28], sealed({"loop": 0.25})[-26:]
+    (b'{"sha256": "fdf6749d0e8e1928', b'"content": {"loop": 0.25}}')
+    """
+    content = json.dumps(value)
+    return f'{{"sha256": "{hashlib.sha256(content.encode()).hexdigest()}", "content": {content}}}'.encode()
+
+
+def unsealed(text: bytes) -> Any:
+    """What was sealed; ValueError if a single byte of it is another.
+
+    >>> unsealed(sealed({"loop": 0.25})), unsealed(sealed({"loop": 0.25}).replace(b"2", b"3"))
+    Traceback (most recent call last):
+    ValueError: its checksum is another
+    """
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        value = json.loads(text)["content"]
+        if sealed(value) == text:
+            return value
+    except (ValueError, LookupError, TypeError, RecursionError):  # whatever it is, nobody sealed it
+        pass
+    raise ValueError("its checksum is another")
