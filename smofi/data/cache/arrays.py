@@ -26,7 +26,7 @@ import numpy as np
 from smofi.data.cache.checks import Checks
 from smofi.data.cache.unfinished import unfinished
 from smofi.data.decoded import Array
-from smofi.files import flush_folder, flushed, sealed, unsealed
+from smofi.files import flush, sealed, unsealed
 
 ABOUT, CHECKED = "about.json", "checked.json"
 TYPES = {np.dtype(name).str for name in ("uint8", "int32", "int64", "float32")}
@@ -64,9 +64,8 @@ def write_arrays(place: Path, of: str, arrays: Mapping[str, Array], about: Mappi
     with unfinished(place.parent) as new, unfinished(place.parent) as old:
         new.mkdir()
         files = {name: asdict(_write(new / f"{name}.npy", array)) for name, array in arrays.items()}
-        with flushed(new / ABOUT) as file:
-            file.write(sealed({"of": of, "files": files, "about": about}))
-        flush_folder(new)
+        (new / ABOUT).write_bytes(sealed({"of": of, "files": files, "about": about}))
+        flush(*new.iterdir(), new)
         with suppress(FileNotFoundError):
             os.rename(place, old)
         try:
@@ -74,7 +73,7 @@ def write_arrays(place: Path, of: str, arrays: Mapping[str, Array], about: Mappi
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # another process was faster: then its folder stays
                 raise
-        flush_folder(place.parent)
+        flush(place.parent)
 
 
 def read_arrays(place: Path, of: str, build: Callable[[Arrays], T]) -> T | None:
@@ -103,7 +102,7 @@ class _Hashing:
 
 
 def _write(path: Path, array: Array) -> _File:
-    with flushed(path) as file:
+    with open(path, "wb") as file:
         hashing = _Hashing(file)
         np.save(hashing, np.ascontiguousarray(array), allow_pickle=False)
         return _File(array.dtype.str, list(array.shape), file.tell(), hashing.hash.hexdigest())
