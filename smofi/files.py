@@ -81,7 +81,7 @@ def unsealed(text: bytes) -> Any:
         value = json.loads(text)["content"]
         if sealed(value) == text:
             return value
-    except (ValueError, LookupError, TypeError, RecursionError):  # whatever it is, nobody sealed it
+    except (ValueError, LookupError, TypeError, RecursionError):  # whatever it is, it was never sealed
         pass
     raise ValueError("its checksum is another")
 

@@ -1,8 +1,8 @@
 """Which large files were found whole before, so that a start need not read them again.
 
 A file is trusted while its size, its times and its inode are what they were when all of it was last read, for a week.
-Nobody can set back the time at which a file was last changed (ctime, except on Windows), so a changed file is noticed
-however it was changed. What changes beneath the file system, such as a bit on the disk, is noticed within the week.
+No program can set back the time at which a file was last changed (ctime, except on Windows), so a change is noticed
+however it was made. What changes beneath the file system, such as a bit on the disk, is noticed within the week.
 """
 
 from __future__ import annotations

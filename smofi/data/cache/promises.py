@@ -13,7 +13,7 @@ INPUTS = {"image": (4, ("uint8", "float32")), "vector": (2, ("float32",)), "text
 
 SAID = ("features", "test", "left_out")
 AT_ONCE = 2**20
-"""So many numbers are looked at in one go, which takes little memory."""
+"""How many numbers are looked at in one go, so that it takes little memory."""
 
 
 def check_promises(decoded: Decoded, look_at: Collection[str] = ("train", "test")) -> None:
