@@ -8,7 +8,7 @@ A method    compose, Method, and what fills its slots: Pull, Decay, Limit, Fuse,
             Turnout, Draw, Tick, Schedule: the ticks of a round; Candidates: the clients to select from
 A callback  Callback, Event: RunStarted, RoundStarted, TickDone, RoundDone, Warned, RunEnded
 A clock     Timing, Device, Presence
-Errors      SmofiError: InputError, CompositionError, ClientError; TrainingWarning
+Errors      SmofiError: InputError, CompositionError, ClientError; TrainingWarning, CacheWarning
 Packages    data, methods, models
 
 Public are these names; the names in `__all__` of the packages `smofi.config`, `smofi.data`, `smofi.experiment`,
@@ -40,7 +40,7 @@ from smofi.engine.events import (
 from smofi.engine.passes import Loss, Wire
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.engine.processes.workers import Workers, joined
-from smofi.errors import ClientError, CompositionError, InputError, SmofiError, TrainingWarning
+from smofi.errors import CacheWarning, ClientError, CompositionError, InputError, SmofiError, TrainingWarning
 from smofi.method import (
     BatchSizes,
     Candidates,
@@ -66,6 +66,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Augment",
     "BatchSizes",
+    "CacheWarning",
     "Callback",
     "Candidates",
     "ClientError",

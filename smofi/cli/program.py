@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import cyclopts
 import pydantic
@@ -12,7 +14,7 @@ from rich.console import Console
 
 import smofi
 from smofi.config import sentence_of
-from smofi.errors import SmofiError
+from smofi.errors import CacheWarning, SmofiError
 
 app = cyclopts.App(
     name="smofi",
@@ -37,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
     try:
-        return int(app(arguments, exit_on_error=False, print_error=False) or 0)
+        with warnings.catch_warnings():
+            warnings.showwarning = _as_sentence(warnings.showwarning)
+            return int(app(arguments, exit_on_error=False, print_error=False) or 0)
     except KeyboardInterrupt:
         complain("interrupted")
         return 130
@@ -46,6 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (cyclopts.CycloptsError, pydantic.ValidationError, SmofiError, OSError) as error:
         complain(_sentence(error))
     return 2
+
+
+def _as_sentence(show: Callable[..., None]) -> Callable[..., None]:
+    """Shows warnings as before, but those about the cache without the line of code that gives them."""
+
+    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, CacheWarning):
+            complain(str(message))
+        else:
+            show(message, category, *where, **more)
+
+    return shown
 
 
 def _sentence(error: Exception) -> str:

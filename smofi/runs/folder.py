@@ -19,11 +19,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from smofi.errors import InputError
-from smofi.files import read_regular, write_atomically
+from smofi.files import read_regular, sealed, unsealed, write_atomically
 from smofi.plain_yaml import LARGEST, settings_in
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
 from smofi.runs.history import METRICS, read_lines, read_records, read_saved_records
-from smofi.runs.manifest import MANIFEST, Checksum, DamagedFile, Manifest, seal, unseal
+from smofi.runs.manifest import CHANGED, MANIFEST, Checksum, DamagedFile, Manifest
 
 CONFIG, ABOUT, RESULT, MODEL = "config.yaml", "about.json", "result.json", "model.safetensors"
 CHECKPOINTS, ROUND, BEST = "checkpoints", "checkpoints/round-{:06d}.safetensors", "checkpoints/best.safetensors"
@@ -214,12 +214,18 @@ class RunFolder:
         path = self.path / TRACKING
         if not path.exists():
             return {}
-        return unseal(read_regular(path, LARGEST, "the trackers' names for the run"), path, self.manifest().run)
+        try:
+            kept = unsealed(read_regular(path, LARGEST, "the trackers' names for the run"))
+        except ValueError:
+            kept = {}
+        if not isinstance(kept, dict) or kept.get("run") != self.manifest().run:
+            raise DamagedFile(f"{path} {CHANGED}", "Put the original back, or remove it to begin new records")
+        return dict(kept["trackers"])
 
     def write_tracker_id(self, tracker: str, id: str) -> None:
         """Record what a tracker calls this run."""
-        ids = {**self.tracker_ids(), tracker: id}
-        write_atomically(self.path / TRACKING, seal(ids, self.manifest().run))
+        kept = {"run": self.manifest().run, "trackers": {**self.tracker_ids(), tracker: id}}
+        write_atomically(self.path / TRACKING, sealed(kept))
 
     def _mapping(self, name: str) -> dict[str, Any] | None:
         """A JSON file of names with values; None if there is none."""

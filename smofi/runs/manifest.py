@@ -9,14 +9,12 @@ be: so a process may be killed at any moment, and each file is one that the mani
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from smofi.errors import InputError
-from smofi.files import read_regular
+from smofi.files import read_regular, sealed, unsealed
 
 MANIFEST, FORMAT, LARGEST = "manifest.json", "smofi-run-1", 16 * 2**20
 AT_ONCE = 2**20
@@ -87,13 +85,17 @@ class Manifest:
 
     def encode(self) -> bytes:
         """As JSON that tells by itself whether it was changed."""
-        return seal({"format": FORMAT, **asdict(self)})
+        return sealed({"format": FORMAT, **asdict(self)})
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
         """The manifest in a file; raises DamagedFile if it is none, or not as it was written."""
+        content = read_regular(path, LARGEST, "the manifest of a run")
         try:
-            values = unseal(read_regular(path, LARGEST, "the manifest of a run"), path)
+            values = unsealed(content)
+        except ValueError:
+            raise DamagedFile(f"{path} {CHANGED}") from None
+        try:
             if values["format"] != FORMAT:
                 raise DamagedFile(f"{path} has format {values['format']!r}: expected {FORMAT!r}")
             files = {str(name): [Checksum(**one) for one in sums] for name, sums in values["files"].items()}
@@ -103,28 +105,3 @@ class Manifest:
             if isinstance(error, DamagedFile):
                 raise
             raise DamagedFile(f"{path} cannot be read: {error}") from None
-
-
-def seal(values: Mapping[str, Any], key: str = "") -> bytes:
-    """Values as JSON with a checksum of themselves; `key` is the run that they belong to.
-
-    >>> unseal(seal({"a": 1}), Path("a.json"))
-    {'a': 1}
-    """
-    return json.dumps({**values, "checksum": _checksum(values, key)}, indent=1).encode()
-
-
-def unseal(content: bytes, path: Path, key: str = "") -> dict[str, Any]:
-    """The values that were sealed; raises DamagedFile if they are others."""
-    try:
-        values = json.loads(content)
-        if values.pop("checksum") == _checksum(values, key):
-            return dict(values)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        pass
-    raise DamagedFile(f"{path} {CHANGED}")
-
-
-def _checksum(values: Mapping[str, Any], key: str) -> str:
-    plain = json.dumps(values, sort_keys=True)
-    return hashlib.sha256(f"{key}\n{plain}".encode()).hexdigest()

@@ -13,7 +13,7 @@ from smofi.runs.manifest import MANIFEST, DamagedFile
 
 
 def check_free(path: Path, below: Sequence[Path] = ()) -> None:
-    """Refuse a folder that has a run, or files of other people or programs. `below` are those of a comparison's runs.
+    """Refuse a folder that has a run, or files of other people or programs; `below` are the folders of a comparison.
 
     >>> check_free(Path("no/such/folder"))
     """

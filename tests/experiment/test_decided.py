@@ -220,6 +220,9 @@ def test_what_several_runs_would_remark_is_remarked_once(tmp_path: Path) -> None
             one.close()
         remarks[size] = [one.session.run.remarks for one in runs]
         assert about(tmp_path / str(size) / "smofi")["workers"] == size
+        assert (
+            config_of(tmp_path / str(size))["workers"] == config_of(tmp_path / str(size) / "smofi")["workers"] == size
+        )
     said = "with 3 workers, the last bits of all numbers differ from those of 1, 2, 4 or 8 workers"
     assert remarks == {2: [[], []], 3: [[said], []], 4: [[], []]}
 

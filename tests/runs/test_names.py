@@ -19,7 +19,8 @@ NAMES = {
     *(history.METRICS, history.SUMS, lock.LOCK, manifest.MANIFEST, partition.PARTITION),
 }
 OTHERS = {
-    ("data/cache.py", "about.json"),  # a file in the cache of decoded data
+    ("data/cache/arrays.py", "about.json"),  # a file in the cache of decoded data
+    ("data/cache/unfinished.py", ".lock"),  # what the lock of a folder there ends in
     ("export/formats.py", "model.safetensors"),  # a file of an export, for other programs
     ("report/show/facts.py", "checkpoints"),  # a word on the screen
     ("track/build.py", "tensorboard"),  # the name of a tracker, and of the package it needs

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smofi.errors import InputError, refuse
-from smofi.runs import RunFolder, StoredPartition, labels_hash, read_partition_file, write_partition_file
+from smofi.runs import StoredPartition, labels_hash, read_partition_file, write_partition_file
 
 Owners: TypeAlias = npt.NDArray[np.int32]
 
@@ -88,8 +88,6 @@ def write_partition(path: str | Path, owners: npt.NDArray[Any]) -> None:
 
 def _read(path: Path) -> StoredPartition:
     stored = read_partition_file(path)
-    if (run := RunFolder(stored.path.parent)).has_run:
-        run.checked(stored.path.name)
     if fault := _fault(stored.owners):
         raise InputError(f"{stored.path} is no partition: {fault}")
     return stored
