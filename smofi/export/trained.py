@@ -67,7 +67,7 @@ def read_run(path: Path, best: bool = False) -> TrainedRun:
         width=config.width,
         norm=config.norm,
     )
-    layout, records, finished = Layout.of(model), folder.records(), folder.has_model
+    layout, records, finished = Layout.of(model), folder.saved_records(), folder.has_model
     damaged: list[DamagedFile] = []
     if best:
         round = _load_best(model, layout, folder)

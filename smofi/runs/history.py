@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -43,22 +44,23 @@ def read_saved_records(folder: Path, manifest: Manifest) -> list[Fields]:
 def read_lines(folder: Path, manifest: Manifest) -> tuple[list[bytes], str]:
     """The lines of all rounds, each checked; and what is wrong with later ones that do not count, if anything is."""
     path = folder / METRICS
-    before = _read_sums(folder / SUMS)
     with _opened(path) as file:
         lines = _saved_lines(file, path, manifest)
-        saved, listed = len(lines), max(before, default=0)
-        later = list(islice(_whole_lines(file), max(0, listed - saved) + 2))
-    after = _read_sums(folder / SUMS)  # lines may have been added meanwhile
-    for number, line in enumerate(later, start=saved + 1):
-        sums = before.get(number, set()) | after.get(number, set())
-        if not sums:
-            break
-        if _sum(manifest.run, line) not in sums:
-            raise DamagedFile(f"{path} is not as the run saved it: line {number} is damaged, changed or another run's")
+        before, whole = _read_sums(folder / SUMS, len(lines))
+        later = list(islice(_whole_lines(file), len(before) + 2))
+    after, still_whole = _read_sums(folder / SUMS, len(lines))  # lines may have been added meanwhile
+    sums = max(before, after, key=len)
+    for line, sum in zip(later, sums, strict=False):
+        if _sum(manifest.run, line) != sum:
+            wrong = f"line {len(lines) + 1} does not go with its checksum in {SUMS}"
+            raise DamagedFile(f"{path} is not as the run saved it: {wrong}")
         lines.append(line)
-    if listed > saved + len(later):
-        return lines, f"{path} lacks rounds that were done after the last save: {listed} were done"
-    if saved + len(later) > 1 + len(lines):  # a single line without a checksum is being written
+    if len(before) > len(later):
+        return lines, f"{path} lacks rounds that were done after the last save, from {len(lines) + 1} on"
+    uncounted = len(later) - len(sums)
+    if uncounted > 1 or (
+        uncounted == 1 and not (whole and still_whole)
+    ):  # one line without a checksum is being written
         return lines, f"{folder / SUMS} lacks the checksums of rounds from {len(lines) + 1} on, which do not count"
     return lines, ""
 
@@ -99,7 +101,7 @@ class HistoryFile:
         """Add the record of one more round, flushed to the disk."""
         line = _line(record)
         with open(self.folder / METRICS, "ab") as file:
-            file.truncate(self.bytes)  # `whole` tells that this only ever cuts
+            file.truncate(self.bytes)  # `whole` tells that this only ever cuts: a line that was not written whole
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
@@ -120,6 +122,14 @@ class HistoryFile:
         """Empty the checksums of single lines, when a manifest has that of all."""
         open(self.folder / SUMS, "wb").close()
 
+    def cut(self) -> None:
+        """Cut off all that follows in the file, with its checksums; they are of rounds to be done again."""
+        path, sums = self.folder / METRICS, self.folder / SUMS
+        if path.exists() and path.stat().st_size > self.bytes:
+            os.truncate(path, self.bytes)
+        if sums.exists() and sums.stat().st_size:
+            self.forget_sums()
+
 
 def _opened(path: Path) -> BinaryIO:
     """The file, or an empty one if there is none; nothing but a regular file is opened."""
@@ -138,15 +148,16 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
         yield line[:-1]
 
 
-def _read_sums(path: Path) -> dict[int, set[str]]:
-    """What each line may have as its checksum: a round that was done again has two."""
-    sums: dict[int, set[str]] = {}
+def _read_sums(path: Path, saved: int) -> tuple[list[str], bool]:
+    """The checksums of the rounds since a save, in their order, and whether nothing else is in the file."""
+    sums: list[str] = []
     with _opened(path) as file:
-        for line in _whole_lines(file):
-            number, _, value = line.decode("ascii", "replace").partition(" ")
-            if number.isdecimal() and len(number) < 12:
-                sums.setdefault(int(number), set()).add(value)
-    return sums
+        while line := file.readline(64):
+            found = re.fullmatch(rb"(\d{1,11}) ([0-9a-f]{32})\n", line)
+            if not found or int(found[1]) != saved + len(sums) + 1:
+                return sums, re.fullmatch(rb"\d{1,11}( [0-9a-f]{0,32})?", line) is not None  # the last, being written
+            sums.append(found[2].decode())
+    return sums, True
 
 
 def _records(path: Path, lines: Iterable[bytes]) -> list[Fields]:

@@ -89,6 +89,7 @@ class RunWriter:
         content = self.history.encode(records)
         now = self.history.saved
         if [now] == list(self.manifest.saved) and self.history.whole:
+            self.history.cut()
             return  # the very same
         self._list(replace(self.manifest, saved=[*self.manifest.saved[-1:], now]))
         write_atomically(self.path / METRICS, content)
@@ -137,7 +138,9 @@ class RunWriter:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         model = bytes(save(tensors, metadata={"smofi": to_json(result)}))
         self._put({MODEL: model, RESULT: to_json(result, indent=1).encode()})
-        self._list(replace(self.manifest, saved=[self.history.saved]))  # all rounds, even if no state follows
+        if [self.history.saved] != list(self.manifest.saved):  # all rounds are safe, even if no state follows
+            self._list(replace(self.manifest, saved=[self.history.saved]))
+            self.history.forget_sums()
         self.ended = result["rounds"]
 
     def remove_end(self) -> None:

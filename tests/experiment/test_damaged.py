@@ -9,7 +9,6 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace as with_other
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,10 @@ from smofi.config import Config
 from smofi.engine.events import Event, RoundStarted
 from smofi.errors import TrainingWarning
 from smofi.experiment import start
-from smofi.runs import RunFolder
 from support import damage as damages
 from support.crash import same_end, spawning
-from support.damage import COMMANDS, TINY_RUN, Case, Damage, Files, Told, call, files_in, run_and_file, told
+from support.damage import COMMANDS, TINY_RUN, Case, call, files_in
+from support.trial import Trial
 
 TINY = Config(
     clients=6, participation=0.5, model="cnn", width=2, max_train=300, local_epochs=1, batch_size=32, threads=1,
@@ -101,96 +100,6 @@ def cases(finished: Case, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     }
 
 
-# ------------------------------------------------------------------------------------------------------------ the trial
-
-
-def needed(command: str, case: Case, name: str) -> bool:
-    """Whether what a command does depends on a file, so that damage to it has to be told."""
-    run, file = run_and_file(name)
-    names = files_in(case.folder)
-    newest = name == max((one for one in names if one.startswith(f"{run}checkpoints/round-")), default="")
-    finished = f"{run}model.safetensors" in names
-    if file in ("metrics.sums", "curves.png"):
-        return False
-    if command == "show":
-        return True
-    if command == "file:":
-        return run == case.exported and file in ("manifest.json", "partition.safetensors")
-    if command == "resume":
-        return newest or not file.startswith("checkpoints/round-")
-    if run != case.exported:
-        return False
-    if file.startswith("checkpoints/"):
-        return "best" in file if case.best else newest and not finished
-    return file not in ("partition.safetensors", *(("model.safetensors", "result.json") if case.best else ()))
-
-
-def told_of(damage: Damage, result: Told) -> bool:
-    """Whether a command refused or warned, naming a damaged file. Where the manifest is damaged, any may be named."""
-    names = {Path(name).name for name in damage.names}
-    return ("manifest.json" in names and result.code == 2) or any(name in result.said for name in names)
-
-
-class Trial:
-    """One kind of run folder: what the commands make of it, and of a damaged copy in the same place."""
-
-    def __init__(self, case: Case, place: Path) -> None:
-        self.original, self.case, self.aside = case.folder, with_other(case, folder=place / "run"), place / "aside"
-        self.undamaged: dict[str, Told] = {}
-        self.resumed: Files = {}
-        for command in COMMANDS:
-            self.fresh()
-            self.undamaged[command] = told(command, self.case, self.aside)
-            assert self.undamaged[command].code == 0
-            assert not any(Path(name).name in self.undamaged[command].said for name in files_in(self.original))
-        self.resumed = files_in(self.case.folder)
-
-    def fresh(self) -> Path:
-        """A new copy of the run folder."""
-        shutil.rmtree(self.case.folder, ignore_errors=True)
-        return Path(shutil.copytree(self.original, self.case.folder))
-
-    def harmless(self, damage: Damage) -> bool:
-        """Whether only rounds after the last save were touched."""
-        (name, *more) = damage.names
-        if more or not name.endswith("metrics.jsonl"):
-            return False
-        original = (self.original / name).read_bytes()
-        listed = RunFolder((self.original / name).parent).manifest().saved[-1].content.size
-        now = self.case.folder / name
-        return now.exists() and now.read_bytes()[:listed] == original[:listed]
-
-    def run(self, command: str, damage: Damage) -> str:
-        """Try a command on the damaged copy; what came of it: refused, warned or unaffected."""
-        before, original = files_in(self.case.folder), files_in(self.original)
-        harmless = self.harmless(damage)
-        result = told(command, self.case, self.aside)
-        after = files_in(self.case.folder)
-        assert result.code in (0, 2), f"exit code {result.code}: {result.said}"
-        complained = told_of(damage, result)
-        if result.code == 2:
-            assert complained, f"refused, but no damaged file is named: {result.said}"
-        if not complained:
-            same = result.outcome == self.undamaged[command].outcome
-            assert same, f"accepted without a word, and the outcome is another: {result.outcome!s:.2000}"
-            depends = [name for name in damage.names if needed(command, self.case_of_original(), name)]
-            assert harmless or not depends, f"accepted without a word: {result.said}"
-        if command != "resume" or result.code == 2:
-            assert after == before, "files were changed: " + ", ".join(
-                sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-            )
-        else:
-            assert result.outcome == self.undamaged[command].outcome, "resumed to another end"
-            lost = [name for name in before if name in self.resumed and name not in (*damage.names, *after)]
-            assert not lost, f"lost: {lost}"
-            whole = ("about.json", "partition.safetensors", "config.yaml", "model.safetensors", "result.json")
-            assert all(after[name] == original[name] for name in original if name.endswith(whole))
-        return "refused" if result.code == 2 else "warned" if complained else "unaffected"
-
-    def case_of_original(self) -> Case:
-        return with_other(self.case, folder=self.original)
-
-
 def test_a_finished_run_that_never_had_room_for_a_state_is_finished(finished: Case, tmp_path: Path) -> None:
     """Its rounds are on record with its model; it is not begun again."""
     (run,) = start(TINY, tmp_path / "run")
@@ -205,12 +114,12 @@ def test_a_finished_run_that_never_had_room_for_a_state_is_finished(finished: Ca
     code, out, _ = call("run", "--resume", tmp_path / "run", "--workers", "1", "--display", "jsonl")
     assert code == 0
     assert "RoundDone" not in out
-    assert {**files_in(tmp_path / "run"), "metrics.sums": b""} == {**before, "metrics.sums": b""}
+    assert files_in(tmp_path / "run") == before
     same_end(tmp_path / "run", finished.folder)
     code, _, err = call("run", "--resume", tmp_path / "run", "--rounds", "4", "--workers", "1")
     assert code == 2
     assert "it is finished after 3 rounds, and more need its last state. No state was ever saved" in err
-    assert {**files_in(tmp_path / "run"), "metrics.sums": b""} == {**before, "metrics.sums": b""}
+    assert files_in(tmp_path / "run") == before
 
 
 def test_of_a_comparison_that_is_refused_no_run_is_touched(tmp_path: Path) -> None:
