@@ -23,7 +23,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     >>> path.read_bytes()
     b'whole'
     """
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(part_of(path.name))
     try:
         with open(temporary, "wb") as file:
             file.write(content)
@@ -35,6 +35,15 @@ def write_atomically(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
         raise
     flush(path.parent)
+
+
+def part_of(name: str) -> str:
+    """The name of a file that is being written.
+
+    >>> part_of("note.txt")
+    '.note.txt.part'
+    """
+    return f".{name}.part"
 
 
 def flush(*paths: Path) -> None:

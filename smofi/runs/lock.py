@@ -56,6 +56,11 @@ class FolderLock:
             self.file.close()
 
 
+def is_lock(path: Path) -> bool:
+    """Whether a file is a lock, and nobody else's file of that name."""
+    return path.is_file() and path.stat().st_size < 32 and re.fullmatch(r"\d*", _written_in(path)[0]) is not None
+
+
 def writer_of(folder: Path) -> str | None:
     """The id of the process that writes into a folder, if one does; on another machine it cannot be seen from here.
 

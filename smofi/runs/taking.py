@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smofi.errors import InputError
+from smofi.files import part_of
 from smofi.runs.folder import RunFolder
 from smofi.runs.history import METRICS
-from smofi.runs.lock import LOCK
-from smofi.runs.manifest import MANIFEST, DamagedFile
+from smofi.runs.lock import LOCK, is_lock
+from smofi.runs.manifest import MANIFEST, DamagedFile, Manifest
 
 
 def check_free(path: Path, below: Sequence[Path] = ()) -> None:
@@ -18,11 +19,12 @@ def check_free(path: Path, below: Sequence[Path] = ()) -> None:
     >>> check_free(Path("no/such/folder"))
     """
     try:
-        if not path.exists():
+        if not path.exists() and not path.is_symlink():
             return
         if not path.is_dir():
-            raise InputError(f"output={str(path)!r} is not accepted: expected a folder, but it is a file")
-        if RunFolder(path).has_run:
+            what = "file" if path.exists() else "link to nothing"
+            raise InputError(f"output={str(path)!r} is not accepted: expected a folder, but it is a {what}")
+        if RunFolder(path).has_run and (path / MANIFEST).is_file():
             raise InputError(
                 f"output={str(path)!r} is not accepted: it already contains a run; expected a new folder, or: "
                 f"smofi run --resume {path}"
@@ -42,15 +44,25 @@ def check_free(path: Path, below: Sequence[Path] = ()) -> None:
 
 def _others(path: Path) -> list[str]:
     """What is in a folder beside the files of a run that was ended while it started."""
-    own: set[str] = {LOCK}
+    folder = RunFolder(path)
     try:
-        manifest = RunFolder(path).manifest()
+        manifest = folder.manifest()
     except DamagedFile:  # another program's, or damaged
-        manifest = None
-    if manifest and manifest.run and not any(one.rounds for one in manifest.saved):
-        own |= {MANIFEST, *manifest.files}
-    names = [entry.name for entry in path.iterdir()]
-    return [name for name in names if name not in own and not (name.startswith(".") and name.endswith(".part"))]
+        manifest = Manifest("")
+    own = {part_of(MANIFEST)}
+    if manifest.run and not any(one.rounds for one in manifest.saved):
+        own |= {MANIFEST, *map(part_of, manifest.files)} | {name for name in manifest.files if _is_whole(folder, name)}
+    if is_lock(path / LOCK):
+        own.add(LOCK)
+    return [entry.name for entry in path.iterdir() if entry.name not in own]
+
+
+def _is_whole(folder: RunFolder, name: str) -> bool:
+    try:
+        folder.checked(name)
+    except DamagedFile:
+        return False
+    return True
 
 
 def _can_begin_anew(path: Path) -> bool:

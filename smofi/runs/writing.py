@@ -74,9 +74,12 @@ class RunWriter:
 
     def _begin(self, manifest: Manifest, contents: Mapping[str, bytes]) -> None:
         self.history = HistoryFile(self.path, manifest.run)
-        self._list(replace(manifest, files={name: [Checksum.of(content)] for name, content in contents.items()}))
+        new = {name: [Checksum.of(content)] for name, content in contents.items()}
+        before = self.manifest.files  # of a start that was cut off
+        self._list(replace(manifest, files={name: [*before.get(name, ()), *sums] for name, sums in new.items()}))
         for name, content in contents.items():
             write_atomically(self.path / name, content)
+        self._list(replace(manifest, files=new))
 
     def write_config(self, config: str) -> None:
         """Write the configuration anew, as YAML."""
