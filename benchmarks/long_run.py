@@ -21,8 +21,9 @@ from shared.options import options, positive
 from shared.report import Live
 from shared.rows import Sheet
 
-from smofi import Event, RoundDone, experiment
+from smofi import Event, RoundDone
 from smofi.config import Config
+from smofi.experiment import start
 
 CLOCKS = {"seconds a round": time.perf_counter, "CPU seconds a round": time.process_time}
 DIGITS: dict[str, Any] = {"partition": "iid", "model": "cnn", "width": 2, "local_epochs": 1, "executor": ("loop",)}
@@ -61,7 +62,7 @@ def measure(config: Config, display: str, size: int) -> dict[str, dict[str, floa
     """By clock and by block: what a round takes."""
     marks = Marks(config, display)
     with tempfile.TemporaryDirectory() as folder:
-        (run,) = experiment.start(config, Path(folder) / "run", marks)
+        (run,) = start(config, Path(folder) / "run", marks)
         with marks.live:
             run.train()
     return {
