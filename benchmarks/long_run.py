@@ -32,12 +32,10 @@ MANY: dict[str, Any] = {"max_test": 16, "participation": 1.0, "batch_size": 2, "
 
 
 class Marks:
-    """A callback that knows when each round ended, by every clock; rounds are shown to nobody, in this display."""
+    """A callback that knows when each round ended, by every clock."""
 
-    def __init__(self, config: Config, display: str) -> None:
-        self.shown = open(os.devnull, "w")  # noqa: SIM115  # closed with the process
-        console = Console(file=self.shown, force_terminal=display == "live", width=100, height=40)
-        self.live = Live(console, list(config.method), config.rounds, display)
+    def __init__(self, live: Live) -> None:
+        self.live = live
         self.ends: dict[str, list[float]] = {name: [] for name in CLOCKS}
 
     def __call__(self, event: Event) -> None:
@@ -60,8 +58,9 @@ def blocks(rounds: int, size: int) -> dict[str, tuple[int, int]]:
 
 def measure(config: Config, display: str, size: int) -> dict[str, dict[str, float]]:
     """By clock and by block: what a round takes."""
-    marks = Marks(config, display)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nobody:
+        console = Console(file=nobody, force_terminal=display == "live", width=100, height=40)
+        marks = Marks(Live(console, list(config.method), config.rounds, display))
         (run,) = start(config, Path(folder) / "run", marks)
         with marks.live:
             run.train()
