@@ -61,11 +61,6 @@ class BestRound:
         return -number if accuracy > -math.inf else None
 
 
-def best_round(history: Sequence[Record]) -> int | None:
-    """The first round with the best validation accuracy."""
-    return BestRound().of(history)
-
-
 def _rank(record: Record) -> tuple[float, int]:
     """The higher the better; of equal accuracies, that of the earlier round."""
     return -math.inf if record.validation is None else record.validation, -record.round

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from smofi.config import Config
 from smofi.engine.events import Event, RoundDone
 from smofi.experiment import start
@@ -15,7 +13,6 @@ SETTINGS = Config(
 )  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason="a checkpoint holds the history of all rounds")
 def test_a_late_round_writes_and_computes_no_more_than_an_early_one(tmp_path: Path) -> None:
     (run,) = start(SETTINGS, tmp_path / "run")
     written, found = Written(tmp_path / "run"), dict[int, tuple[int, int]]()

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import smofi
 from smofi.engine.events import Record
-from smofi.engine.stopping import BestRound, best_round
+from smofi.engine.stopping import BestRound
 from smofi.report import History
 from smofi.report.curves.thinning import COLUMNS, Thinned
 from smofi.report.live import Live
@@ -66,7 +66,7 @@ def test_the_best_round_is_followed_as_it_would_be_found(validation: Callable[[i
         accuracies = [one.validation for one in history]
         found = max((a for a in accuracies if a is not None), default=None)
         expected = None if found is None else 1 + accuracies.index(found)
-        assert best.of(history) == best_round(history) == expected
+        assert best.of(history) == BestRound().of(history) == expected
 
 
 def test_the_best_round_of_another_history_is_its_own() -> None:
