@@ -9,7 +9,6 @@ from typing import Any
 from torch import nn
 
 from smofi.engine.run import Run
-from smofi.engine.stopping import best_round
 from smofi.errors import SmofiError
 from smofi.runs import FolderLock, RunFolder, RunWriter, StoredCheckpoint
 
@@ -97,7 +96,7 @@ class RunKeeper:
 
     def keep_best(self, run: Run) -> None:
         """Save the state after the last round if it is the best one."""
-        if self.has_state and run.history and best_round(run.history) == len(run.history):
+        if self.has_state and run.history and run.best_round == len(run.history):
             self.writer.save_best(stored(run))
 
     def _safe(self) -> str:

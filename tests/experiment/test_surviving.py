@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from smofi.cli import main
 from smofi.engine.events import Record
-from smofi.engine.stopping import Stopping, best_round
+from smofi.engine.stopping import BestRound, Stopping
 from smofi.errors import SmofiError, TrainingWarning
 from smofi.experiment import resume, start
 from smofi.runs import RunFolder, read_checkpoint
@@ -157,7 +157,7 @@ def record(round: int, accuracy: float | None, validation: float | None) -> Reco
 
 def test_patience_counts_from_the_first_best_round() -> None:
     history = [record(n, 0.5, value) for n, value in enumerate([0.2, 0.6, 0.6, 0.5], start=1)]
-    assert best_round(history) == 2
+    assert BestRound().of(history) == 2
     assert Stopping(patience=3).reason(history) is None
     assert Stopping(patience=2).reason(history) == "no better validation accuracy for 2 rounds, the best was in round 2"
 
