@@ -22,7 +22,7 @@ from smofi.files import to_json
 from smofi.runs.manifest import CHANGED, Checksum, DamagedFile, Manifest, SavedRounds
 
 METRICS, SUMS = "metrics.jsonl", "metrics.sums"
-LARGEST, LONGEST_LINE = 4 * 2**30, 2**28
+LARGEST, LONGEST_LINE = 4 * 2**30, 2**26
 TEXTS, TABLES = ("cut",), ("metrics", "diagnostics")
 LISTS = ("selected", "steps", "bytes_up", "bytes_down", "idle", "left_out")
 NUMBERS = ("accuracy", "loss", "train_loss", "validation", "seconds", "learning_rate", "virtual_seconds", "virtual_end")
@@ -138,7 +138,7 @@ def _opened(path: Path) -> BinaryIO:
     if not path.is_file():
         raise DamagedFile(f"{path} is not a regular file")
     try:
-        return open(path, "rb")
+        return open(path, "rb", buffering=2**20)
     except OSError as error:
         raise DamagedFile(f"{path} cannot be read: {error.strerror}") from None
 

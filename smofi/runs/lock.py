@@ -57,7 +57,7 @@ class FolderLock:
 
 
 def is_lock(path: Path) -> bool:
-    """Whether a file is a lock, and nobody else's file of that name."""
+    """Whether a file is a lock, and not another program's file of that name."""
     return path.is_file() and path.stat().st_size < 32 and re.fullmatch(r"\d*", _written_in(path)[0]) is not None
 
 
