@@ -8,7 +8,7 @@ A method    compose, Method, and what fills its slots: Pull, Decay, Limit, Fuse,
             Turnout, Draw, Tick, Schedule: the ticks of a round; Candidates: the clients to select from
 A callback  Callback, Event: RunStarted, RoundStarted, TickDone, RoundDone, Warned, RunEnded
 A clock     Timing, Device, Presence
-Errors      SmofiError: InputError, CompositionError, ClientError; TrainingWarning, CacheWarning
+Errors      SmofiError: InputError, CompositionError, ClientError; TrainingWarning
 Packages    data, methods, models
 
 Public are these names; the names in `__all__` of the packages `smofi.config`, `smofi.data`, `smofi.experiment`,
@@ -20,102 +20,25 @@ it may change without notice.
 'fedprox(mu=0.01)+smofi'
 """
 
-from smofi import data, methods, models
-from smofi.clock import Device, Presence, Timing
-from smofi.composition import compose
-from smofi.cut import CutSpec
-from smofi.data.augment import Augment
-from smofi.engine.evaluate import Metric
-from smofi.engine.events import (
-    Callback,
-    Event,
-    Record,
-    RoundDone,
-    RoundStarted,
-    RunEnded,
-    RunStarted,
-    TickDone,
-    Warned,
-)
-from smofi.engine.passes import Loss, Wire
-from smofi.engine.processes.forked import ForkedWorkers
-from smofi.engine.processes.workers import Workers, joined
-from smofi.errors import CacheWarning, ClientError, CompositionError, InputError, SmofiError, TrainingWarning
-from smofi.method import (
-    BatchSizes,
-    Candidates,
-    Decay,
-    Draw,
-    Fuse,
-    Limit,
-    Method,
-    Outer,
-    Placement,
-    Pull,
-    Schedule,
-    Select,
-    Tick,
-    Turnout,
-)
-from smofi.models.blocks import Piece, blocks
-from smofi.optim import Optimizer, adam, adamw, sgd
-from smofi.training import Result, Session, prepare, train
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Augment",
-    "BatchSizes",
-    "CacheWarning",
-    "Callback",
-    "Candidates",
-    "ClientError",
-    "CompositionError",
-    "CutSpec",
-    "Decay",
-    "Device",
-    "Draw",
-    "Event",
-    "ForkedWorkers",
-    "Fuse",
-    "InputError",
-    "Limit",
-    "Loss",
-    "Method",
-    "Metric",
-    "Optimizer",
-    "Outer",
-    "Piece",
-    "Placement",
-    "Presence",
-    "Pull",
-    "Record",
-    "Result",
-    "RoundDone",
-    "RoundStarted",
-    "RunEnded",
-    "RunStarted",
-    "Schedule",
-    "Select",
-    "Session",
-    "SmofiError",
-    "Tick",
-    "TickDone",
-    "Timing",
-    "TrainingWarning",
-    "Turnout",
-    "Warned",
-    "Wire",
-    "Workers",
-    "adam",
-    "adamw",
-    "blocks",
-    "compose",
-    "data",
-    "joined",
-    "methods",
-    "models",
-    "prepare",
-    "sgd",
-    "train",
-]
+if TYPE_CHECKING:
+    from smofi.api import *  # noqa: F403
+else:
+    # torch takes seconds to load: the command has to answer to Ctrl-C before, and to --version without it
+
+    def __getattr__(name: str) -> Any:
+        """A public name, when one is first asked for: then all of them are loaded."""
+        if name == "__all__" or not name.startswith("_"):
+            import importlib
+
+            api = importlib.import_module("smofi.api")
+            if name in ("__all__", *getattr(api, "__all__", ())):  # none while it is being loaded
+                globals().update({"__all__": api.__all__, **{one: getattr(api, one) for one in api.__all__}})
+                return globals()[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

@@ -66,7 +66,7 @@ def description(name: str) -> str | None:
     value = getattr(smofi, name)
     if inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value):
         return value.__doc__
-    tree = ast.parse((ROOT / "smofi/__init__.py").read_text())
+    tree = ast.parse((ROOT / "smofi/api.py").read_text())
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     origin = next(node.module for node in imports if name in [alias.name for alias in node.names])
     below = iter(ast.parse(inspect.getsource(importlib.import_module(str(origin)))).body)

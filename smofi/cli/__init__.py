@@ -1,11 +1,13 @@
 """The command line, and the only place that prints.
 
-program.py      the `smofi` command: what it prints to, and a sentence for every mistake
+entry.py        the `smofi` command from its first moment on: signals, exit codes
+streams.py      standard output and error that never end a command
+commands.py     all commands, and a sentence for every mistake    program.py     the program, and what it prints to
 arguments.py    what several commands accept              reading.py     the bar that shows data being read
 run.py          run                                       training.py    training with display, trackers and signals
-plan.py         plan, advise, config                      results.py     what is printed after training
-folders.py      show, timeline, export                    data.py        data
-lists.py        methods, models, presets
+claiming.py     a new folder for a run                    results.py     what is printed after training
+plan.py         plan, advise, config                      data.py        data
+folders.py      show, timeline, export                    lists.py       methods, models, presets
 
 A command parses its arguments, calls one function and prints what it returns.
 
@@ -14,25 +16,7 @@ Internal: may change without notice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from smofi.cli.entry import main
+from smofi.cli.streams import complain
 
-from smofi.cli import data, folders, lists, plan, run
-from smofi.cli.program import app, complain, main
-
-__all__ = ["app", "complain", "main"]
-
-COMMANDS: tuple[Callable[..., int], ...] = (
-    run.run,
-    plan.plan,
-    plan.advise,
-    folders.show,
-    folders.timeline,
-    folders.export,
-    plan.config,
-    lists.presets,
-    data.data,
-    lists.methods,
-    lists.models,
-)
-for command in COMMANDS:
-    app.command(command)
+__all__ = ["complain", "main"]

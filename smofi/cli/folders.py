@@ -8,8 +8,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smofi.cli.arguments import Picture
-from smofi.cli.program import complain, console
+from smofi.cli.program import console
 from smofi.cli.reading import reading
+from smofi.cli.streams import complain
 from smofi.export import export_run
 from smofi.report.saving import check_picture
 from smofi.report.show import show_runs, snapshots_in

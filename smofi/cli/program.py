@@ -1,20 +1,11 @@
-"""The `smofi` command."""
+"""The program: what it is called, what it was called with, and what it prints to."""
 
 from __future__ import annotations
 
-import io
-import sys
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import cyclopts
-import pydantic
 from rich.console import Console
 
 import smofi
-from smofi.config import sentence_of
-from smofi.errors import CacheWarning, SmofiError
 
 app = cyclopts.App(
     name="smofi",
@@ -26,48 +17,3 @@ app = cyclopts.App(
 console = Console()
 COMMAND_LINE: list[str] = []
 """What this command was called with, for the workers it starts and for the record."""
-
-
-def complain(message: str) -> None:
-    """Print a sentence about something that went wrong."""
-    print(f"smofi: {message}", file=sys.stderr, flush=True)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Exit code 2 for anything the user can correct."""
-    COMMAND_LINE[:] = sys.argv[1:] if arguments is None else arguments
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _as_sentence(warnings.showwarning)
-            return int(app(arguments, exit_on_error=False, print_error=False) or 0)
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return 130
-    except BrokenPipeError:
-        return 1
-    except (cyclopts.CycloptsError, pydantic.ValidationError, SmofiError, OSError) as error:
-        complain(_sentence(error))
-    return 2
-
-
-def _as_sentence(show: Callable[..., None]) -> Callable[..., None]:
-    """Shows warnings as before, but those about the cache without the line of code that gives them."""
-
-    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, CacheWarning):
-            complain(str(message))
-        else:
-            show(message, category, *where, **more)
-
-    return shown
-
-
-def _sentence(error: Exception) -> str:
-    """What is wrong, without the box and the type names that cyclopts and pydantic put around it."""
-    if isinstance(error, cyclopts.CycloptsError):
-        cause = error.__cause__ or error.__context__
-        if isinstance(cause, pydantic.ValidationError):
-            return sentence_of(cause)
-    return sentence_of(error) if isinstance(error, pydantic.ValidationError) else str(error)

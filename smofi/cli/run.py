@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +41,7 @@ def run(
         check_choice("track", name, TRACKERS)
     if resume is None:
         config = resolve(source, settings_given(flags), scale)
-        folder = output or _new_folder(config.data)
+        folder = output
     else:
         if source is not None or output is not None or scale is not None:
             refuse("resume", str(resume), "no file, --scale or --output with it: the run's folder has its settings")
@@ -51,13 +49,3 @@ def run(
     torch.set_num_threads(config.threads)  # before workers are started: that of a single thread can be forked
     job = TrainingJob(config, folder, resume is not None, display, tuple(track or ()))
     return train_together(job, worker_count(config))
-
-
-def _new_folder(data: str) -> Path:
-    """Named after the time and the data set.
-
-    >>> _new_folder("folder:/data/x rays").name.split("-", 2)[2]
-    'folder-data-x-rays'
-    """
-    plain = re.sub(r"[^\w.]+", "-", data).strip("-.")
-    return Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain}"

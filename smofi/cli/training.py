@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-import signal
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Literal, TypeAlias
 
 from smofi import experiment
-from smofi.cli.program import COMMAND_LINE, complain, console
+from smofi.cli.claiming import claimed_folder
+from smofi.cli.program import COMMAND_LINE, console
 from smofi.cli.reading import reading
 from smofi.cli.results import print_results
+from smofi.cli.streams import LOSS, complain
 from smofi.config import Config
 from smofi.engine.events import Event
-from smofi.engine.processes.endings import ENDINGS
-from smofi.engine.processes.starting import Launcher, follows
+from smofi.engine.processes.endings import Interrupted, follows, handled
+from smofi.engine.processes.starting import Launcher
 from smofi.engine.processes.starting import workers as started_workers
-from smofi.errors import TrainingWarning
+from smofi.engine.processes.workers import WorkerGone
+from smofi.errors import SmofiError, TrainingWarning
 from smofi.experiment import FolderRun
 from smofi.experiment.following import follow, follow_on
+from smofi.experiment.keeping import NotSaved
 from smofi.report import History
 from smofi.report.live import Live
 from smofi.track import combine, tracker
@@ -32,13 +36,16 @@ from smofi.training import Result
 
 Display: TypeAlias = Literal["auto", "live", "plain", "quiet", "jsonl"]
 
+SAME_SIGNAL = 2.0
+"""Seconds: a signal to all processes comes again from torchrun, which hands on its own."""
+
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """What is to be trained, in which folder, and how it is shown and tracked."""
+    """What is to be trained, in which folder (None for a new one), and how it is shown and tracked."""
 
     config: Config
-    folder: Path
+    folder: Path | None
     resumed: bool
     display: Display
     trackers: Sequence[str]
@@ -46,93 +53,125 @@ class TrainingJob:
 
 def train_together(job: TrainingJob, workers: int) -> int:
     """Train with this many workers, of which this process is one. Returns the exit code."""
-    config = job.config
-    with started_workers(workers, config.device, COMMAND_LINE, complain) as launcher:
+    config, training = job.config, Training(job)
+
+    def report_loss(how: str) -> None:
+        complain(training.after_loss(how))
+
+    with (
+        warnings.catch_warnings(),
+        started_workers(workers, config.device, COMMAND_LINE, complain, report_loss) as launcher,
+    ):
+        warnings.simplefilter("ignore", TrainingWarning)  # Live shows the event that comes with it
         if follows():
             follow(config, job.folder if job.resumed else None)
             return 0
-        live = Live(console, list(config.method), config.rounds, job.display)
-        runs = _open(job, live, launcher)
-        live.say(
+        with claimed_folder(config.data) if job.folder is None else nullcontext(job.folder) as folder:
+            training.open(folder, launcher)
+        training.live.say(
             f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
-            f"seed {config.seed}, {workers} worker{'s' * (workers > 1)}, in {job.folder}"
+            f"seed {config.seed}, {workers} worker{'s' * (workers > 1)}, in {folder}"
         )
-        launcher.launch(lambda: follow_on(runs))
-        return _train_all(job, runs, live)
+        launcher.launch(lambda: follow_on(training.runs))
+        try:
+            return training.train()
+        except WorkerGone as error:
+            raise SmofiError(training.after_loss(launcher.lost() or str(error))) from error
 
 
-def _open(job: TrainingJob, live: Live, launcher: Launcher) -> list[FolderRun]:
-    """The runs ready to train, and what they did before they were resumed shown."""
-    command = shlex.join(["smofi", *COMMAND_LINE])
-    with reading(job.config.data) as progress, _shown_by_events():
-        runs = (
-            experiment.resume(job.folder, job.config, live, progress, launcher.workers)
-            if job.resumed
-            else experiment.start(job.config, job.folder, live, command, progress, launcher.workers)
-        )
-    for number, (method, one) in enumerate(zip(job.config.method, runs, strict=True)):
-        live.recall(number, History.of(method, one.session.run.history))
-    return runs
+class Training:
+    """The runs of a job, one after the other."""
 
+    def __init__(self, job: TrainingJob) -> None:
+        self.job = job
+        self.live = Live(console, list(job.config.method), job.config.rounds, job.display)
+        self.folder = Path()
+        self.runs: list[FolderRun] = []
+        self.current: FolderRun | None = None
 
-def _train_all(job: TrainingJob, runs: list[FolderRun], live: Live) -> int:
-    """Train what is left to train, then report. Exit code 1 for a run that diverged, 128 + n after signal n."""
-    started = time.perf_counter()
-    results: dict[str, Result] = {}
-    training: list[FolderRun] = []
-    with _finishing_the_round(training) as caught, live, _shown_by_events():
-        while runs and not caught:
-            training[:] = [one] = [runs.pop(0)]  # nothing else refers to it, so its rows are freed before the next one
-            results[one.name] = _train_one(job, one, live, caught)
-    if live.mode != "jsonl":
-        print_results(job.config, job.folder, results, time.perf_counter() - started, live.mode)
-    if caught and (runs or any(result.interrupted for result in results.values())):
-        complain(f"interrupted; continue with: smofi run --resume {job.folder}")
-        return 128 + caught[0]
-    return 1 if any(result.diverged for result in results.values()) else 0
+    def open(self, folder: Path, launcher: Launcher) -> None:
+        """Get the runs ready to train, and show what they did before they were resumed."""
+        self.folder = folder
+        LOSS.remark = f"the run goes on; see it with: smofi show {shlex.quote(str(folder))}"
+        config, command = self.job.config, shlex.join(["smofi", *COMMAND_LINE])
+        with reading(config.data) as progress:
+            self.runs = (
+                experiment.resume(folder, config, self.live, progress, launcher.workers)
+                if self.job.resumed
+                else experiment.start(config, folder, self.live, command, progress, launcher.workers)
+            )
+        for number, (method, one) in enumerate(zip(config.method, self.runs, strict=True)):
+            self.live.recall(number, History.of(method, one.session.run.history))
 
+    def train(self) -> int:
+        """Train what is left to train, then report. Exit code 1 for a run that diverged, 2 for one that could not be
+        saved, 128 + n after signal n."""
+        started = time.perf_counter()
+        results: dict[str, Result] = {}
+        unsaved: list[NotSaved] = []
+        with self._finishing_the_round() as caught, self.live:
+            while self.runs and not caught:
+                # nothing else refers to it, so its rows are freed before the next one
+                self.current = one = self.runs.pop(0)
+                try:
+                    results[one.name] = self._train_one(one, caught)
+                except NotSaved as error:  # the others may fare better
+                    results[one.name] = error.result
+                    unsaved.append(error)
+        if self.live.mode != "jsonl":
+            print_results(self.job.config, self.folder, results, time.perf_counter() - started, self.live.mode)
+        for lost in unsaved:
+            complain(str(lost))
+        if caught and (self.runs or any(result.interrupted for result in results.values())):
+            complain(f"interrupted; continue with: {self._resumption()}")
+            return 128 + caught[0]
+        if unsaved:
+            return 2
+        return 1 if any(result.diverged for result in results.values()) else 0
 
-def _train_one(job: TrainingJob, one: FolderRun, live: Live, caught: list[int]) -> Result:
-    """Train one run, seen by the display and the trackers."""
-    announced: list[bool] = []
+    def after_loss(self, how: str) -> str:
+        """A sentence about a worker that is lost: how, which round is saved, and the command that goes on."""
+        one = self.current or (self.runs[0] if self.runs else None)
+        saved = one.folder.saved_rounds() if one else []
+        which = f" of {one.name}" if one and len(self.job.config.method) > 1 else ""
+        safe = f"round {saved[-1]}{which} is saved: continue" if saved else f"no round{which} is saved yet: start again"
+        return f"{how}, so the run cannot go on; {safe} with: {self._resumption()}"
 
-    def announce(event: Event) -> None:
-        if caught and not announced:
-            announced.append(True)
-            live.say("finishing the round, then saving; interrupt again to quit at once")
+    def _resumption(self) -> str:
+        return f"smofi run --resume {shlex.quote(str(self.folder))}"
 
-    settings = job.config.model_dump() | {"method": one.name, "executor": one.executor}
-    trackers = [tracker(name, one.folder.path, settings, one.name) for name in job.trackers]
-    with combine(live, announce, *trackers) as one.session.run.emit:
-        result = one.train()
-    for failed in (tracked.failed for tracked in trackers if tracked.failed):
-        live.say(failed)
-    return result
+    def _train_one(self, one: FolderRun, caught: list[int]) -> Result:
+        """Train one run, seen by the display and the trackers."""
+        announced: list[bool] = []
 
+        def announce(event: Event) -> None:
+            if caught and not announced:
+                announced.append(True)
+                self.live.say("finishing the round, then saving; interrupt again to quit at once")
 
-@contextmanager
-def _shown_by_events() -> Iterator[None]:
-    """Python's own warnings are left out: Live shows the event that comes with each."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        yield
+        settings = self.job.config.model_dump() | {"method": one.name, "executor": one.executor}
+        trackers = [tracker(name, one.folder.path, settings, one.name) for name in self.job.trackers]
+        with combine(self.live, announce, *trackers) as one.session.run.emit:
+            result = one.train()
+        for failed in (tracked.failed for tracked in trackers if tracked.failed):
+            self.live.say(failed)
+        return result
 
+    @contextmanager
+    def _finishing_the_round(self) -> Iterator[list[int]]:
+        """Ctrl-C, SIGTERM and a closed terminal end a run after the current round; a second one ends it at once."""
+        caught: list[int] = []
+        first = 0.0
 
-@contextmanager
-def _finishing_the_round(training: list[FolderRun]) -> Iterator[list[int]]:
-    """Ctrl-C, SIGTERM and a closed terminal end a run after the current round; a second one ends it at once."""
-    caught: list[int] = []
+        def stop(number: int, frame: FrameType | None) -> None:
+            nonlocal first
+            if not caught:
+                first = time.monotonic()
+                caught.append(number)
+                if self.current:
+                    self.current.session.run.interrupt()
+            elif "TORCHELASTIC_RUN_ID" not in os.environ or time.monotonic() - first > SAME_SIGNAL:
+                raise Interrupted(number)
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        if caught:
-            raise KeyboardInterrupt
-        caught.append(number)
-        for one in training:
-            one.session.run.interrupt()
-
-    before = {number: signal.signal(number, stop) for number in ENDINGS}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        with handled(stop):
+            yield caught

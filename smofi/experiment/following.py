@@ -32,8 +32,9 @@ def follow(config: Config, resumed: Path | None = None) -> None:
     torch.set_num_threads(config.threads)
     federation = gather(with_own_partition(config, resumed) if resumed else config)
     workers = own_workers(config)
-    for method in config.method:
-        prepare(**own_arguments(config, federation, method), workers=workers).train()
+    with processes.led_by_the_first(workers):
+        for method in config.method:
+            prepare(**own_arguments(config, federation, method), workers=workers).train()
 
 
 def follow_on(runs: list[FolderRun]) -> None:

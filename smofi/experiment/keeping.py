@@ -6,14 +6,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from smofi.engine.run import Run
 from smofi.errors import SmofiError
 from smofi.runs import FolderLock, RunFolder, RunWriter, StoredCheckpoint
+from smofi.training import Result
 
 KEPT_CHECKPOINTS = 2
 """The number of newest checkpoints that are kept."""
+
+
+class NotSaved(SmofiError):
+    """A run whose end could not be saved; it has a result all the same."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class RunKeeper:
@@ -56,21 +63,22 @@ class RunKeeper:
                 f"The run goes on and tries again after the next round."
             )
 
-    def finish(self, run: Run, model: nn.Module) -> None:
+    def finish(self, run: Run, result: Result) -> None:
         """Write the final model and how the run ended, then the last state, from which more rounds may follow.
 
-        Raises a SmofiError if neither the model nor the state of the last round is saved.
+        Raises NotSaved if the model, or the state of an interrupted run, is not saved.
         """
         try:
             self.writer.append_records(run.history)
             if not run.cut_short:
-                self.writer.write_end(model.state_dict(), _result(run))
+                self.writer.write_end(result.model.state_dict(), _result(run))
         except OSError as error:
             self._save_at_least_the_state(run)
             path = self.folder.path
-            raise SmofiError(
+            raise NotSaved(
                 f"the result could not be written to {path}: {error.strerror}; {self._safe()}. "
-                f"Free some space and continue with: smofi run --resume {path}"
+                f"Free some space and continue with: smofi run --resume {path}",
+                result,
             ) from error
         try:
             if self.has_state and (self.unsaved or len(run.history) not in self.writer.saved_rounds):
@@ -78,7 +86,8 @@ class RunKeeper:
         except OSError as error:
             lost = f"the state after round {len(run.history)} could not be saved: {error.strerror}; {self._safe()}"
             if run.cut_short:
-                raise SmofiError(f"{lost}. Continue from there with: smofi run --resume {self.folder.path}") from error
+                continue_with = f"smofi run --resume {self.folder.path}"
+                raise NotSaved(f"{lost}. Continue from there with: {continue_with}", result) from error
             run.warn(f"{lost}. The final model is saved; more rounds would have to go on from there.")
 
     def _save(self, run: Run) -> None:

@@ -50,7 +50,7 @@ class FolderRun:
         self.session.run.keeper = self.keeper
         try:
             result = self.session.train()
-            self.keeper.finish(self.session.run, result.model)
+            self.keeper.finish(self.session.run, result)
         finally:
             self.close()
         return result

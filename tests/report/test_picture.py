@@ -119,7 +119,7 @@ def test_labels_far_apart_stay() -> None:
 
 def test_matplotlib_is_loaded_only_to_draw() -> None:
     """The command line imports all that draws."""
-    check = "import sys, smofi.cli; sys.exit('matplotlib' in sys.modules)"
+    check = "import sys, smofi.cli.commands; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 

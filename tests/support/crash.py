@@ -21,7 +21,7 @@ TINY = Config(
 )  # fmt: skip
 
 spawning = multiprocessing.get_context("forkserver")
-spawning.set_forkserver_preload(["smofi.cli", "sklearn.datasets"])
+spawning.set_forkserver_preload(["smofi.cli.commands", "sklearn.datasets"])
 
 
 def train(folder: Path, config: Config = TINY, die_at: tuple[str, int] | None = None) -> None:

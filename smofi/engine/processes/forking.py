@@ -25,11 +25,11 @@ PR_SET_PDEATHSIG = 1
 
 
 class ForkLauncher:
-    """Starts further workers by `fork`; what goes wrong in them is reported."""
+    """Starts further workers by `fork`; what goes wrong in them is reported, and so is the loss of one."""
 
-    def __init__(self, count: int, report: Report) -> None:
+    def __init__(self, count: int, report: Report, report_loss: Report) -> None:
         self.workers = ForkedWorkers(count)
-        self.report = report
+        self.report, self.report_loss = report, report_loss
         self.watch: Watch | None = None
 
     def launch(self, follow: Callable[[], None]) -> None:
@@ -41,7 +41,10 @@ class ForkLauncher:
                 _follow_and_exit(follow, first, self.report)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-        self.watch = Watch([partial(_exit_code, child) for child in self.workers.children], self.report)
+        self.watch = Watch([partial(_exit_code, child) for child in self.workers.children], self.report_loss)
+
+    def lost(self) -> str | None:
+        return self.watch.lost() if self.watch else None
 
     def end(self) -> None:
         if self.watch:

@@ -9,6 +9,7 @@ The first worker talks, writes the run folder, and decides when to stop. The oth
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,10 +17,11 @@ from typing import Protocol
 
 import torch
 
+from smofi.engine.processes.endings import handled
 from smofi.engine.processes.forking import ForkLauncher
-from smofi.engine.processes.spawning import SpawnLauncher, end_with_the_first
+from smofi.engine.processes.spawning import SpawnLauncher, end_with_the_first, started_by_us
 from smofi.engine.processes.watching import Report
-from smofi.engine.processes.workers import Workers
+from smofi.engine.processes.workers import DistributedWorkers, WorkerGone, Workers, joined
 from smofi.errors import check_choice, check_count, refuse
 
 
@@ -36,16 +38,33 @@ class Launcher(Protocol):
         To be called when nothing can be refused any more, so that a refusal is quick and said once.
         """
 
+    def lost(self) -> str | None:
+        """How one of them has ended, if that is known."""
+
     def end(self) -> None:
         """End the further workers."""
 
 
 class NoLauncher:
-    """All workers have been started: this process is the only one, or torchrun has started the others."""
+    """This process is the only worker."""
 
     workers = None
 
     def launch(self, follow: Callable[[], None]) -> None: ...
+    def lost(self) -> None: ...
+    def end(self) -> None: ...
+
+
+class TorchrunLauncher:
+    """All workers have been started, by torchrun."""
+
+    def __init__(self, device: str) -> None:
+        self.workers = joined(torch.device(own_device(device)))
+
+    def launch(self, follow: Callable[[], None]) -> None:
+        meet(self.workers)
+
+    def lost(self) -> None: ...
     def end(self) -> None: ...
 
 
@@ -72,35 +91,58 @@ def worker_count(requested: int | None, device: str, useful: int) -> int:
     return 1 << (most.bit_length() - 1)
 
 
-def follows() -> bool:
-    """Whether this process follows another one: neither prints nor writes."""
-    return int(os.environ.get("RANK", "0")) > 0
-
-
 def own_device(device: str) -> str:
     """The device of this worker: where there are several GPUs, one each."""
     return f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
 
 
 @contextmanager
-def workers(count: int, device: str, command: Sequence[str], report: Report) -> Iterator[Launcher]:
+def workers(count: int, device: str, command: Sequence[str], report: Report, report_loss: Report) -> Iterator[Launcher]:
     """What starts `count` workers, this process included. All of them have ended when this block ends.
 
-    `report` tells the user when a worker fails.
+    `report` tells the user when a worker fails, `report_loss` how one has ended without which the run cannot go on.
     """
-    if follows():
+    if started_by_us():
         end_with_the_first()
-    launcher = _launcher(count, device, command, report)
+    launcher = _launcher(count, device, command, report, report_loss)
     try:
         yield launcher
     finally:
         launcher.end()
 
 
-def _launcher(count: int, device: str, command: Sequence[str], report: Report) -> Launcher:
-    if count == 1 or "WORLD_SIZE" in os.environ:
+def _launcher(count: int, device: str, command: Sequence[str], report: Report, report_loss: Report) -> Launcher:
+    if count == 1:
         return NoLauncher()
-    return ForkLauncher(count, report) if start_by(device) == "fork" else SpawnLauncher(count, command, report)
+    if "WORLD_SIZE" in os.environ:
+        return TorchrunLauncher(device)
+    if start_by(device) == "fork":
+        return ForkLauncher(count, report, report_loss)
+    return SpawnLauncher(count, command, report_loss)
+
+
+@contextmanager
+def led_by_the_first(workers: Workers) -> Iterator[None]:
+    """What a further worker does, once it has met the others: signals are for the first, which may finish the round.
+
+    The first one may end as it was told to: after a signal, that is no loss.
+    """
+    meet(workers)
+    told: list[int] = []
+    with handled(lambda number, frame: told.append(number)):
+        try:
+            yield
+        except WorkerGone:
+            if not told:
+                raise
+
+
+def meet(workers: Workers) -> None:
+    """Wait for all workers. Nothing is lost yet, and torch waits without Python noticing a signal: it ends the process
+    at once."""
+    if isinstance(workers, DistributedWorkers):
+        with handled(signal.SIG_DFL):
+            workers.meet()
 
 
 def start_by(device: str) -> str:

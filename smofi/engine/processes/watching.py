@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 GRACE = 5.0
 """Seconds that the first worker has to notice by itself, and to say so."""
+
+SOON = 1.0
+"""Seconds until the end of a process is known that has closed its connections."""
 
 ExitCode: TypeAlias = Callable[[], int | None]
 """Asks how a worker has ended: its exit code, or minus a signal's number; None while it is running."""
@@ -18,10 +22,10 @@ Report: TypeAlias = Callable[[str], None]
 
 
 class Watch:
-    """Watches the further workers until it is told to stop."""
+    """Watches the further workers until it is told to stop; `report_loss` is told how one has ended."""
 
-    def __init__(self, workers: Sequence[ExitCode], report: Report) -> None:
-        self.workers, self.report, self.stopped = workers, report, threading.Event()
+    def __init__(self, workers: Sequence[ExitCode], report_loss: Report) -> None:
+        self.workers, self.report_loss, self.stopped = workers, report_loss, threading.Event()
         self.thread = threading.Thread(target=self._look, daemon=True)
         self.thread.start()
 
@@ -30,13 +34,22 @@ class Watch:
         self.stopped.set()
         self.thread.join()
 
+    def lost(self, within: float = SOON) -> str | None:
+        """How a worker has ended, if one has; or ends within so many seconds."""
+        until = time.monotonic() + within
+        while True:
+            for rank, exit_code in enumerate(self.workers, 1):
+                if (code := exit_code()) not in (None, 0):
+                    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+                    return f"worker {rank + 1} has ended ({how})"
+            if time.monotonic() >= until:
+                return None
+            time.sleep(0.01)
+
     def _look(self) -> None:
         while not self.stopped.wait(0.2):
-            for rank, exit_code in enumerate(self.workers, 1):
-                code = exit_code()
-                if code not in (None, 0) and not self.stopped.wait(GRACE):
-                    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-                    try:
-                        self.report(f"worker {rank + 1} has ended ({how}), so the run cannot go on")
-                    finally:  # even if standard error is closed
-                        os._exit(1)  # and the other workers notice that
+            if (how := self.lost(within=0)) and not self.stopped.wait(GRACE):
+                try:
+                    self.report_loss(how)
+                finally:
+                    os._exit(1)  # and the other workers notice that

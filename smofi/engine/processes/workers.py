@@ -76,6 +76,11 @@ class DistributedWorkers:
     def __init__(self, rank: int, size: int, backend: str) -> None:
         self.rank, self.size, self.backend = rank, size, backend
 
+    def meet(self) -> None:
+        """Connect, which waits for all of them."""
+        with self._connected():
+            pass
+
     def sum(self, tensor: Tensor) -> Tensor:
         """Pairs of workers exchange what they have, in the order of the tree: then every one has every fold."""
         flat = tensor.contiguous().view(-1)

@@ -1,0 +1,54 @@
+"""The `smofi` command from its first moment on, before torch is loaded, which takes seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+import smofi
+from smofi.cli.streams import LOSS, complain, make_streams_last
+from smofi.engine.processes.endings import Interrupted, follows, handled
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command. Exit code 2 for anything the user can correct, 1 if it cannot print, 128 + n after signal n."""
+    try:
+        # nothing is left to be said or saved after the command: then a signal may end the process without a word
+        with handled(_interrupt, afterwards=signal.SIG_DFL if arguments is None else None):
+            make_streams_last()
+            code = _call(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt as error:
+        code = _say_interrupted(error.number if isinstance(error, Interrupted) else signal.SIGINT)
+    sys.stdout.flush()
+    if LOSS.error is None or LOSS.remark:
+        return code
+    if not isinstance(LOSS.error, BrokenPipeError):  # whoever closes a pipe has seen enough
+        complain(f"standard output cannot be written: {LOSS.error.strerror}")
+    return code or 1
+
+
+def _call(given: list[str]) -> int:
+    if given == ["--version"]:
+        print(smofi.__version__)
+        return 0
+    with handled(_exit_at_once):  # an exception would get lost in what is being imported
+        from smofi.cli.commands import call
+    return call(given)
+
+
+def _say_interrupted(number: int) -> int:
+    if not follows():
+        complain("interrupted")
+    return 128 + number
+
+
+def _exit_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    os._exit(_say_interrupted(number))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise Interrupted(number)

@@ -1,0 +1,100 @@
+"""Standard output and standard error that never end a command: once one cannot be written, it leads nowhere.
+
+A reader may go away (`smofi run | head -1`), a disk may be full, a stream may be closed from the start (`>&-`).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO, cast
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+class Loss:
+    """Why standard output is lost, if it is. `remark` says what happens then, where that is no failure."""
+
+    error: OSError | None = None
+    remark: str | None = None
+
+    def __call__(self, error: OSError) -> None:
+        self.error = error
+        if self.remark:
+            complain(f"standard output cannot be written ({error.strerror}): {self.remark}")
+
+
+LOSS = Loss()
+"""That of this process's standard output."""
+
+
+class LastingStream(io.RawIOBase):
+    """Writes to a stream for as long as that works. Then its file leads nowhere, for everybody in this process."""
+
+    def __init__(self, under: io.RawIOBase, lost: Callable[[OSError], None]) -> None:
+        self.under, self.lost = under, lost
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self.under.isatty()
+
+    def fileno(self) -> int:
+        return self.under.fileno()
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            while (written := self.under.write(data)) is None:  # a file that does not wait for its reader: we do
+                select.select([], [self.fileno()], [])
+            return written
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            self.lost(error)
+            return memoryview(data).nbytes
+
+
+def complain(message: str) -> None:
+    """Print a sentence about something that went wrong."""
+    print(f"smofi: {message}", file=sys.stderr, flush=True)
+
+
+def make_streams_last() -> None:
+    """From now on, nothing that is printed in this process can fail. Streams that are not its own stay as they are."""
+    LOSS.error = LOSS.remark = None
+    _open_missing()
+    sys.stdout = _lasting(sys.stdout, sys.__stdout__, LOSS)
+    sys.stderr = _lasting(sys.stderr, sys.__stderr__, lambda error: None)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
+
+
+def _open_missing() -> None:
+    """Without this, the next file to be opened would take the number of a closed stream, and get what is printed."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+
+
+def _lasting(stream: TextIO | None, own: TextIO | None, lost: Callable[[OSError], None]) -> TextIO:
+    if stream is None:
+        return open(os.devnull, "w", encoding="utf-8")
+    if stream is not own or not isinstance(stream, io.TextIOWrapper):
+        return stream
+    raw = cast(
+        "io.RawIOBase", getattr(stream.buffer, "raw", stream.buffer)
+    )  # with python -u, there is no buffer in between
+    return io.TextIOWrapper(
+        io.BufferedWriter(LastingStream(raw, lost)),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering or stream.write_through,
+    )
