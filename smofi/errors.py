@@ -63,6 +63,15 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
+def shortened(sentence: str, most: int) -> str:
+    """A sentence of at most so many characters, without what stands in the middle.
+
+    >>> shortened("a name without end", 10)
+    'a nam ... t end'
+    """
+    return sentence if len(sentence) <= most else f"{sentence[: most // 2]} ... {sentence[-(most // 2) :]}"
+
+
 def check_number(
     field: str,
     value: Any,

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import smofi
 from smofi.config import sentence_of
-from smofi.errors import SmofiError
+from smofi.errors import SmofiError, shortened, shown
 
 app = cyclopts.App(
     name="smofi",
@@ -22,6 +22,7 @@ app = cyclopts.App(
     suppress_keyboard_interrupt=False,
 )
 console = Console()
+LONGEST_SENTENCE = 2000
 COMMAND_LINE: list[str] = []
 """What this command was called with, for the workers it starts and for the record."""
 
@@ -43,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
-    except (cyclopts.CycloptsError, pydantic.ValidationError, SmofiError, OSError) as error:
-        complain(_sentence(error))
+    except (cyclopts.CycloptsError, pydantic.ValidationError, SmofiError, OSError, MemoryError) as error:
+        complain(shortened(_sentence(error), LONGEST_SENTENCE))
     return 2
 
 
@@ -54,4 +55,8 @@ def _sentence(error: Exception) -> str:
         cause = error.__cause__ or error.__context__
         if isinstance(cause, pydantic.ValidationError):
             return sentence_of(cause)
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{shown(str(error.filename))}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
     return sentence_of(error) if isinstance(error, pydantic.ValidationError) else str(error)

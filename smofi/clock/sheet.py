@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ class Sheet:
     def read(cls, setting: str, name: str, accepted: Sequence[str]) -> Sheet:
         """The whole file, refused if a column has none of the accepted names."""
         path = Path(name).expanduser()
-        if not path.is_file():
+        if not os.path.isfile(path):
             refuse(setting, name, "a .csv file that exists")
         (_, header), *below = _kept(path, setting, name)
         sheet = cls(setting, name, [column.strip() for column in header], below)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from smofi.config.config import Config
 from smofi.config.plain_yaml import parse_settings, read_settings
 from smofi.config.presets import preset_names, preset_text
-from smofi.errors import InputError, SmofiError, refuse, shown
+from smofi.errors import InputError, SmofiError, refuse, shortened, shown
 from smofi.settings import SETTINGS
 
 LONGEST_SENTENCE = 600
@@ -59,8 +59,7 @@ def sentence_of(error: ValidationError) -> str:
         text = f"{field}={shown(value)} is not accepted: there is no such setting{_near(field)}"
     else:
         text = f"{field}={shown(value)} is not accepted: {cause or first['msg'][:1].lower() + first['msg'][1:]}"
-    half = LONGEST_SENTENCE // 2
-    return text if len(text) <= LONGEST_SENTENCE else f"{text[:half]} ... {text[-half:]}"
+    return shortened(text, LONGEST_SENTENCE)
 
 
 def _near(field: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from smofi.errors import check_choice, check_count, check_seed, refuse
+from smofi.errors import check_choice, check_seed, refuse
 from smofi.imported import names_in
 from smofi.memory import refusing
 from smofi.models.cnn import cnn
