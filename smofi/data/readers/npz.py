@@ -84,7 +84,7 @@ def _refusing(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except BROKEN as error:
-        raise InputError(f"{path} is not accepted: expected an undamaged .npz file ({error})") from error
+        raise InputError(f"{path} is not accepted: expected an undamaged .npz file ({error!s:.200})") from error
 
 
 def _checked(archive: zipfile.ZipFile, path: Path) -> list[zipfile.ZipInfo]:
