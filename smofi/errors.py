@@ -64,7 +64,7 @@ def shown(value: Any) -> str:
 
 
 def shortened(sentence: str, most: int) -> str:
-    """A sentence of at most so many characters, without what stands in the middle.
+    """A sentence of at most `most` characters, without what stands in the middle.
 
     >>> shortened("a name without end", 10)
     'a nam ... t end'

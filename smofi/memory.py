@@ -31,7 +31,7 @@ class Room:
     words: str
 
     def holds(self, needed: int) -> bool:
-        """Whether so many bytes fit."""
+        """Whether this number of bytes fits."""
         return needed <= max(self.bytes, LITTLE)
 
 

@@ -157,8 +157,8 @@ def build(
     """A model by name, its initial weights a function of the seed. Torch's own random state is left as it was.
 
     "python:module:function" calls function(input_shape=..., classes=...) of the user's module, with width and norm
-    too where they are given. Any other model is refused before it is built, if memory has no room for so many `copies`
-    of its weights.
+    too where they are given. Any other model is refused before it is built, if memory has no room for `copies`
+    of its weights, one by default.
 
     >>> len(build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, norm="group"))
     5

@@ -35,7 +35,7 @@ class _Unfilled(TorchFunctionMode):
 def check_size(
     name: str, make: Callable[[], nn.Sequential], sizes: Sequence[int], width: int | None, copies: int
 ) -> None:
-    """Refuse a model if so many `copies` of its weights do not fit into memory; `sizes` are those it is made for."""
+    """Refuse a model if `copies` of its weights do not fit into memory together; `sizes` are those it is made for."""
     if not _may_be_large(sizes, width) or torch.get_default_device().type == "meta":
         return
     field, value = ("model", name) if width is None else ("width", width)
