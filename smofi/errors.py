@@ -14,6 +14,9 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 LONGEST = 300
 """How much of a refused value is shown."""
 
+LARGEST_COUNT, LARGEST_SEED = 2**63 - 1, 2**128 - 1
+"""The largest whole number that torch and numpy can count to; seeds may be longer, but can be written."""
+
 _SIZE = TypeAdapter(ByteSize)
 
 
@@ -48,8 +51,29 @@ def refuse(field: str, value: Any, accepted: str) -> NoReturn:
     Traceback (most recent call last):
     smofi.errors.InputError: mu=-1 is not accepted: expected a number >= 0
     """
-    shown = repr(value) if len(repr(value)) <= LONGEST else f"{repr(value)[:LONGEST]}..."
-    raise InputError(f"{field}={shown} is not accepted: expected {accepted}")
+    raise InputError(f"{field}={shown(value)} is not accepted: expected {accepted}")
+
+
+def shown(value: Any) -> str:
+    """A refused value as a sentence shows it, cut off where it is too long.
+
+    >>> shown("round"), len(shown("9" * 1000)), shown(10**5000)
+    ("'round'", 303, 'a whole number of more than 4000 digits')
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write numbers as long as that
+        return "a whole number of more than 4000 digits"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def shortened(sentence: str, most: int) -> str:
+    """A sentence of at most `most` characters, without what stands in the middle.
+
+    >>> shortened("a name without end", 10)
+    'a nam ... t end'
+    """
+    return sentence if len(sentence) <= most else f"{sentence[: most // 2]} ... {sentence[-(most // 2) :]}"
 
 
 def check_number(
@@ -79,10 +103,25 @@ def check_number(
 
 
 def check_count(field: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
-    """A whole number in [low, high]."""
+    """A whole number in [low, high]; without a `high`, no larger than can be counted to."""
+    return _whole(field, value, low, LARGEST_COUNT if high is None else high, named=high is not None)
+
+
+def check_seed(field: str, value: Any) -> int:
+    """A whole number >= 0, of up to 128 bits.
+
+    >>> check_seed("seed", 2**70)
+    1180591620717411303424
+    """
+    return _whole(field, value, 0, LARGEST_SEED, named=False)
+
+
+def _whole(field: str, value: Any, low: int, high: int, *, named: bool) -> int:
+    """A whole number in [low, high]; whether `high` is always named, or only to those who go beyond it."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or value < low or (high is not None and value > high):
-        refuse(field, value, f"a whole number >= {low}" + (f" and <= {high}" if high is not None else ""))
+    if not whole or not low <= value <= high:
+        beyond = named or (whole and value > high)
+        refuse(field, value, f"a whole number >= {low}" + (f" and <= {high}" if beyond else ""))
     return int(value)
 
 
@@ -109,7 +148,10 @@ def check_size(field: str, value: Any) -> int:
     >>> check_size("memory_limit", "1.5GB"), check_size("memory_limit", 4096), check_size("memory_limit", "2Gi")
     (1500000000, 4096, 2147483648)
     """
-    text = str(value).strip()
+    try:
+        text = str(value).strip()
+    except ValueError:  # as in `shown`
+        text = ""
     # Pydantic itself would take a minus sign, 1_000 and anything that follows the unit.
     if not isinstance(value, bool) and re.fullmatch(r"\d+(\.\d+)?\s*[a-zA-Z]*", text):
         try:

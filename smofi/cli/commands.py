@@ -13,7 +13,9 @@ from smofi.cli import data, folders, lists, plan, run
 from smofi.cli.program import COMMAND_LINE, app
 from smofi.cli.streams import complain
 from smofi.config import sentence_of
-from smofi.errors import CacheWarning, SmofiError
+from smofi.errors import CacheWarning, SmofiError, shortened, shown
+
+LONGEST_SENTENCE = 2000
 
 COMMANDS: tuple[Callable[..., int], ...] = (
     run.run,
@@ -39,21 +41,21 @@ def call(arguments: list[str]) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _as_sentence(warnings.showwarning)
             return int(app(arguments, exit_on_error=False, print_error=False) or 0)
-    except (cyclopts.CycloptsError, pydantic.ValidationError, SmofiError, OSError) as error:
-        complain(_sentence(error))
+    except (cyclopts.CycloptsError, pydantic.ValidationError, SmofiError, OSError, MemoryError) as error:
+        complain(shortened(_sentence(error), LONGEST_SENTENCE))
     return 2
 
 
 def _as_sentence(show: Callable[..., None]) -> Callable[..., None]:
     """Shows warnings as before, but those about the cache without the line of code that gives them."""
 
-    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    def sentence(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, CacheWarning):
             complain(str(message))
         else:
             show(message, category, *where, **more)
 
-    return shown
+    return sentence
 
 
 def _sentence(error: Exception) -> str:
@@ -62,4 +64,8 @@ def _sentence(error: Exception) -> str:
         cause = error.__cause__ or error.__context__
         if isinstance(cause, pydantic.ValidationError):
             return sentence_of(cause)
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{shown(str(error.filename))}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
     return sentence_of(error) if isinstance(error, pydantic.ValidationError) else str(error)

@@ -35,6 +35,7 @@ def data(
     data_folder: Annotated[str | None, flag("data_folder")] = None,
     image_size: Annotated[int | None, flag("image_size")] = None,
     max_train: Annotated[int | None, flag("max_train")] = None,
+    memory_limit: Annotated[str | None, flag("memory_limit")] = None,
     scale: Scale = None,
     output: Picture = None,
     fetch: Annotated[bool, Parameter(help="download it from the Hugging Face hub first", negative=())] = False,
@@ -67,6 +68,7 @@ def data(
         "data_folder": data_folder,
         "image_size": image_size,
         "max_train": max_train,
+        "memory_limit": memory_limit,
     }
     given = {key: value for key, value in options.items() if value is not None}
     preset = name in {preset.name for preset in presets()}

@@ -9,6 +9,7 @@ from smofi.cli.program import console
 from smofi.cli.reading import reading
 from smofi.config import Settings, config_yaml
 from smofi.config.federation import gather
+from smofi.memory import refusing
 from smofi.planning import plan_run
 from smofi.planning.advice import advise as compare_cuts
 from smofi.report.advice import advice_table, save_advice
@@ -28,7 +29,9 @@ def plan(
     torch.set_num_threads(config.threads)
     with reading(config.data) as progress:
         federation = gather(config, progress)
-    console.print(plan_table([plan_run(config, method, federation) for method in config.method]))
+    with refusing(f"a run of {config.model} on {config.data}"):
+        summaries = [plan_run(config, method, federation) for method in config.method]
+    console.print(plan_table(summaries))
     return 0
 
 
@@ -49,7 +52,8 @@ def advise(
     config = resolve_with_clock(source, settings_given(flags), scale)
     with reading(config.data) as progress:
         federation = gather(config, progress)
-    advice = compare_cuts(config, federation)
+    with refusing(f"a run of {config.model} on {config.data}"):
+        advice = compare_cuts(config, federation)
     console.print(advice_table(advice))
     if output is not None:
         print(f"Picture: {save_advice(output, advice)}")

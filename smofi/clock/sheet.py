@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from smofi.data.formats.rows import rows
 from smofi.errors import refuse
+from smofi.memory import as_text, room
+
+CELL, CHARACTER = 100, 4
+"""Bytes of memory that a cell takes, and a character at most."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +31,9 @@ class Sheet:
     def read(cls, setting: str, name: str, accepted: Sequence[str]) -> Sheet:
         """The whole file, refused if a column has none of the accepted names."""
         path = Path(name).expanduser()
-        if not path.is_file():
+        if not os.path.isfile(path):
             refuse(setting, name, "a .csv file that exists")
-        (_, header), *below = rows(path, lambda done: None)
+        (_, header), *below = _kept(path, setting, name)
         sheet = cls(setting, name, [column.strip() for column in header], below)
         for column in sheet.columns:
             if column not in accepted or sheet.columns.count(column) > 1:
@@ -56,6 +61,18 @@ class Sheet:
                 kind = "a finite number" if above == -math.inf else f"a finite number > {above:g}"
                 self.wrong(f"{kind} in column {column!r} of line {line}, but it is {word!r:.100}")
         return numbers
+
+
+def _kept(path: Path, setting: str, name: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows, as long as they fit into memory."""
+    taken, left = 0, room()
+    for line, row, length in rows(path, lambda done: None):
+        taken += CELL * (1 + len(row)) + CHARACTER * length
+        if not left.holds(taken):
+            refuse(
+                setting, name, f"what fits into the {left.words}, but its first {line:,} lines take {as_text(taken)}"
+            )
+        yield line, row
 
 
 def _number(word: str) -> float:

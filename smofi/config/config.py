@@ -16,7 +16,11 @@ from smofi.data import Source
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.data.partitions.saved import Owners
 from smofi.errors import InputError, refuse
+from smofi.memory import limited
 from smofi.settings import SETTINGS, TRAIN_ARGUMENTS, Settings
+
+COPIES = 4
+"""Of a model's weights, which any run takes: the initial model, the global one, a client's and its gradients."""
 
 
 class Config(Settings):
@@ -104,14 +108,16 @@ class Config(Settings):
             fitting = [name for name in models.MODELS if models.takes(name) == source.kind]
             refuse("model", self.model, f"a model for {source.kind}s, as in {self.data}: one of {', '.join(fitting)}")
         try:
-            return models.build(
-                self.model,
-                seed=self.seed,
-                input_shape=source.input_shape,
-                classes=source.classes,
-                width=self.width,
-                norm=self.norm,
-            )
+            with limited(self.memory_limit):
+                return models.build(
+                    self.model,
+                    seed=self.seed,
+                    input_shape=source.input_shape,
+                    classes=source.classes,
+                    width=self.width,
+                    norm=self.norm,
+                    copies=COPIES,
+                )
         except InputError as error:
             size = " (--image-size changes it)" if needed == "image" and "input_shape" in str(error) else ""
             raise InputError(f"model={self.model!r} does not fit data={self.data!r}: {error}{size}") from error

@@ -50,6 +50,7 @@ def gather(config: Config, progress: ReadProgress = silent) -> Federation:
         image_size=config.image_size,
         max_train=config.max_train,
         progress=progress,
+        memory_limit=config.memory_limit,
     )
     owners = assign(
         source.train.labels.numpy(),

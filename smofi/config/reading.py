@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from smofi.config.config import Config
 from smofi.config.presets import preset_names, preset_text
-from smofi.errors import InputError, SmofiError, refuse
+from smofi.errors import InputError, SmofiError, refuse, shortened, shown
 from smofi.plain_yaml import parse_settings, read_settings
 from smofi.runs import RunFolder
 from smofi.settings import SETTINGS
@@ -68,11 +68,10 @@ def sentence_of(error: ValidationError) -> str:
     if isinstance(cause, SmofiError):
         text = str(cause)
     elif first["type"] == "extra_forbidden":
-        text = f"{field}={value!r} is not accepted: there is no such setting{_near(field)}"
+        text = f"{field}={shown(value)} is not accepted: there is no such setting{_near(field)}"
     else:
-        text = f"{field}={value!r} is not accepted: {cause or first['msg'][:1].lower() + first['msg'][1:]}"
-    half = LONGEST_SENTENCE // 2
-    return text if len(text) <= LONGEST_SENTENCE else f"{text[:half]} ... {text[-half:]}"
+        text = f"{field}={shown(value)} is not accepted: {cause or first['msg'][:1].lower() + first['msg'][1:]}"
+    return shortened(text, LONGEST_SENTENCE)
 
 
 def _near(field: str) -> str:

@@ -20,6 +20,7 @@ from smofi.data.readers.npz import find_npz
 from smofi.data.readers.python import read_python
 from smofi.data.source import Source, as_source
 from smofi.errors import InputError, check_count, refuse
+from smofi.memory import as_text, limited, refusing, room
 
 OWN = {
     "folder": "pictures, a sub-folder per class; or per client, and in it per class",
@@ -41,6 +42,7 @@ def load(
     max_train: int | None = None,
     max_test: int | None = None,
     progress: ReadProgress = silent,
+    memory_limit: int | str | None = None,
 ) -> Source:
     """A data set, decoded once and memory-mapped from then on.
 
@@ -48,6 +50,7 @@ def load(
     image_size     images are brought to this height and width
     max_train      how many training samples to use, the first ones; `max_test` is the same for test samples
     progress       called with how far decoding is, the first time
+    memory_limit   what reading may take, such as "2GB", with what the process uses; by default, what is available
 
     >>> load("digits").classes
     10
@@ -56,12 +59,26 @@ def load(
     for field, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
         if value is not None:
             check_count(field, value, high=LARGEST_IMAGE if field == "image_size" else None)
-    found = _read(name, None if folder is None else Path(folder), image_size, progress)
-    source = found if isinstance(found, Source) else as_source(name, found)
-    if image_size is not None and source.kind != "image":
-        refuse("image_size", image_size, f"nothing: {name} has no images")
-    source = source.limited(max_train, max_test)
-    return source if image_size is None else source.resized(image_size)
+    with limited(memory_limit), refusing(f"data={name!r}"):
+        found = _read(name, None if folder is None else Path(folder), image_size, progress)
+        source = found if isinstance(found, Source) else as_source(name, found)
+        if image_size is not None and source.kind != "image":
+            refuse("image_size", image_size, f"nothing: {name} has no images")
+        source = source.limited(max_train, max_test)
+        if image_size is None or source.input_shape[1:] == (image_size, image_size):
+            return source
+        _check_resized(source, image_size)
+        return source.resized(image_size)
+
+
+def _check_resized(source: Source, side: int) -> None:
+    """Refuse images that take more memory than there is when they have been resized."""
+    samples, channels = len(source.train), source.input_shape[0]
+    width = source.train.store.inputs.element_size()
+    needed, left = samples * side * side * channels * width, room()
+    if not left.holds(needed):
+        sizes = f"{samples:,} x {side} x {side} x {channels} x {width} bytes = {as_text(needed)}"
+        refuse("image_size", side, f"images that fit into the {left.words}, but they would take {sizes}")
 
 
 def check_data_name(field: str, name: Any) -> str:
@@ -88,7 +105,8 @@ def fetch(name: str, progress: ReadProgress = silent) -> None:
     if name not in CATALOGUE:
         refuse("data", name, f"a data set to fetch, one of {', '.join(CATALOGUE)}")
     try:
-        cache.store(name, FROM_HUB, FROM_HUB, with_moments(hub.fetch(name, progress)))
+        with refusing(f"data={name!r}"):
+            cache.store(name, FROM_HUB, FROM_HUB, with_moments(hub.fetch(name, progress)))
     except OSError as error:
         raise InputError(f"{name} could not be saved in {data_home()}: {error.strerror or error}") from error
 
@@ -123,7 +141,7 @@ def _read(name: str, folder: Path | None, image_size: int | None, progress: Read
     except InputError as error:
         if folder is None and (fetched := _fetched(name)) is not None:
             return fetched
-        missing = f"there is no {place}" if not place.exists() else str(error)
+        missing = f"there is no {place}" if not os.path.exists(place) else str(error)
         raise InputError(_how_to_get(name, missing, place if folder else None)) from None
     return _decoded(name, place, files, progress)
 
@@ -140,7 +158,7 @@ def _fetched(name: str) -> Decoded | None:
 
 
 def _own(scheme: str, path: Path, image_size: int | None, progress: ReadProgress) -> Decoded:
-    if not path.exists():
+    if not os.path.exists(path):  # unlike a path's own method, it does not fail on a name that is too long
         refuse("data", f"{scheme}:{path}", f"a path that exists, but there is no {path.absolute()}")
     if scheme == "folder":
         # pictures of many sizes are brought to one when they are decoded

@@ -14,7 +14,8 @@ from torch.nn.functional import interpolate
 Images: TypeAlias = npt.NDArray[Any]
 Rows: TypeAlias = npt.NDArray[np.int64]
 
-AT_ONCE = 1000
+AT_ONCE, NUMBERS_AT_ONCE = 1000, 2**25
+"""Images that are resized at once, and the numbers that they may have together, before or after."""
 
 
 class Keep(Protocol):
@@ -37,9 +38,11 @@ def resize(stored: Tensor, rows: Tensor, side: int) -> Tensor:
     [1.5]
     """
     small = torch.empty((len(rows), side, side, stored.shape[3]), dtype=stored.dtype, device=stored.device)
-    for begin in range(0, len(rows), AT_ONCE):
-        images = stored[rows[begin : begin + AT_ONCE]].permute(0, 3, 1, 2).to(torch.float32)
+    largest = max(small.shape[1:].numel(), stored.shape[1:].numel(), 1)
+    step = max(1, min(AT_ONCE, NUMBERS_AT_ONCE // largest))
+    for begin in range(0, len(rows), step):
+        images = stored[rows[begin : begin + step]].permute(0, 3, 1, 2).to(torch.float32)
         planes = interpolate(images, size=(side, side), mode="area")
         whole = planes.round_() if stored.dtype == torch.uint8 else planes
-        small[begin : begin + AT_ONCE] = whole.to(stored.dtype).permute(0, 2, 3, 1)
+        small[begin : begin + step] = whole.to(stored.dtype).permute(0, 2, 3, 1)
     return small

@@ -5,6 +5,7 @@ The first block is the input block, the last the output block, those between are
 mlp, cnn, resnet, vgg, mobilenet, densenet, transformer   a file per family
 custom     a model of one's own, by python:module:function     blocks    any module as a sequence of blocks
 costs      parameters, multiply-accumulates, bytes at a cut    dropout   masks that are a function of the sample
+size       whether a model fits into memory, before it is built
 layers, norm, shape, initial    what several families share
 
 Public: the names in `__all__`.
@@ -14,13 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from smofi.errors import check_choice, check_count, refuse
+from smofi.errors import check_choice, check_seed, refuse
 from smofi.imported import names_in
+from smofi.memory import refusing
 from smofi.models.cnn import cnn
 from smofi.models.costs import costs
 from smofi.models.custom import custom, is_custom
@@ -30,6 +33,7 @@ from smofi.models.mlp import mlp
 from smofi.models.mobilenet import mobilenetv2
 from smofi.models.resnet import resnet8, resnet18, resnet34
 from smofi.models.shape import check_image_shape
+from smofi.models.size import check_size
 from smofi.models.transformer import transformer
 from smofi.models.vgg import SMALLEST, vgg11, vgg16
 from smofi.seeds import generator
@@ -148,22 +152,28 @@ def build(
     classes: int,
     width: int | None = None,
     norm: str | None = None,
+    copies: int = 1,
 ) -> nn.Sequential:
     """A model by name, its initial weights a function of the seed. Torch's own random state is left as it was.
 
     "python:module:function" calls function(input_shape=..., classes=...) of the user's module, with width and norm
-    too where they are given.
+    too where they are given. Any other model is refused before it is built, if memory has no room for `copies`
+    of its weights, one by default.
 
     >>> len(build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, norm="group"))
     5
     """
     check_model_name(name)
-    check_count("seed", seed, low=0)
+    check_seed("seed", seed)
     options = {key: value for key, value in (("width", width), ("norm", norm)) if value is not None}
     for key, value in options.items():
         if key not in options_of(name):
             refuse(key, value, f"nothing: {name} has no such option")
-    with torch.random.fork_rng(devices=[]):
+    if not is_custom(name):
+        make = MODELS[name].make
+        sizes = [*input_shape, classes] if isinstance(input_shape, Sequence) else []
+        check_size(name, partial(make, input_shape, classes, **options), sizes, width, copies)
+    with torch.random.fork_rng(devices=[]), refusing(f"model={name!r}"):
         # Only the CPU's generator: torch.manual_seed would also reseed every GPU, which is not forked here.
         torch.default_generator.manual_seed(int(generator(seed, "model").integers(2**63)))
         if is_custom(name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from math import ceil
 from statistics import fmean, median
 
@@ -10,7 +11,9 @@ from smofi.config import Config
 from smofi.config.federation import Federation
 from smofi.engine.memory.needs import Memory, activation_memory, lasting_memory, round_memory
 from smofi.engine.noise import own_random_state
+from smofi.engine.plan import RoundPlan
 from smofi.flat import columns_in
+from smofi.method import Method
 from smofi.methods import parse_method
 from smofi.planning.timing import Seconds, time_rounds
 from smofi.training import Session, prepare
@@ -18,7 +21,7 @@ from smofi.training import Session, prepare
 __all__ = ["CutParameters", "Memory", "PlanSummary", "Seconds", "plan_run"]
 
 MOST_ROUNDS = 1000  # planned one by one; the rest are like these
-MOST_SCHEDULES = 20  # whose ticks are counted one by one
+MOST_SCHEDULES, MOST_TICKS = 20, 10_000  # whose ticks are counted one by one; how many of each of them
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def plan_run(
     planner, state, simulation = session.run.planner, session.run.state, session.run.simulation
     plans = [planner.intended(round, planner.eligible) for round in range(min(config.rounds, MOST_ROUNDS))]
     steps = fmean(sum(plan.steps) for plan in plans)
-    ticks = fmean(sum(1 for _ in plan.ticks(parsed)) for plan in plans[:MOST_SCHEDULES])
+    ticks = fmean(_ticks(plan, parsed) for plan in plans[:MOST_SCHEDULES])
     rounds = [round_memory(simulation, plan) for plan in plans]
     fullest = max(rounds, key=lambda items: sum(item.bytes for item in items))
     data = [*arguments["clients"], arguments["validation"], arguments["test"]]
@@ -107,6 +110,12 @@ def plan_run(
         measured=measured,
         seconds_per_round=measured.per_round(steps, ticks) - (1 - evaluated) * measured.evaluation,
     )
+
+
+def _ticks(plan: RoundPlan, method: Method) -> float:
+    """How many ticks a round has; if they are too many to be counted, as if the others had as many steps each."""
+    first = [sum(map(len, tick.groups)) for tick in islice(plan.ticks(method), MOST_TICKS)]
+    return len(first) * max(1.0, sum(plan.steps) / max(1, sum(first)))
 
 
 def _sides(session: Session) -> tuple[CutParameters, ...]:

@@ -19,7 +19,7 @@ from smofi.clock.devices import devices_for
 from smofi.clock.tables import MEASURED_MACS
 from smofi.config import Config
 from smofi.data.source import Source
-from smofi.errors import check_count
+from smofi.errors import check_seed
 from smofi.report.models import outline
 from smofi.report.numbers import SECONDS, TimeUnit, count, figure, time_unit
 from smofi.report.saving import save_picture
@@ -58,7 +58,7 @@ class Fleet:
     def of(cls, devices: str, clients: int, seed: int, model: str = "", macs: int = MEASURED_MACS) -> Fleet:
         """Phones for a model of this many multiply-accumulates, by default those of the network they were measured
         with; or the devices of a CSV file."""
-        check_count("seed", seed, low=0)
+        check_seed("seed", seed)
         drawn = devices_for(devices, "always", clients, seed=seed, macs=macs, symmetric=False)
         suited = f", for {model} ({count(macs)} MACs)" if model and devices == "phones" else ""
         title = f"{Path(devices).name} of {clients:,} client{'s' * (clients > 1)}, seed {seed}{suited}"

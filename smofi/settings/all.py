@@ -121,7 +121,7 @@ class Settings(Checked):
     participation: float = setting(
         0.2, number(above=0, high=1), "share of the clients that take part in a round, up to 1", argument=Argument()
     )
-    local_epochs: int = setting(5, count, "epochs that a client trains per round", argument=Argument())
+    local_epochs: int = setting(5, checks.epochs, "epochs that a client trains per round", argument=Argument())
     batch_size: int = setting(
         8, count, "samples per step; a client with fewer samples never takes part", argument=Argument(32)
     )

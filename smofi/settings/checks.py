@@ -15,7 +15,7 @@ from smofi.cut import read_cut
 from smofi.data.partitions.kinds import parse as parse_partition
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.cohort.execution import parse_executor
-from smofi.errors import SmofiError, check_choice, check_count, check_flag, check_number, check_size, refuse
+from smofi.errors import SmofiError, check_choice, check_count, check_flag, check_number, check_seed, check_size, refuse
 from smofi.methods import parse_method
 
 Accept = Callable[[str, Any], Any]
@@ -54,7 +54,8 @@ class Check:
 
 count = Check(check_count, int)
 flag = Check(check_flag, {"true": True, "false": False}.__getitem__)
-seed = Check(partial(check_count, low=0), int)
+seed = Check(check_seed, int)
+epochs = Check(partial(check_count, high=100_000), int)  # the order of all batches of a round is drawn at once
 threads = Check(partial(check_count, high=1024), int)
 workers = Check(partial(check_count, high=4096), int)
 

@@ -19,7 +19,8 @@ from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.memory.needs import activation_memory, lasting_memory, round_memory
 from smofi.errors import InputError
-from smofi.planning import PlanSummary, Seconds, plan_run
+from smofi.methods import parse_method
+from smofi.planning import PlanSummary, Seconds, plan_run, summary
 from smofi.planning.timing import time_rounds
 from smofi.training import Session
 
@@ -214,3 +215,15 @@ def test_what_a_run_refuses_is_refused() -> None:
 
 def replace_rounds(config: Config, rounds: int) -> Config:
     return Config(**config.model_dump() | {"rounds": rounds})
+
+
+def test_more_ticks_than_can_be_counted_are_reckoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+    client = torch.randn(40, 4), torch.randint(2, (40,))
+    session = smofi.prepare(model, [client] * 4, cut=0, local_epochs=50, batch_size=4, participation=1.0)
+    plan = session.run.planner.intended(0, session.run.planner.eligible)
+    assert summary._ticks(plan, parse_method("smofi")) == 500
+    monkeypatch.setattr(summary, "MOST_TICKS", 7)
+    assert summary._ticks(plan, parse_method("smofi")) == 500
+    endless = replace(plan, steps=[10**12] * 4, epoch_steps=[10**9] * 4, planned_steps=[10**12] * 4)
+    assert summary._ticks(endless, parse_method("smofi")) == 10**12

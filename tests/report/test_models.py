@@ -57,6 +57,10 @@ def test_numbers_in_the_unit_that_suits_them() -> None:
     assert [fine_percent(share) for share in (0, 0.00314, 0.01, 1)] == ["0.00%", "0.31%", "1.0%", "100.0%"]
 
 
+def test_what_takes_no_memory_may_be_of_any_size() -> None:
+    assert outline("cnn", width=200_000).costs.parameters == 3_280_020_000_010
+
+
 def test_input_classes_width_and_norm_are_the_models() -> None:
     given = outline("resnet8", "3, 16, 16", 7, 4, "group")
     assert (given.input_shape, given.classes) == ((3, 16, 16), 7)

@@ -10,6 +10,7 @@ client    whose sample it is: whole numbers or words; `client_test` too. It may 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -35,6 +36,25 @@ def needed(keys: Iterable[str]) -> list[str]:
     ['x', 'y', 'speaker']
     """
     return [key for key in keys if key in KEYS]
+
+
+def taken(key: str, kind: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, str]:
+    """The bytes of memory that reading such an array takes, and how they come about.
+
+    >>> taken("x", np.dtype("f4"), (1000, 20))
+    (180000, 'x takes 1,000 x 20 x 9 bytes (4 in the file, 5 to convert and shuffle them)')
+    """
+    if kind.kind in "US":
+        more = 3 * (kind.itemsize if kind.kind == "U" else 4 * kind.itemsize)  # as words, sorted, compared
+    elif key not in ("x", "x_test"):
+        more = 40  # as numbers of classes or clients, sorted, compared, shuffled
+    elif kind == np.uint8 and len(shape) > 2:
+        more = 1
+    else:
+        more = 5 if kind == np.float32 else 9  # as float32, checked, shuffled
+    sizes = " x ".join(f"{size:,}" for size in shape)
+    about = f"{kind.itemsize + more} bytes ({kind.itemsize} in the file, {more} to convert and shuffle them)"
+    return math.prod(shape) * (kind.itemsize + more), f"{key} takes {sizes} x {about}"
 
 
 def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
@@ -148,7 +168,7 @@ def _inputs(array: Array, key: str, name: str) -> Array:
     if not vector and not floats:
         return np.require(array, requirements=["C", "W"])
     with np.errstate(over="ignore"):
-        numbers = array.astype(np.float32, order="C")
+        numbers = array.astype(np.float32, order="C", copy=False)  # copied when it is shuffled
     finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
     if not finite.all():
         _refuse(

@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from smofi.errors import InputError
+from smofi.memory import LITTLE, as_text, room
 
 MOST_INFLATED = 1100
 """What a byte of gzip or zip can become at most, rounded up from 1,032."""
+
+PIECE = 2**20
+"""Bytes that are unpacked at once."""
+
+JSON_BYTES, JSON_VALUE = 6, 64
+"""Memory that reading json takes: for each byte of it, as text, as values and as what is made of them; and a value."""
 
 FileLayout: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 """Sub-folders in which files may lie, and the files: for each the names it goes by."""
@@ -33,24 +40,50 @@ def wrong(path: Path, expected: str) -> NoReturn:
     raise InputError(f"{path} is not accepted: expected {expected}")
 
 
-def read_bytes(path: Path, most: int, expected: str) -> bytes:
-    """A whole file of at most `most` bytes, unpacked if its name ends in .gz; `expected` is what an error asks for."""
+def check_room(path: Path, needed: int, arithmetic: str) -> None:
+    """Refuse what takes more memory than there is; `arithmetic` says how many bytes are needed."""
+    if needed > LITTLE and not (found := room()).holds(needed):
+        wrong(path, f"what fits into the {found.words}, but {arithmetic} = {as_text(needed)}")
+
+
+def regular_size(path: Path, expected: str) -> int:
+    """The size of a file; a pipe, a socket or a device is refused, as reading one could last for ever."""
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            wrong(path, f"{expected}, but it is not a regular file")
-        size = status.st_size
-        if path.suffix != ".gz":
-            if size > most:
-                wrong(path, f"{expected}, at most {most:,} bytes, but it has {size:,}")
-            return path.read_bytes()
-        with gzip.open(path) as file:
-            content = file.read(min(most, size * MOST_INFLATED) + 1)
+    except (OSError, ValueError) as error:
+        wrong(path, f"{expected} ({getattr(error, 'strerror', None) or error})")
+    if not stat.S_ISREG(status.st_mode):
+        wrong(path, f"{expected}, but it is not a regular file")
+    return status.st_size
+
+
+def read_bytes(path: Path, most: int, expected: str) -> bytes:
+    """A whole file of at most `most` bytes, unpacked if its name ends in .gz; `expected` is what an error asks for."""
+    size = regular_size(path, expected)
+    try:
+        if path.suffix == ".gz":
+            return _unpacked(path, most, expected)
+        if size > most:
+            wrong(path, f"{expected}, at most {most:,} bytes, but it has {size:,}")
+        check_room(path, size, f"it has {size:,} bytes")
+        return path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         wrong(path, f"{expected} ({getattr(error, 'strerror', None) or error})")
-    if len(content) > most:
-        wrong(path, f"{expected}, at most {most:,} bytes, but it unpacks to more")
-    return content
+
+
+def _unpacked(path: Path, most: int, expected: str) -> bytes:
+    """What is in a gzip file, which does not say how much that is: refused as soon as it is too much."""
+    pieces: list[bytes] = []
+    size, left = 0, room()
+    with gzip.open(path) as file:
+        while piece := file.read(PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > most:
+                wrong(path, f"{expected}, at most {most:,} bytes, but it unpacks to more")
+            if not left.holds(2 * size):  # in pieces, and joined
+                wrong(path, f"what fits into the {left.words}, but it unpacks to more than 2 x {size:,} bytes")
+    return b"".join(pieces)
 
 
 def read_json(path: Path, most: int, expected: str) -> Any:
@@ -59,6 +92,9 @@ def read_json(path: Path, most: int, expected: str) -> Any:
     values = sum(content.count(mark) for mark in (b"[", b"{", b","))
     if values > 1_000_000 + len(content) // 10:
         wrong(path, f"{expected}, but it has {values:,} values in {len(content):,} bytes")
+    factor = JSON_BYTES if content.isascii() else JSON_BYTES + 3  # a letter that is not ASCII makes all of 4 bytes
+    needed = factor * len(content) + JSON_VALUE * values
+    check_room(path, needed, f"it takes {factor} x {len(content):,} bytes + {JSON_VALUE} x {values:,} values")
     try:
         return json.loads(content)
     except RecursionError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,18 @@ def values(array: Array, key: str, name: str) -> Array:
             raise InputError(f"{accepted} below 2^63, but it has {array.max()}")
         return array.astype(np.int64)
     try:
-        return array.astype(np.str_)
+        return _with_letters(array.astype(np.str_))
     except (UnicodeError, ValueError, TypeError) as error:
         raise InputError(f"{accepted}, but some are not ({error})") from error
+
+
+def _with_letters(words: Array) -> Array:
+    """Words whose letters exist: numpy keeps any number of four bytes as one, which Python fails to read later."""
+    letters = np.dtype(np.uint32).newbyteorder(words.dtype.byteorder)
+    largest = int(np.ascontiguousarray(words).view(letters).max(initial=0)) if words.dtype.itemsize else 0
+    if largest > sys.maxunicode:
+        raise ValueError(f"there is no letter 0x{largest:x}, the last one is 0x{sys.maxunicode:x}")
+    return words
 
 
 def class_names(given: Any, name: str) -> list[str]:
@@ -59,7 +69,11 @@ def class_names(given: Any, name: str) -> list[str]:
     >>> class_names(np.array(["cat", "dog"]), "mine")
     ['cat', 'dog']
     """
-    words = given.tolist() if isinstance(given, np.ndarray) else given
+    try:
+        checked = _with_letters(given) if isinstance(given, np.ndarray) and given.dtype.kind == "U" else given
+        words = checked.tolist() if isinstance(checked, np.ndarray) else checked
+    except ValueError as error:
+        raise InputError(f"{name} is not accepted: expected classes to be words, but some are not ({error})") from error
     listed = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
     if not listed or len(words) < 2 or len(set(words)) < len(words):
         shown = f"{given!r:.100}" if listed else f"of type {type(given).__name__}"

@@ -13,6 +13,9 @@ LETTERS = "\n !\"&'(),-." + string.digits + ":;>?" + string.ascii_uppercase + "[
 NAMES = tuple("\\n" if letter == "\n" else letter for letter in LETTERS)
 
 UNKNOWN = 255
+AT_ONCE = 2**20
+"""Characters that are looked up at once: each takes ten bytes of memory meanwhile."""
+
 NUMBERS = np.full(129, UNKNOWN, np.uint8)
 """The number of every ASCII character, and last that of all others."""
 NUMBERS[[ord(letter) for letter in LETTERS]] = np.arange(len(LETTERS))
@@ -59,6 +62,8 @@ def numbers(text: str, changed: Changed) -> npt.NDArray[np.uint8]:
     >>> [LETTERS[number] for number in numbers("né中", changed)], changed
     (['n', 'e', ' '], Changed(transliterated=1, blanked=1))
     """
+    if len(text) > AT_ONCE:
+        return np.concatenate([numbers(text[at : at + AT_ONCE], changed) for at in range(0, len(text), AT_ONCE)])
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
     found: npt.NDArray[np.uint8] = NUMBERS[np.minimum(codes, 128)]
     strange = found == UNKNOWN

@@ -25,6 +25,9 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
 MOST_PIXELS = 16_000_000
 LARGE = 100_000
 """Pixels in a picture from which threads are worth it."""
+THREADS = min(8, os.cpu_count() or 1)
+WORKING = 12 * THREADS
+"""Bytes for a pixel while pictures are decoded, in every thread: as it is stored, flat, in RGB."""
 MOST_BYTES = 100_000_000
 """In one file: 16 million pixels of four bytes, and room for what a camera adds."""
 
@@ -104,7 +107,7 @@ def map_with_progress(
     """
     size = max(1, min(1000, len(items) // 100))
     results: list[Result] = []
-    with _quiet(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with _quiet(), ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, len(items), size):
             chunk = items[start : start + size]
             results.extend(pool.map(work, chunk) if threads else map(work, chunk))
@@ -150,7 +153,7 @@ def _opened(content: bytes, path: Path) -> Iterator[ImageFile]:
             _check_size(path, *image.size)
             _check_depth(path, image)
             yield image
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except UnidentifiedImageError:
         wrong(path, f"a picture ({', '.join(FORMATS)}), but it is not one, or it is damaged")

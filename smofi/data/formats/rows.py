@@ -11,20 +11,31 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, cast
 
-from smofi.data.formats.files import wrong
+from smofi.data.formats.files import PIECE, regular_size, wrong
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
-MOST_CHARACTERS = 2 << 30
-"""Characters in a file, unpacked."""
+MOST_BYTES = 2 << 30
+"""In a file, unpacked."""
+
+MOST_GROWTH, SMALL = 250, 1 << 28
+"""How many times its size a packed table may become, if that is more than a few hundred megabytes. Tables of real
+numbers become ten times as long; gzip itself could make them a thousand times as long."""
+
+MOST_BLANK = 1_000_000
+"""Blank lines in a file, beside one for each row."""
 
 LONGEST_LINE = 1 << 22
 NO_UTF8 = re.compile("[\udc80-\udcff]")
 REPORT_EVERY = 1000
 
 
-def rows(path: Path, report: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
-    """Line numbers from 1 and the fields of each, the header first; `report` is called with the bytes read so far."""
-    done = 0
+def rows(path: Path, report: Callable[[int], None]) -> Iterator[tuple[int, list[str], int]]:
+    """Line numbers from 1, the fields of each and its characters, the header first.
+
+    `report` is called with the bytes read so far.
+    """
+    done = blank = 0
+    _check_size(path)
     try:
         with path.open("rb") as raw, _text(raw, path.suffix == ".gz") as text:
             lines = _lines(text, path)
@@ -33,7 +44,9 @@ def rows(path: Path, report: Callable[[int], None]) -> Iterator[tuple[int, list[
                 done = number
                 delimiter = delimiter or _delimiter(line, path)
                 if row := next(csv.reader([line], delimiter=delimiter, strict=True)):
-                    yield number, row
+                    yield number, row, len(line)
+                elif (blank := blank + 1) > MOST_BLANK + number // 2:
+                    wrong(path, f"rows, but of the first {number:,} lines {blank:,} are blank")
                 if number % REPORT_EVERY == 0:
                     report(raw.tell())
     except csv.Error as error:
@@ -44,6 +57,30 @@ def rows(path: Path, report: Callable[[int], None]) -> Iterator[tuple[int, list[
         wrong(path, "a line that names the columns, but it is empty")
 
 
+def _check_size(path: Path) -> None:
+    """Refuse a table that is too long before a row is read: unpacking is many times as fast as that."""
+    expected = f"a table of at most {MOST_BYTES:,} bytes"
+    size = length = regular_size(path, expected)
+    try:
+        if path.suffix == ".gz":
+            length = 0
+            with gzip.open(path) as file:
+                while piece := file.read(PIECE):
+                    length += len(piece)
+                    if length > MOST_BYTES:
+                        wrong(path, f"{expected}, but its {size:,} bytes unpack to more")
+                    if length > max(SMALL, MOST_GROWTH * size):
+                        wrong(
+                            path,
+                            f"a table packed to no less than a {MOST_GROWTH}th, but its {size:,} bytes unpack to more "
+                            f"than {length:,}; if they should, unpack it first: gunzip {path.name}",
+                        )
+    except (OSError, EOFError, zlib.error) as error:
+        wrong(path, f"a file that can be read to its end, but reading fails after {length:,} bytes ({error})")
+    if length > MOST_BYTES:
+        wrong(path, f"{expected}, but it has {length:,}")
+
+
 def _text(raw: IO[bytes], packed: bool) -> TextIOWrapper:
     # one type for both: gzip's file has all that a text wrapper asks for
     content = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw
@@ -52,14 +89,11 @@ def _text(raw: IO[bytes], packed: bool) -> TextIOWrapper:
 
 
 def _lines(text: TextIOWrapper, path: Path) -> Iterator[tuple[int, str]]:
-    number = length = 0
+    number = 0
     while line := text.readline(LONGEST_LINE):
         number += 1
-        length += len(line)
         if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
             wrong(path, f"lines below {LONGEST_LINE:,} characters, but line {number} is longer")
-        if length > MOST_CHARACTERS:
-            wrong(path, f"at most {MOST_CHARACTERS:,} characters, but it has more")
         if not line.isascii() and (strange := NO_UTF8.search(line)):
             wrong(path, f"text in UTF-8, but line {number} has the byte 0x{ord(strange[0]) & 0xFF:02x}")
         yield number, line

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from smofi.data.partitions.kinds import Kind, Spread, parse
 from smofi.data.partitions.natural import Indices, Natural
 from smofi.data.partitions.saved import Saved
-from smofi.errors import InputError, check_count, refuse
+from smofi.errors import InputError, check_count, check_seed, refuse
 from smofi.seeds import generator
 
 
@@ -78,7 +78,7 @@ def clients_of(
     """
     check_count("clients", clients)
     check_count("min_size", min_size, low=0)
-    check_count("seed", seed, low=0)
+    check_seed("seed", seed)
     kind = parse(how) if isinstance(how, str) else how
     if isinstance(kind, Saved):
         return kind.clients_of(labels, clients)

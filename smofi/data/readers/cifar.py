@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.formats.files import FileLayout, find_files, read_bytes, wrong
+from smofi.data.formats.files import FileLayout, check_room, find_files, read_bytes, regular_size, wrong
 from smofi.data.formats.plain_pickle import read_plain_pickle
 
 PIXELS = 3 * 32 * 32
 MOST_RECORDS = 200_000
 """In one file; the largest official one has 50,000."""
+
+MOST_BYTES = MOST_RECORDS * (PIXELS + 100)
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,9 @@ def _read(files: list[Path], kind: _Kind, progress: ReadProgress) -> Decoded:
     names = _names_in_text(meta) if binary else _names_in_pickle(meta, kind)
     if len(names) != kind.classes or len(set(names)) != len(names):
         wrong(meta, f"{kind.classes} names of classes, no two the same, but it has {len(names)}")
+    sizes = [min(regular_size(path, "a file of pictures"), MOST_BYTES) for path in batches]
+    size, times = sum(sizes), 2 if binary else 4
+    check_room(meta.parent, times * size, f"reading {size:,} bytes of pictures takes {times} x as much")
     read = _read_binary if binary else _read_pickle
     images, labels = [], []
     for number, path in enumerate(batches, start=1):
@@ -156,7 +161,7 @@ def _names_in_pickle(path: Path, kind: _Kind) -> Sequence[str]:
 
 
 def _dict_in_pickle(path: Path) -> dict[str, Any]:
-    found = read_plain_pickle(read_bytes(path, MOST_RECORDS * (PIXELS + 100), "a pickle"), path)
+    found = read_plain_pickle(read_bytes(path, MOST_BYTES, "a pickle"), path)
     if not isinstance(found, dict):
         wrong(path, f"a pickled dict, but it contains a {type(found).__name__}")
     # Written by Python 2 and once loaded as bytes, keys are bytes.

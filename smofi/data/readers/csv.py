@@ -7,11 +7,9 @@ feature, a number.
 
 from __future__ import annotations
 
-import re
-from array import array
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,58 +21,15 @@ from smofi.data.formats.arrays import OWNERS, from_arrays
 from smofi.data.formats.files import wrong
 from smofi.data.formats.names import printable
 from smofi.data.formats.rows import rows
+from smofi.data.readers.table import Columns, Content
+from smofi.memory import room
 
 LABELS = ("label", "y", "class", "target")
 SPLITS = ("train", "test")
-CELLS_AT_ONCE = 100_000
-"""This many cells are kept as text before they are converted to numbers."""
+CELLS_AT_ONCE, TEXT_AT_ONCE = 100_000, 1 << 24
+"""This many cells, or of this many characters, are kept as text before they are converted to numbers."""
 
 LARGEST = float(np.finfo(np.float32).max)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which column is which; `owner` and `split` are None where there is no such column."""
-
-    names: list[str]
-    label: int
-    owner: int | None
-    split: int | None
-    features: list[int]
-
-
-@dataclass
-class Words:
-    """A column of words, kept as numbers in the order in which they first occur."""
-
-    numbers: dict[str, int] = field(default_factory=dict)
-    rows: array[int] = field(default_factory=lambda: array("q"))
-
-    def add(self, word: str) -> None:
-        self.rows.append(self.numbers.setdefault(word, len(self.numbers)))
-
-    def sorted(self) -> tuple[list[str], Array]:
-        """The words in order, numerically if all are whole numbers, and each row's place among them.
-
-        >>> words = Words(); words.add("10"); words.add("9"); words.sorted()
-        (['9', '10'], array([1, 0]))
-        """
-        whole = all(re.fullmatch(r"0|-?[1-9][0-9]{0,17}", word) for word in self.numbers)
-        words = sorted(self.numbers, key=int) if whole else sorted(self.numbers)
-        place = np.empty(len(words), np.int64)
-        place[[self.numbers[word] for word in words]] = np.arange(len(words))
-        return words, place[np.frombuffer(self.rows, dtype=np.int64)]
-
-
-@dataclass
-class Content:
-    """The rows read so far, of one file or of two."""
-
-    columns: Columns | None = None
-    features: list[Array] = field(default_factory=list)
-    labels: Words = field(default_factory=Words)
-    owners: Words = field(default_factory=Words)
-    splits: Words = field(default_factory=Words)
 
 
 def find_csv(path: Path) -> DataFiles:
@@ -96,7 +51,7 @@ def find_csv(path: Path) -> DataFiles:
 
 
 def _read(path: Path, files: list[Path], progress: ReadProgress) -> Decoded:
-    content = Content()
+    content = Content(room())
     sizes = [file.stat().st_size for file in files]
     for number, file in enumerate(files):
         before = sum(sizes[:number])
@@ -136,22 +91,26 @@ def _add(path: Path, content: Content, split: str | None, report: Callable[[int]
     content.columns = columns
     cells: list[str] = []
     lines: list[int] = []
-    for line, row in source:
+    characters = 0
+    for line, row, length in source:
         if len(row) != len(columns.names):
             wrong(path, f"{len(columns.names)} fields in line {line}, as in the first line, but it has {len(row)}")
         cells.extend([row[column] for column in columns.features])
         lines.append(line)
-        content.labels.add(_word(row, columns.label, line, columns, path))
+        characters += length
+        content.words_taken += content.labels.add(_word(row, columns.label, line, columns, path))
         if columns.owner is not None:
-            content.owners.add(_word(row, columns.owner, line, columns, path))
+            content.words_taken += content.owners.add(_word(row, columns.owner, line, columns, path))
         if columns.split is not None:
             content.splits.add(_train_or_test(_word(row, columns.split, line, columns, path), line, path))
         elif split is not None:
             content.splits.add(split)
-        if len(cells) >= CELLS_AT_ONCE:
+        if len(cells) >= CELLS_AT_ONCE or characters >= TEXT_AT_ONCE:
+            content.check_room(path)
             content.features.append(_numbers(cells, lines, columns, path))
-            cells, lines = [], []
+            cells, lines, characters = [], [], 0
     if lines:
+        content.check_room(path)
         content.features.append(_numbers(cells, lines, columns, path))
 
 
@@ -239,6 +198,7 @@ def _decoded(content: Content, path: Path, files: list[Path]) -> Decoded:
             f"at least two classes in column {names[content.columns.label]!r}, but there is only {classes[0]!r:.100}",
         )
     inputs = np.concatenate(content.features)
+    content.features.clear()
     arrays: dict[str, Any] = {"x": inputs, "y": labels, **({"client": owner} if owners else {})}
     if content.splits.numbers:
         arrays = _divided(arrays, content, path)

@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.formats.files import Listing, listing, wrong
+from smofi.data.formats.files import Listing, check_room, listing, wrong
 from smofi.data.formats.names import printable
 from smofi.data.formats.pictures import (
     LARGE,
     SUFFIXES,
+    WORKING,
     PictureHeader,
     is_picture,
     map_with_progress,
@@ -38,9 +39,6 @@ TEST_FOLDERS = ("test", "testing", "val", "valid", "validation")
 
 OTHER_PROGRAMS = ("thumbs.db", "desktop.ini")
 """What other programs put into folders of pictures: not counted as left out."""
-
-MOST_BYTES = 2**34
-"""Of all pictures together, decoded."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +119,13 @@ def _decode(paths: list[Path], image_size: int | None, folder: Path, progress: R
     height, width = (image_size, image_size) if image_size else (headers[0].height, headers[0].width)
     grey = all(header.grey for header in headers)
     shape = (len(paths), height, width, 1 if grey else 3)
-    if math.prod(shape) > MOST_BYTES:
-        sizes = f"{shape[0]:,} of {width} x {height} x {shape[3]}"
-        wrong(
-            folder,
-            f"pictures of at most {MOST_BYTES:,} bytes together, but they are {sizes}: set a smaller image_size",
-        )
+    largest = max(header.width * header.height for header in headers)
+    check_room(
+        folder,
+        math.prod(shape) + WORKING * largest,
+        f"its pictures take {shape[0]:,} x {height:,} x {width:,} x {shape[3]} bytes (less with a smaller image_size) "
+        f"+ {WORKING} x {largest:,} while they are decoded",
+    )
     images = np.empty(shape, np.uint8)
 
     def decode(row: int) -> None:

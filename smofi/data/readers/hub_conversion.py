@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 
 from smofi.data.decoded import Array, Decoded, ReadProgress, Split, silent
 from smofi.data.formats.columns import class_names, class_numbers, column, contents, words
-from smofi.data.formats.files import wrong
+from smofi.data.formats.files import check_room, wrong
 from smofi.data.formats.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
 from smofi.data.formats.names import printable
 from smofi.data.formats.pictures import decode_picture, map_with_progress
@@ -71,19 +72,22 @@ def _images(
     """All pictures, each of the size given or, if there is none, of the first one's."""
     images = np.empty((0, 0, 0, 0), np.uint8)
 
-    def decode(numbered: tuple[int, bytes]) -> Array:
+    def decode(numbered: tuple[int, bytes]) -> None:
         row, content = numbered
-        return decode_picture(content, place / str(row), grey=grey)
+        image = decode_picture(content, place / str(row), grey=grey)
+        if image.shape != images.shape[1:]:
+            expected = f"a picture of {images.shape[1:]}, height, width and channels"
+            wrong(place / str(row), f"{expected}, but it has {image.shape}")
+        images[row] = image
 
     for begin, files in contents(dataset, name, place):
-        decoded = map_with_progress(decode, list(enumerate(files, begin)), silent)
         if not begin:
-            size = size or decoded[0].shape
-            images = np.empty((len(dataset), *size), np.uint8)
-        for row, image in enumerate(decoded, begin):
-            if image.shape != size:
-                wrong(place / str(row), f"a picture of {size}, height, width and channels, but it has {image.shape}")
-            images[row] = image
+            size = size or decode_picture(files[0], place / "0", grey=grey).shape
+            shape = (len(dataset), *size)
+            sizes = " x ".join(f"{side:,}" for side in shape)
+            check_room(place, 2 * math.prod(shape), f"its pictures, read and shuffled, take 2 x {sizes} bytes")
+            images = np.empty(shape, np.uint8)
+        map_with_progress(decode, list(enumerate(files, begin)), silent)
         count.add(len(files))
     return images
 

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress
-from smofi.data.formats.arrays import from_arrays, needed
-from smofi.data.formats.files import MOST_INFLATED, wrong
+from smofi.data.formats.arrays import from_arrays, needed, taken
+from smofi.data.formats.files import MOST_INFLATED, check_room, regular_size, wrong
 from smofi.data.formats.npy import ArrayHeader, read_array_header
 from smofi.errors import InputError
+from smofi.memory import as_text
 
 PIECE = 1 << 20
 """How many bytes are read at once, and the longest directory that a zip file may have."""
@@ -51,10 +52,9 @@ def find_npz(path: Path) -> DataFiles:
 
     >>> find_npz(Path("nothing.npz"))
     Traceback (most recent call last):
-    smofi.errors.InputError: nothing.npz is not accepted: expected an .npz file, but there is no such file
+    smofi.errors.InputError: nothing.npz is not accepted: expected an .npz file (No such file or directory)
     """
-    if not path.is_file():
-        wrong(path, "an .npz file, but there is no such file")
+    regular_size(path, "an .npz file")
     return DataFiles([path], partial(_read, path))
 
 
@@ -63,6 +63,7 @@ def _read(path: Path, progress: ReadProgress) -> Decoded:
         members = {info.filename.removesuffix(".npy"): info for info in _checked(archive, path)}
         headers = {key: _header(archive, info, path) for key, info in members.items()}
         keys = needed(members)
+        _check_room({key: headers[key] for key in keys}, path)
         total, done = sum(members[key].file_size for key in keys), 0
         arrays: dict[str, Any] = dict.fromkeys(members)
         for key in keys:
@@ -82,10 +83,8 @@ def _refusing(path: Path) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except MemoryError as error:
-        raise InputError(f"{path} is not accepted: its arrays do not fit into memory") from error
     except BROKEN as error:
-        raise InputError(f"{path} is not accepted: expected an undamaged .npz file ({error})") from error
+        raise InputError(f"{path} is not accepted: expected an undamaged .npz file ({error!s:.200})") from error
 
 
 def _checked(archive: zipfile.ZipFile, path: Path) -> list[zipfile.ZipInfo]:
@@ -122,6 +121,15 @@ def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Arra
         shape = f"shape {list(header.shape)!s:.100} and type {header.dtype}"
         wrong(path, f"{header.size:,} bytes in {member}, as it claims {shape}, but it has {info.file_size:,}")
     return header
+
+
+def _check_room(headers: dict[str, ArrayHeader], path: Path) -> None:
+    """Refuse arrays that claim more memory than there is, before one of them is unpacked."""
+    claims = [taken(key, one.dtype, one.shape) for key, one in headers.items() if one.dtype is not None]
+    if claims:
+        most, arithmetic = max(claims)
+        needed = sum(claim for claim, _ in claims)
+        check_room(path, needed, f"{arithmetic} = {as_text(most)}, and all arrays together")
 
 
 def _unpack(

@@ -12,14 +12,17 @@ from pathlib import Path
 import numpy as np
 
 from smofi.data.decoded import Array, Decoded, Split
-from smofi.data.formats.files import wrong
+from smofi.data.formats.files import check_room, wrong
 from smofi.data.formats.letters import NAMES, Changed, numbers
 from smofi.data.formats.names import printable
 from smofi.data.readers.leaf import LENGTH
 from smofi.seeds import generator
 
 MOST_CHARACTERS = 2**26
-"""Twelve times all the plays. A character takes twenty bytes of memory, in rows, targets and owners."""
+"""Twelve times all the plays."""
+
+CHARACTER = 40
+"""Bytes of memory for a character: in rows, targets and owners, as they are and shuffled."""
 
 
 class Roles:
@@ -40,6 +43,7 @@ class Roles:
         self.characters += len(text)
         if self.characters > MOST_CHARACTERS:
             wrong(path, f"at most {MOST_CHARACTERS:,} characters in all, but there are more")
+        check_room(path, CHARACTER * self.characters, f"{self.characters:,} characters take {CHARACTER} bytes each")
         text = text.replace("\r\n", "\n")
         if not text.isascii():
             text = unicodedata.normalize("NFC", text)  # an e and an accent are one character, as é is

@@ -46,6 +46,7 @@ def _read(folder: Path, files: list[tuple[Path, str | None]], progress: ReadProg
             _add_roles(roles, document, path, report)
         else:
             excerpts.add(document, path, split, report)
+        del document  # before the next one is read
     if excerpts.owners and roles.names:
         wrong(folder, "either excerpts as LEAF writes them or texts by role, but there are both")
     return excerpts.decoded(folder) if excerpts.owners else roles.decoded(folder)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.formats.files import listing, read_bytes, wrong
+from smofi.data.formats.files import check_room, listing, read_bytes, wrong
 from smofi.data.formats.pictures import is_picture, map_with_progress, read_picture
 from smofi.seeds import generator
 
@@ -51,6 +51,8 @@ def _read(
     for number, pictures in enumerate((train, test)):
         order = generator(0, "tiny-imagenet order", number).permutation(len(pictures))
         labelled += [pictures[k] for k in order]
+    needed = len(labelled) * SIDE * SIDE * 3
+    check_room(root, needed, f"its pictures take {len(labelled):,} x {SIDE} x {SIDE} x 3 bytes")
     images = np.empty((len(labelled), SIDE, SIDE, 3), np.uint8)
     targets = np.array([target for _, target in labelled], np.int64)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-from pathlib import Path
 
 import torch
 
@@ -16,6 +14,7 @@ from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.errors import InputError, check_size, refuse
+from smofi.memory import in_use
 from smofi.seeds import untouched_streams
 
 ROUNDS = 50
@@ -73,16 +72,9 @@ def _in_use(device: torch.device) -> int:
     """The memory that this process uses already."""
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device)
-    status = Path("/proc/self/statm")
-    if status.exists():
-        return int(status.read_text().split()[1]) * mmap.PAGESIZE
-    try:
-        import resource
-    except ImportError:
-        raise InputError(
-            "memory_limit is not accepted: this system does not say how much memory a process uses"
-        ) from None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
+    if (used := in_use()) is None:
+        raise InputError("memory_limit is not accepted: this system does not say how much memory a process uses")
+    return used
 
 
 def _evaluation(evaluator: Evaluator) -> int:

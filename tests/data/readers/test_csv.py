@@ -217,8 +217,8 @@ def test_what_unpacks_to_a_lot_takes_little_memory(content: bytes, written: Writ
 
 
 def test_a_table_that_is_too_large_is_refused(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_module, "MOST_CHARACTERS", 200)
-    with pytest.raises(InputError, match="at most 200 characters, but it has more"):
+    monkeypatch.setattr(rows_module, "MOST_BYTES", 200)
+    with pytest.raises(InputError, match="at most 200 bytes, but it has 507"):
         find_csv(written(table(40))).read(silent)
 
 

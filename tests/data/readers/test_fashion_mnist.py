@@ -108,7 +108,7 @@ def test_a_packed_file_is_unpacked_no_further_than_announced(tmp_path: Path) -> 
     path.write_bytes(gzip.compress(idx(4, 5, 3) + bytes(50_000_000)))
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match="at most 76 bytes, but it unpacks to more"):
+        with pytest.raises(InputError, match="76 bytes for the 4 x 5 x 3 it announces, but it has more"):
             find_fashion_mnist(tmp_path).read(silent)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:

@@ -14,6 +14,7 @@ from smofi.data.decoded import Decoded, Split, silent
 from smofi.data.readers import folder as module
 from smofi.data.readers.folder import find_folder
 from smofi.errors import InputError
+from smofi.memory import limited
 
 
 def draw(path: Path, shade: int = 0, size: tuple[int, int] = (6, 5), mode: str = "RGB") -> None:
@@ -199,11 +200,11 @@ def test_large_pictures_go_through_threads_to_the_same_result(tmp_path: Path, mo
     np.testing.assert_array_equal(plain.train.inputs, threaded.train.inputs)
 
 
-def test_more_than_fits_is_refused_before_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_fits_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     draw_all(tmp_path, "a/1.png", "a/2.png", "b/1.png", "b/2.png")
-    monkeypatch.setattr(module, "MOST_BYTES", 4 * 6 * 5 * 3 - 1)
-    with pytest.raises(InputError, match="at most 359 bytes together, but they are 4 of 6 x 5 x 3: set a smaller"):
-        find_folder(tmp_path).read(silent)
+    arithmetic = r"4 x 1,024 x 1,024 x 3 bytes \(less with a smaller image_size\) \+ \d+ x 30 while .* = 13 MB"
+    with limited("1MB"), pytest.raises(InputError, match=rf"fits into the 0 MB that memory_limit=1MB.* {arithmetic}"):
+        find_folder(tmp_path, 1024).read(silent)
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals
