@@ -140,22 +140,22 @@ def test_of_a_comparison_that_is_refused_no_run_is_touched(tmp_path: Path) -> No
 
 
 CHOSEN = [
-    # what is done to which file; how show, export, file: and resume take it
-    (damages.flip, "model.safetensors", "refused refused unaffected refused"),
+    # what is done to which file; how show, export, file: and resume take it, - where it is not tried
+    (damages.flip, "model.safetensors", "refused refused - refused"),
     (damages.flip, "partition.safetensors", "refused unaffected refused refused"),
-    (damages.edit, "config.yaml", "refused refused unaffected refused"),
-    (damages.remove_line, "config.yaml", "refused refused unaffected refused"),
-    (damages.flip, "metrics.jsonl", "refused refused unaffected refused"),
-    (damages.empty, "about.json", "refused refused unaffected refused"),
+    (damages.edit, "config.yaml", "refused refused - refused"),
+    (damages.remove_line, "config.yaml", "refused refused - refused"),
+    (damages.flip, "metrics.jsonl", "refused refused - refused"),
+    (damages.empty, "about.json", "refused refused - refused"),
     (damages.truncate, "manifest.json", "refused refused refused refused"),
-    (damages.append, "result.json", "refused refused unaffected refused"),
-    (damages.zero, "checkpoints/round-000003.safetensors", "refused unaffected unaffected warned"),
-    ("delete", "checkpoints/round-000003.safetensors", "refused unaffected unaffected warned"),
-    ("delete", "model.safetensors", "refused refused unaffected warned"),
+    (damages.append, "result.json", "refused refused - refused"),
+    (damages.zero, "checkpoints/round-000003.safetensors", "refused unaffected - warned"),
+    ("delete", "checkpoints/round-000003.safetensors", "refused unaffected - warned"),
+    ("delete", "model.safetensors", "refused refused - warned"),
     ("delete", "manifest.json", "refused refused refused refused"),
-    ("replace", "model.safetensors", "refused refused unaffected refused"),
-    ("replace", "checkpoints/round-000003.safetensors", "refused unaffected unaffected warned"),
-    ("delete checkpoints/", "checkpoints/", "refused unaffected unaffected warned"),
+    ("replace", "model.safetensors", "refused refused - refused"),
+    ("replace", "checkpoints/round-000003.safetensors", "refused unaffected - warned"),
+    ("delete checkpoints/", "checkpoints/", "refused unaffected - warned"),
 ]
 
 
@@ -166,8 +166,9 @@ def trial(finished: Case, tmp_path_factory: pytest.TempPathFactory) -> Trial:
 
 @pytest.mark.parametrize(("kind", "name", "expected"), CHOSEN, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_chosen_damages(kind: object, name: str, expected: str, trial: Trial, others: Mapping[str, Path]) -> None:
-    found = []
-    for command in COMMANDS:
+    for command, how in zip(COMMANDS, expected.split(), strict=True):
+        if how == "-":
+            continue
         folder = trial.fresh()
         if callable(kind):
             damage = damages.damage_one(folder, name, kind, random.Random(0))
@@ -177,8 +178,7 @@ def test_chosen_damages(kind: object, name: str, expected: str, trial: Trial, ot
             damage = damages.replace(folder, name, others[Path(name).name])
         else:
             damage = damages.delete_checkpoints(folder)
-        found.append(trial.run(command, damage))
-    assert " ".join(found) == expected
+        assert trial.run(command, damage) == how, command
 
 
 @pytest.mark.slow
@@ -202,5 +202,5 @@ def test_random_damages(cases: dict[str, Case], others: dict[str, Path], tmp_pat
     for (file, what, command, how), times in sorted(counts.items()):
         sys.stdout.write(f"{file:40}{what:26}{command:8}{how:12}{times}\n")
     ways = Counter(key[3] for key in counts.elements())
-    sys.stdout.write(f"{count} damages, {sum(counts.values())} commands: {dict(ways)}\n")
+    sys.stdout.write(f"seed {seed}: {count} damages, {sum(counts.values())} commands: {dict(ways)}\n")
     assert not failed, "\n".join([f"{len(failed)} of {count * len(COMMANDS)} failed", *failed])
