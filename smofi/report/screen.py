@@ -12,7 +12,7 @@ from rich.text import Text
 
 from smofi.engine.events import Event, RunEnded, RunStarted
 from smofi.report.canvas import can_braille
-from smofi.report.curves import draw_curves
+from smofi.report.curves import NARROWEST, draw_curves
 from smofi.report.history import History
 from smofi.report.numbers import hours_minutes_seconds, percent, three_digits
 from smofi.report.progress import RunProgress, bar, peak_memory
@@ -20,7 +20,7 @@ from smofi.report.style import CURVE_STYLES, DIM
 
 FRAME_EVERY = 0.25  # seconds
 WIDEST, HIGHEST, LOWEST = 100, 15, 6  # of the curves
-OPTIONAL = ("virtual", "s/round", "best")  # left out, in this order, where the terminal is too narrow
+OPTIONAL = ("virtual", "s/round", "best", "left", "last")  # left out, in this order, where the terminal is too narrow
 WIDER = ("left", "s/round", "virtual")
 
 
@@ -91,7 +91,7 @@ class Screen:
             if sum(widths.values()) + 2 * len(widths) + min(longest, 12) > width:
                 widths.pop(head, None)
         room = width - sum(widths.values()) - 2 * len(widths)
-        name_width = min(longest, room)
+        name_width = max(1, min(longest, room))
         bar_width = min(30, room - name_width - 2)
         lines = []
         for number, name in enumerate(["method", *(run.history.name for run in self.runs)]):
@@ -115,7 +115,7 @@ class Screen:
         """The curves, drawn anew only after a round: they are most of the work."""
         if height < LOWEST or not any(run.history.measured for run in self.runs):
             return []
-        width = max(20, min(self.console.width - 1, WIDEST))
+        width = max(NARROWEST, min(self.console.width - 1, WIDEST))
         key = (width, height, *(run.history.rounds for run in self.runs))
         if self.curves[0] != key:
             # all rounds to come have their place already, so that the curves grow and nothing else moves
