@@ -20,7 +20,7 @@ from smofi.engine.events import (
 from smofi.engine.passes import Loss, Wire
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.engine.processes.workers import Workers, joined
-from smofi.errors import ClientError, CompositionError, InputError, SmofiError, TrainingWarning
+from smofi.errors import CacheWarning, ClientError, CompositionError, InputError, SmofiError, TrainingWarning
 from smofi.method import (
     BatchSizes,
     Candidates,
@@ -44,6 +44,7 @@ from smofi.training import Result, Session, prepare, train
 __all__ = [
     "Augment",
     "BatchSizes",
+    "CacheWarning",
     "Callback",
     "Candidates",
     "ClientError",

@@ -37,6 +37,10 @@ class TrainingWarning(UserWarning):
     """A run that goes on, but probably not as its user wants it to."""
 
 
+class CacheWarning(UserWarning):
+    """Cached data that was damaged: it is not used, but made anew."""
+
+
 def refuse(field: str, value: Any, accepted: str) -> NoReturn:
     """Raise the standard refusal.
 

@@ -1,12 +1,17 @@
-"""Writing a file so that it is whole or absent, and JSON that every reader accepts."""
+"""Files written whole or not at all, files read that may be anything, and JSON: strict, or revealing its own damage."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from smofi.errors import InputError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -18,7 +23,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     >>> path.read_bytes()
     b'whole'
     """
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(part_of(path.name))
     try:
         with open(temporary, "wb") as file:
             file.write(content)
@@ -29,8 +34,53 @@ def write_atomically(path: Path, content: bytes) -> None:
         if not temporary.is_dir():
             temporary.unlink(missing_ok=True)
         raise
-    if os.name == "posix":  # elsewhere a folder cannot be opened, and a rename is kept without it
-        _flush_folder(path.parent)
+    flush(path.parent)
+
+
+def part_of(name: str) -> str:
+    """The name of a file that is being written.
+
+    >>> part_of("note.txt")
+    '.note.txt.part'
+    """
+    return f".{name}.part"
+
+
+def flush(*paths: Path) -> None:
+    """Bring files, and the names in folders, to the disk: all at once, which takes little longer than one."""
+    if len(paths) == 1:
+        _flush(paths[0])
+    else:
+        with ThreadPoolExecutor(len(paths)) as threads:
+            list(threads.map(_flush, paths))
+
+
+def read_regular(path: Path, most: int, expected: str) -> bytes:
+    """A whole file of at most `most` bytes; never waits, as reading a pipe would. `expected` is what an error asks for.
+
+    >>> read_regular(Path("/dev/zero"), 100, "a YAML file")
+    Traceback (most recent call last):
+    smofi.errors.InputError: /dev/zero is not a regular file: expected a YAML file
+    """
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise InputError(f"{path} is a folder: expected {expected}")
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"{path} is not a regular file: expected {expected}")
+        with open(path, "rb") as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: expected {expected}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; expected {expected}") from None
+    except InputError:
+        raise
+    except ValueError as error:  # a zero byte in the name
+        raise InputError(f"{path} cannot be read: {error}; expected {expected}") from None
+    if len(content) > most:
+        raise InputError(f"{path} is larger than {most // 1024:,} KiB: expected {expected}")
+    return content
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
@@ -50,9 +100,38 @@ def to_json(value: Any, indent: int | None = None) -> str:
     return json.dumps(strict(value), indent=indent)
 
 
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
+def sealed(value: Any) -> bytes:
+    """JSON with a checksum of itself, for `unsealed`.
+
+    >>> sealed({"loop": 0.25})[:28], sealed({"loop": 0.25})[-26:]
+    (b'{"sha256": "fdf6749d0e8e1928', b'"content": {"loop": 0.25}}')
+    """
+    content = json.dumps(value)
+    return f'{{"sha256": "{hashlib.sha256(content.encode()).hexdigest()}", "content": {content}}}'.encode()
+
+
+def unsealed(text: bytes) -> Any:
+    """What was sealed; ValueError if a single byte of it is another.
+
+    >>> unsealed(sealed({"loop": 0.25})), unsealed(sealed({"loop": 0.25}).replace(b"2", b"3"))
+    Traceback (most recent call last):
+    ValueError: its checksum is another
+    """
     try:
-        os.fsync(folder)
+        value = json.loads(text)["content"]
+        if sealed(value) == text:
+            return value
+    except (ValueError, LookupError, TypeError, RecursionError):  # whatever it is, it was never sealed
+        pass
+    raise ValueError("its checksum is another")
+
+
+def _flush(path: Path) -> None:
+    folder = path.is_dir()
+    if folder and os.name != "posix":  # there a folder cannot be opened, and a rename is kept without it
+        return
+    descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)

@@ -86,6 +86,21 @@ def test_a_benchmark_that_fails_leaves_what_was_found_before(
     assert "`python before.py`" in (tmp_path / "RESULTS.md").read_text()
 
 
+@pytest.mark.slow
+def test_a_long_run_is_measured_in_blocks(
+    benchmark: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sizes = ["--rounds", "12", "--block", "3", "--clients", "100", "--clock-rounds", "8", "--clock-block", "2"]
+    monkeypatch.setattr(sys, "argv", ["long_run.py", *sizes, "--results", str(tmp_path / "rows.jsonl")])
+    benchmark("long_run").main()
+    rows = rows_of(tmp_path / "rows.jsonl")
+    clocks = {"seconds a round", "CPU seconds a round"}
+    assert {row["what"] for row in rows} == clocks | {f"ratio of {name}" for name in clocks}
+    assert [row["rounds"] for row in rows if row["what"] == "seconds a round"][::9] == ["4 to 6", "3 to 4"]
+    assert len(rows) == 4 * 2 * (3 + 1)
+    assert all(value > 0 for row in rows for value in row["values"])  # type: ignore[attr-defined]
+
+
 def test_a_page_without_results_says_so(benchmark: Callable[[str], ModuleType], tmp_path: Path) -> None:
     page = benchmark("results").page(tmp_path)
     goals = [line for line in page.split("## Goals")[1].split("## 1.")[0].splitlines() if line.startswith("| ")]
@@ -117,7 +132,9 @@ def test_the_peers_are_compared_by_medians(benchmark: Callable[[str], ModuleType
     assert (first.found, first.met) == ("4.000 s", True)
 
 
-@pytest.mark.parametrize("name", ["growth", "shared.goals", "shared.options", "shared.origin", "shared.rows"])
+@pytest.mark.parametrize(
+    "name", ["growth", "long_run", "shared.goals", "shared.options", "shared.origin", "shared.rows"]
+)
 def test_examples_in_docstrings(name: str, benchmark: Callable[[str], ModuleType]) -> None:
     failed, tried = doctest.testmod(benchmark(name))
     assert tried

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from typing import Any
 
 import cyclopts
 import pydantic
@@ -11,7 +13,7 @@ from smofi.cli import data, folders, lists, plan, run
 from smofi.cli.program import COMMAND_LINE, app
 from smofi.cli.streams import complain
 from smofi.config import sentence_of
-from smofi.errors import SmofiError
+from smofi.errors import CacheWarning, SmofiError
 
 COMMANDS: tuple[Callable[..., int], ...] = (
     run.run,
@@ -34,10 +36,24 @@ def call(arguments: list[str]) -> int:
     """Run the command that these arguments name. Exit code 2 for anything the user can correct."""
     COMMAND_LINE[:] = arguments
     try:
-        return int(app(arguments, exit_on_error=False, print_error=False) or 0)
+        with warnings.catch_warnings():
+            warnings.showwarning = _as_sentence(warnings.showwarning)
+            return int(app(arguments, exit_on_error=False, print_error=False) or 0)
     except (cyclopts.CycloptsError, pydantic.ValidationError, SmofiError, OSError) as error:
         complain(_sentence(error))
     return 2
+
+
+def _as_sentence(show: Callable[..., None]) -> Callable[..., None]:
+    """Shows warnings as before, but those about the cache without the line of code that gives them."""
+
+    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, CacheWarning):
+            complain(str(message))
+        else:
+            show(message, category, *where, **more)
+
+    return shown
 
 
 def _sentence(error: Exception) -> str:

@@ -13,14 +13,18 @@ from smofi.cli.reading import reading
 from smofi.cli.streams import complain
 from smofi.export import export_run
 from smofi.report.saving import check_picture
-from smofi.report.show import show_run
+from smofi.report.show import show_runs, snapshots_in
 from smofi.report.timeline import read_timelines, save_timelines, timeline_table
 
 
 def show(folder: Path, /) -> int:
-    """Show a run at a glance, finished or still going."""
-    console.print(show_run(folder))
-    return 0
+    """Show a run at a glance, finished or still going. Exit code 2 if a file of it is damaged or missing."""
+    runs = snapshots_in(folder)
+    console.print(show_runs(folder, runs))
+    damaged = [error for run in runs for error in run.damaged]
+    for error in damaged:
+        complain(str(error))
+    return 2 if damaged else 0
 
 
 def timeline(

@@ -31,12 +31,6 @@ def run(
     track: Annotated[
         list[str] | None, Parameter(help="also record the run in tensorboard, wandb or mlflow", negative=())
     ] = None,
-    workers: Annotated[
-        int | None,
-        Parameter(
-            help="processes that share the work; by default the largest power of two up to the number of cores, or GPUs"
-        ),
-    ] = None,
 ) -> int:
     """Train, compare methods, and draw their learning curves on the terminal and into a picture.
 
@@ -54,4 +48,4 @@ def run(
         config, folder = stored_config(resume, settings_given(flags)), resume
     torch.set_num_threads(config.threads)  # before workers are started: that of a single thread can be forked
     job = TrainingJob(config, folder, resume is not None, display, tuple(track or ()))
-    return train_together(job, worker_count(workers, config))
+    return train_together(job, worker_count(config))

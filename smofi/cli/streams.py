@@ -89,6 +89,7 @@ def _lasting(stream: TextIO | None, own: TextIO | None, lost: Callable[[OSError]
         return open(os.devnull, "w", encoding="utf-8")
     if stream is not own or not isinstance(stream, io.TextIOWrapper):
         return stream
+    # with python -u, there is no buffer in between
     raw = cast("io.RawIOBase", getattr(stream.buffer, "raw", stream.buffer))
     return io.TextIOWrapper(
         io.BufferedWriter(LastingStream(raw, lost)),

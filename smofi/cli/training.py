@@ -28,6 +28,7 @@ from smofi.engine.processes.workers import WorkerGone
 from smofi.errors import SmofiError, TrainingWarning
 from smofi.experiment import FolderRun
 from smofi.experiment.following import follow, follow_on
+from smofi.experiment.keeping import NotSaved
 from smofi.report import History
 from smofi.report.live import Live
 from smofi.track import combine, tracker
@@ -95,7 +96,7 @@ class Training:
         config, command = self.job.config, shlex.join(["smofi", *COMMAND_LINE])
         with reading(config.data) as progress:
             self.runs = (
-                experiment.resume(folder, config, self.live, command, progress, launcher.workers)
+                experiment.resume(folder, config, self.live, progress, launcher.workers)
                 if self.job.resumed
                 else experiment.start(config, folder, self.live, command, progress, launcher.workers)
             )
@@ -103,19 +104,29 @@ class Training:
             self.live.recall(number, History.of(method, one.session.run.history))
 
     def train(self) -> int:
-        """Train what is left to train, then report. Exit code 1 for a run that diverged, 128 + n after signal n."""
+        """Train what is left to train, then report. Exit code 1 for a run that diverged, 2 for one that could not be
+        saved, 128 + n after signal n."""
         started = time.perf_counter()
         results: dict[str, Result] = {}
+        unsaved: list[NotSaved] = []
         with self._finishing_the_round() as caught, self.live:
             while self.runs and not caught:
                 # nothing else refers to it, so its rows are freed before the next one
                 self.current = one = self.runs.pop(0)
-                results[one.name] = self._train_one(one, caught)
+                try:
+                    results[one.name] = self._train_one(one, caught)
+                except NotSaved as error:  # the others may fare better
+                    results[one.name] = error.result
+                    unsaved.append(error)
         if self.live.mode != "jsonl":
             print_results(self.job.config, self.folder, results, time.perf_counter() - started, self.live.mode)
+        for lost in unsaved:
+            complain(str(lost))
         if caught and (self.runs or any(result.interrupted for result in results.values())):
             complain(f"interrupted; continue with: {self._resumption()}")
             return 128 + caught[0]
+        if unsaved:
+            return 2
         return 1 if any(result.diverged for result in results.values()) else 0
 
     def after_loss(self, how: str) -> str:

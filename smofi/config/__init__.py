@@ -2,9 +2,8 @@
 
 config.py       all settings, checked together, and what they stand for: data, model, arguments of `smofi.train`
 federation.py   the data, divided among clients
-reading.py      from a YAML file or a preset, and what is wrong with one as a sentence
+reading.py      from a YAML file, a preset or a run folder, and what is wrong with one as a sentence
 writing.py      as YAML, and what a resumed run may not change
-plain_yaml.py   YAML read without surprises
 presets/        configurations that come with the package
 The settings themselves are defined in `smofi.settings`.
 
@@ -13,7 +12,7 @@ Public: the names in `__all__`.
 
 from smofi.config.config import Config
 from smofi.config.presets import Preset, presets
-from smofi.config.reading import read_config, sentence_of
+from smofi.config.reading import read_config, run_config, sentence_of
 from smofi.config.writing import changed_fields, config_yaml
 from smofi.settings import RESUMABLE, Settings
 
@@ -26,5 +25,6 @@ __all__ = [
     "config_yaml",
     "presets",
     "read_config",
+    "run_config",
     "sentence_of",
 ]

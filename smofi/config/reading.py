@@ -10,9 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from smofi.config.config import Config
-from smofi.config.plain_yaml import parse_settings, read_settings
 from smofi.config.presets import preset_names, preset_text
 from smofi.errors import InputError, SmofiError, refuse
+from smofi.plain_yaml import parse_settings, read_settings
+from smofi.runs import RunFolder
 from smofi.settings import SETTINGS
 
 LONGEST_SENTENCE = 600
@@ -33,6 +34,8 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
         _refuse_missing(Path(source))
         if scale is not None:
             refuse("scale", scale, f"the name of a preset with it: {', '.join(preset_names())}")
+        if (inside := RunFolder(Path(source)).config_file).is_file():
+            raise InputError(f"{source} is a folder: expected a YAML file; did you mean {inside}?")
         name, given = str(source), read_settings(Path(source))
     try:
         return Config(**{**given, **overrides})
@@ -41,6 +44,15 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
         # Where several settings do not go together, it is the file's fault only if it fails without the overrides too.
         guilty = field not in overrides if field else _sentence_for(given) == sentence_of(error)
         raise InputError(f"{name}: {sentence_of(error)}" if guilty else sentence_of(error)) from None
+
+
+def run_config(folder: RunFolder) -> Config | None:
+    """The configuration of a run, or of a comparison, from its folder; None if there is no run."""
+    settings = folder.config()
+    try:
+        return None if settings is None else Config(**settings)
+    except ValidationError as error:
+        raise InputError(f"{folder.config_file}: {sentence_of(error)}") from None
 
 
 def sentence_of(error: ValidationError) -> str:

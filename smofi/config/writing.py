@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smofi.config.config import Config
-from smofi.config.plain_yaml import as_yaml
+from smofi.plain_yaml import as_yaml
 from smofi.settings import RESUMABLE, SETTINGS
 
 

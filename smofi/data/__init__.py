@@ -5,7 +5,7 @@ catalogue      the data sets known by name
 readers/       a module per source that a user can name
 formats/       file formats, which know no data set
 decoded        what a reader makes of a data set's files: plain arrays
-cache          the same on disk, so that files are decoded once
+cache/         the same on disk, so that files are decoded once
 source         a data set ready to train on
 samples        samples in memory, as the engine reads them
 resizing       images brought to another size

@@ -43,7 +43,8 @@ class Decoded:
     """A data set, read. The first samples of a split should be a fair sample of it: readers shuffle what is in order.
 
     `standardise` asks for inputs of mean 0 and deviation 1 (per channel or feature, over the training set).
-    `length` is that of an excerpt, where inputs are one long text. `folder` is that of its cache, if it came from one.
+    `length` is that of an excerpt, where inputs are one long text. `folder` is that of its cache, if it came from one,
+    and `checksums` are those of its arrays there, by name ("train.inputs").
 
     >>> import numpy as np
     >>> split = Split(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 1]))
@@ -60,6 +61,7 @@ class Decoded:
     length: int = 0
     about: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
+    checksums: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

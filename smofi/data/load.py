@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from smofi.data import cache
-from smofi.data.cache import cached, data_home, fingerprint, with_moments
+from smofi.data.cache import Damaged, cached, data_home, fingerprint, with_moments
 from smofi.data.catalogue import CATALOGUE, EMBEDDED
 from smofi.data.decoded import DataFiles, Decoded, ReadProgress, silent
 from smofi.data.readers import hub
@@ -121,11 +121,22 @@ def _read(name: str, folder: Path | None, image_size: int | None, progress: Read
     try:
         files = entry.find(place)
     except InputError as error:
-        if folder is None and (fetched := cache.find(name, FROM_HUB, FROM_HUB)) is not None:
+        if folder is None and (fetched := _fetched(name)) is not None:
             return fetched
         missing = f"there is no {place}" if not place.exists() else str(error)
         raise InputError(_how_to_get(name, missing, place if folder else None)) from None
     return _decoded(name, place, files, progress)
+
+
+def _fetched(name: str) -> Decoded | None:
+    """What came from the hub before, None if nothing did."""
+    try:
+        return cache.find(name, FROM_HUB, FROM_HUB)
+    except Damaged as damage:
+        raise InputError(
+            f"data={name!r} is not accepted: what was fetched from the Hugging Face hub into {data_home()} is damaged "
+            f"({damage}); fetch it again with: smofi data {name} --fetch"
+        ) from None
 
 
 def _own(scheme: str, path: Path, image_size: int | None, progress: ReadProgress) -> Decoded:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import torch
 
-from smofi.data.cache import keep_resized
+from smofi.data.cache import ResizedImages
 from smofi.data.decoded import Array, Decoded, Split
-from smofi.data.resizing import resize_now
+from smofi.data.resizing import Keep, resize_now
 from smofi.data.samples import Store, TensorSamples
 
 
@@ -134,6 +134,14 @@ def _samples(name: str, decoded: Decoded) -> TensorSamples:
         image=decoded.kind == "image",
         mean=mean,
         deviation=deviation,
-        keep=resize_now if decoded.folder is None else partial(keep_resized, decoded.folder, name),
+        keep=_keep(name, decoded),
     )
     return TensorSamples(store, rows)
+
+
+def _keep(name: str, decoded: Decoded) -> Keep:
+    """How resized images of a split are kept: beside what it was decoded to."""
+    if decoded.folder is None:
+        return resize_now
+    inputs = getattr(decoded, name).inputs
+    return ResizedImages(decoded.folder, name, inputs, decoded.checksums[f"{name}.inputs"]).keep

@@ -22,7 +22,7 @@ from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner, RoundPlan, RoundTime
 from smofi.engine.round import NonFinite, run_round
 from smofi.engine.state import GlobalState
-from smofi.engine.stopping import Stopping
+from smofi.engine.stopping import BestRound, Stopping
 from smofi.errors import TrainingWarning
 
 NO_MORE_ROUNDS = -1
@@ -68,6 +68,7 @@ class Run:
         ]
         self.keeper: Keeper | None = None
         self.history: list[Record] = []
+        self.best = BestRound()
         self.stopped: str | None = None
         self.diverged = False
         self.interrupted = self.cut_short = False
@@ -83,6 +84,11 @@ class Run:
     def now(self) -> float:
         """Virtual seconds since the run began, 0 without a clock."""
         return (self.history[-1].virtual_end or 0.0) if self.history else 0.0
+
+    @property
+    def best_round(self) -> int | None:
+        """The first round with the best validation accuracy, None if none was validated."""
+        return self.best.of(self.history)
 
     def evaluates(self, round: int) -> bool:
         """Whether this round, counted from 1, ends with an evaluation: the same answer in every worker."""
@@ -109,7 +115,7 @@ class Run:
             self.emit(Warned(f"server_threads changes nothing for {planner.method}: it has no single server model"))
         for remark in self.remarks:
             self.emit(Warned(remark))
-        self.stopped = self.stopping.reason(self.history)
+        self.stopped = self.stopping.reason(self.history, self.best)
         while not self.over:
             self._announce(len(self.history))
             try:
@@ -125,7 +131,7 @@ class Run:
                 self.emit(RoundDone(self.history[-1]))
                 self._warn_if_diverging()
                 self._warn_if_left_out()
-                self.stopped = self.stopping.reason(self.history)
+                self.stopped = self.stopping.reason(self.history, self.best)
                 if self.interrupted and not self.over:
                     self.cut_short = True
                     self.stopped = f"interrupted after round {len(self.history)} of {self.rounds}"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smofi.engine.events import Record
+
+NONE_YET = (-math.inf, 0)
+"""The rank of no round."""
 
 
 @dataclass(frozen=True)
@@ -16,8 +20,8 @@ class Stopping:
     patience: int | None = None
     target_accuracy: float | None = None
 
-    def reason(self, history: Sequence[Record]) -> str | None:
-        """Why the run should stop after these rounds, None if it should go on.
+    def reason(self, history: Sequence[Record], best: BestRound | None = None) -> str | None:
+        """Why the run should stop after these rounds, None if it should go on. `best` has followed them so far.
 
         >>> Stopping(patience=2).reason([])
         """
@@ -27,15 +31,36 @@ class Stopping:
         reached = latest.accuracy if latest.validation is None else latest.validation
         if self.target_accuracy is not None and reached is not None and reached >= self.target_accuracy:
             return f"reached the target accuracy {self.target_accuracy:g} with {reached:.4f} in round {latest.round}"
-        best = best_round(history)
-        if self.patience is None or best is None or latest.validation is None:
+        number = (best or BestRound()).of(history)
+        if self.patience is None or number is None or latest.validation is None:
             return None
-        if (since := latest.round - best) >= self.patience:
-            return f"no better validation accuracy for {since} rounds, the best was in round {best}"
+        if (since := latest.round - number) >= self.patience:
+            return f"no better validation accuracy for {since} rounds, the best was in round {number}"
         return None
 
 
-def best_round(history: Sequence[Record]) -> int | None:
-    """The first round with the best validation accuracy."""
-    validated = [(record.validation, -record.round) for record in history if record.validation is not None]
-    return -max(validated)[1] if validated else None
+class BestRound:
+    """The first round with the best validation accuracy, of a history that grows: it looks at every round once, but for
+    the latest, which may still be evaluated, or no longer count as evaluated."""
+
+    def __init__(self) -> None:
+        self.history: Sequence[Record] = ()
+        self.seen, self.best = 0, NONE_YET
+
+    def of(self, history: Sequence[Record]) -> int | None:
+        """Its number, None if no round was validated.
+
+        >>> BestRound().of([])
+        """
+        if history is not self.history:
+            self.history, self.seen, self.best = history, 0, NONE_YET
+        for record in history[self.seen : -1]:
+            self.best = max(self.best, _rank(record))
+        self.seen = max(self.seen, len(history) - 1)
+        accuracy, number = max([self.best, *map(_rank, history[-1:])])
+        return -number if accuracy > -math.inf else None
+
+
+def _rank(record: Record) -> tuple[float, int]:
+    """The higher the better; of equal accuracies, that of the earlier round."""
+    return -math.inf if record.validation is None else record.validation, -record.round

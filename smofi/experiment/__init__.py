@@ -1,8 +1,9 @@
 """Configured runs with folders of their own: started, resumed, and several methods side by side.
 
 starting.py      runs in new folders                           resuming.py     runs that go on from where they were
-opening.py       a session per method, its folder locked       keeping.py      when to save what, and going on from it
-following.py     what the other workers do meanwhile           provenance.py   versions, platform, git state, command
+opening.py       a session per method, its folder locked       keeping.py      when to save what
+following.py     what the other workers do meanwhile           restoring.py    from the folder back to a run
+provenance.py    versions, platform, git state, command
 
 Public: the names in `__all__`.
 """

@@ -15,16 +15,16 @@ from smofi.methods import parse_method
 from smofi.training import prepare
 
 
-def worker_count(requested: int | None, config: Config) -> int:
-    """How many workers share a configured run; one where further ones would have nothing to do, unless more are
-    requested.
+def worker_count(config: Config) -> int:
+    """How many workers share a configured run; one where further ones would have nothing to do, unless more are asked
+    for.
 
-    >>> worker_count(3, Config()), worker_count(None, Config(method="sflv2"))
+    >>> worker_count(Config(workers=3)), worker_count(Config(method="sflv2"))
     (3, 1)
     """
     one_server = all(parse_method(method).where.one_server for method in config.method)
     useful = 1 if one_server or config.diagnose else round(config.participation * config.clients)
-    return processes.worker_count(requested, config.device, useful)
+    return processes.worker_count(config.workers, config.device, useful)
 
 
 def follow(config: Config, resumed: Path | None = None) -> None:

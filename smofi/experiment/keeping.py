@@ -1,116 +1,129 @@
-"""Saving a run in its folder: when to save what, and how to go on from there."""
+"""Saving a run in its folder: when to save what."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from torch import nn
-
-from smofi.engine.checkpoint import Checkpoint
-from smofi.engine.events import Record
 from smofi.engine.run import Run
-from smofi.engine.stopping import best_round
-from smofi.errors import SmofiError, refuse
-from smofi.runs import DamagedCheckpoint, FolderLock, RunFolder, StoredCheckpoint
+from smofi.errors import SmofiError
+from smofi.runs import FolderLock, RunFolder, RunWriter, StoredCheckpoint
+from smofi.training import Result
 
 KEPT_CHECKPOINTS = 2
 """The number of newest checkpoints that are kept."""
 
 
+class NotSaved(SmofiError):
+    """A run whose end could not be saved; it has a result all the same."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 class RunKeeper:
-    """Saves a run's rounds in a folder, which no other process may write until `close`."""
+    """Saves a run's rounds in a folder, which no other process may write until `close`.
+
+    A finished run whose last state is lost has none to save.
+    """
 
     def __init__(self, path: Path, checkpoint_every: int) -> None:
         self.folder, self.every = RunFolder(path), checkpoint_every
-        self.unsaved = False
+        self.unsaved, self.has_state = False, True
         self.lock = FolderLock(path)
+        try:
+            self.writer = RunWriter(self.folder)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Let others write."""
         self.lock.release()
 
-    def restore(self, run: Run) -> None:
-        """Continue from the newest checkpoint that is whole, or from the beginning if there is none."""
-        for round in reversed(self.folder.saved_rounds()):
-            try:
-                run.restore(from_stored(self.folder.checkpoint(round), self.folder.checkpoint_file(round)))
-                break
-            except DamagedCheckpoint as error:
-                run.warn(f"{error}; falling back to the one before")
-                self.folder.set_aside(round)
-        if len(run.history) > run.rounds:
-            done = f"at least {len(run.history)}, the rounds that {self.folder.path} has already done"
-            refuse("rounds", run.rounds, done)
-        if not run.over and run.stopping.reason(run.history) is None:
-            self.folder.remove_end()  # it is of the rounds so far, and soon outdated
-        self._write_records(run)
-        if run.over:  # its last round may have been evaluated just now
-            self._keep_best(run)
-
     def after_round(self, run: Run) -> None:
         """Append the record; save a checkpoint when one is due. If the disk fails, it is tried again after every
-        round."""
+        round. At the end of the run, `finish` saves the model first."""
         try:
-            if self.unsaved or run.diverged:  # the last good round may have been evaluated since
-                self._write_records(run)
+            if run.diverged:  # the last good round may have been evaluated since
+                self.writer.write_records(map(asdict, run.history))
             else:
-                self.folder.append_record(asdict(run.history[-1]))
-            if self.unsaved or run.over or len(run.history) % self.every == 0:
+                self.writer.append_records(run.history)
+            ends = run.over and not run.cut_short
+            if (self.unsaved or run.over or len(run.history) % self.every == 0) and not ends:
                 self.unsaved = True
                 self._save(run)
-                self.unsaved = False
-            self._keep_best(run)
+            self.keep_best(run)
         except OSError as error:
             self.unsaved = True
-            saved = self.folder.saved_rounds()
-            last = f"the last checkpoint is that of round {saved[-1]}" if saved else "there is no checkpoint yet"
             run.warn(
-                f"round {len(run.history)} could not be saved in {self.folder.path}: {error.strerror}; {last}. "
+                f"round {len(run.history)} could not be saved in {self.folder.path}: {error.strerror}; {self._safe()}. "
                 f"The run goes on and tries again after the next round."
             )
 
-    def finish(self, run: Run, model: nn.Module) -> None:
-        """Write the final model and how the run ended; raises a SmofiError if that, or the last round, is not saved."""
-        accuracies = [record.accuracy for record in run.history if record.accuracy is not None]
-        result = {
-            "rounds": len(run.history),
-            "stopped": run.stopped,
-            "diverged": run.diverged,
-            "best_accuracy": max(accuracies, default=None),
-        }
-        try:
-            if self.unsaved:
-                self._write_records(run)
-                self._save(run)
-            if not run.cut_short:
-                self.folder.write_end(model.state_dict(), result)
-        except OSError as error:
-            path, saved = self.folder.path, self.folder.saved_rounds()
-            raise SmofiError(
-                f"the result could not be written to {path}: {error.strerror}; rounds with a checkpoint: "
-                f"{', '.join(map(str, saved)) or 'none'}. Free some space and continue with: smofi run --resume {path}"
-            ) from error
+    def finish(self, run: Run, result: Result) -> None:
+        """Write the final model and how the run ended, then the last state, from which more rounds may follow.
 
-    def _write_records(self, run: Run) -> None:
-        self.folder.write_records(asdict(record) for record in run.history)
+        Raises NotSaved if the model, or the state of an interrupted run, is not saved.
+        """
+        try:
+            self.writer.append_records(run.history)
+            if not run.cut_short:
+                self.writer.write_end(result.model.state_dict(), _result(run))
+        except OSError as error:
+            self._save_at_least_the_state(run)
+            path = self.folder.path
+            raise NotSaved(
+                f"the result could not be written to {path}: {error.strerror}; {self._safe()}. "
+                f"Free some space and continue with: smofi run --resume {path}",
+                result,
+            ) from error
+        try:
+            if self.has_state and (self.unsaved or len(run.history) not in self.writer.saved_rounds):
+                self._save(run)
+        except OSError as error:
+            lost = f"the state after round {len(run.history)} could not be saved: {error.strerror}; {self._safe()}"
+            if run.cut_short:
+                continue_with = f"smofi run --resume {self.folder.path}"
+                raise NotSaved(f"{lost}. Continue from there with: {continue_with}", result) from error
+            run.warn(f"{lost}. The final model is saved; more rounds would have to go on from there.")
 
     def _save(self, run: Run) -> None:
-        self.folder.save_checkpoint(to_stored(run.checkpoint()), KEPT_CHECKPOINTS)
+        self.writer.save(stored(run), KEPT_CHECKPOINTS)
+        self.unsaved = False
+        ended = self.writer.ended
+        if ended is not None and ended < len(run.history):
+            self.writer.remove_end()  # it is of earlier rounds, and a later state is safe
 
-    def _keep_best(self, run: Run) -> None:
-        if run.history and best_round(run.history) == len(run.history):
-            self.folder.save_best(to_stored(run.checkpoint()))
+    def _save_at_least_the_state(self, run: Run) -> None:
+        try:
+            self._save(run)
+        except OSError:  # the caller reports which rounds are safe
+            self.unsaved = True
+
+    def keep_best(self, run: Run) -> None:
+        """Save the state after the last round if it is the best one."""
+        if self.has_state and run.history and run.best_round == len(run.history):
+            self.writer.save_best(stored(run))
+
+    def _safe(self) -> str:
+        saved = self.writer.saved_rounds
+        return f"the last checkpoint is that of round {saved[-1]}" if saved else "there is no checkpoint yet"
 
 
-def to_stored(checkpoint: Checkpoint) -> StoredCheckpoint:
+def stored(run: Run) -> StoredCheckpoint:
     """A run's state as plain values."""
-    return StoredCheckpoint(checkpoint.tensors, [asdict(record) for record in checkpoint.history], checkpoint.notes)
+    checkpoint = run.checkpoint()
+    return StoredCheckpoint(len(checkpoint.history), checkpoint.tensors, checkpoint.notes)
 
 
-def from_stored(stored: StoredCheckpoint, path: Path) -> Checkpoint:
-    """The same the other way round; `path` is the file that an error names."""
-    try:
-        return Checkpoint(stored.tensors, [Record(**record) for record in stored.history], stored.notes)
-    except TypeError as error:
-        raise DamagedCheckpoint(f"{path} cannot be read as a checkpoint: {error}") from error
+def _result(run: Run) -> dict[str, Any]:
+    accuracies = [record.accuracy for record in run.history if record.accuracy is not None]
+    return {
+        "rounds": len(run.history),
+        "stopped": run.stopped,
+        "diverged": run.diverged,
+        "best_accuracy": max(accuracies, default=None),
+    }

@@ -50,7 +50,7 @@ class FolderRun:
         self.session.run.keeper = self.keeper
         try:
             result = self.session.train()
-            self.keeper.finish(self.session.run, result.model)
+            self.keeper.finish(self.session.run, result)
         finally:
             self.close()
         return result
@@ -106,22 +106,27 @@ def describe(runs: list[FolderRun], config: Config, federation: Federation, data
     about = provenance(command) | {"seed": config.seed, "task": source.task(), "data_sha256": data_hash}
     for one in runs:
         own = about | {"devices_sha256": one.devices_hash} | _computed(config, one)
-        one.folder.describe(own_config(config, one), own, federation.owners, source.train.labels.numpy())
+        one.keeper.writer.describe(own_config(config, one), own, federation.owners, source.train.labels.numpy())
 
 
 def _computed(config: Config, one: FolderRun) -> dict[str, Any]:
     """With what a run begins to compute, and why its clients are computed like this."""
     why = one.session.run.simulation.execution.because(config.executor_of(one.name))
-    workers = one.session.run.workers.size
-    return {"executor": one.executor, "executor_why": why, "threads": config.threads, "workers": workers}
+    return {"executor": one.executor, "executor_why": why, "threads": config.threads, "workers": _workers(one)}
 
 
 def own_config(config: Config, one: FolderRun) -> str:
     """The configuration of one of the runs as it was resolved, as YAML."""
-    return config_yaml(config.model_copy(update={"method": (one.name,), "executor": (one.executor,)}))
+    decided = {"executor": (one.executor,), "workers": _workers(one)}
+    return config_yaml(config.model_copy(update={"method": (one.name,), **decided}))
 
 
 def whole_config(config: Config, runs: Sequence[FolderRun]) -> str:
     """The configuration of all runs together, likewise."""
     executors = tuple(one.executor for one in runs)
-    return config_yaml(config.model_copy(update={"executor": executors if len(set(executors)) > 1 else executors[:1]}))
+    decided = {"executor": executors if len(set(executors)) > 1 else executors[:1], "workers": _workers(runs[0])}
+    return config_yaml(config.model_copy(update=decided))
+
+
+def _workers(one: FolderRun) -> int:
+    return one.session.run.workers.size

@@ -9,22 +9,22 @@ from typing import Any
 import pydantic
 import torch
 
-from smofi.config import Config, changed_fields, read_config, sentence_of
+from smofi.config import Config, changed_fields, run_config, sentence_of
 from smofi.config.federation import Federation, gather
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.events import Callback
 from smofi.engine.processes.workers import Workers
 from smofi.errors import InputError
-from smofi.experiment.opening import FolderRun, describe, opened, own_config, whole_config
-from smofi.runs import RunFolder, partition_hash, partition_in
+from smofi.experiment.opening import FolderRun, opened, own_config, whole_config
+from smofi.experiment.restoring import restore
+from smofi.runs import RunFolder, RunWriter, folders_in, partition_hash, partition_in
 
 
 def resume(
     path: Path,
     settings: Config | Mapping[str, Any],
     callback: Callback | None = None,
-    command: str = "",
     progress: ReadProgress = silent,
     workers: Workers | None = None,
 ) -> list[FolderRun]:
@@ -36,24 +36,33 @@ def resume(
     torch.set_num_threads(config.threads)
     federation = gather(with_own_partition(config, path), progress)
     data_hash = federation.source.fingerprint()
+    folders_in(path)  # refused if one is gone
     with opened(config, federation, path, callback, workers) as runs:
-        started = [one for one in runs if one.folder.has_run]
-        for one in started:
+        for one in runs:
             _check_same(one, federation, data_hash)
-            one.keeper.restore(one.session.run)
-            one.folder.write_config(own_config(config, one))
-        describe([one for one in runs if one not in started], config, federation, data_hash, command)
-        if len(runs) > 1:
-            RunFolder(path).write_config(whole_config(config, runs))
+            if len(runs) > 1:
+                run_config(one.folder)  # refused if it is not as it was saved
+        restored = [restore(one.keeper, one.session) for one in runs]  # before anything is written: one may be refused
+        try:
+            for ready in restored:
+                ready.write()
+            for one in runs:
+                one.keeper.writer.write_config(own_config(config, one))
+            if len(runs) > 1:
+                RunWriter(RunFolder(path)).write_config(whole_config(config, runs))
+        except OSError as error:
+            raise InputError(f"{path} cannot be resumed: {error.strerror}") from error
         return runs
 
 
 def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     """The configuration of the run in this folder, with what is to change; refuses, field by field, what may not."""
-    folder = RunFolder(path)
-    if not folder.has_run:
+    try:
+        before = run_config(RunFolder(path))
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        raise InputError(f"resume={str(path)!r} is not accepted: {error.strerror}") from None
+    if before is None:
         raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, but it has no config.yaml")
-    before = read_config(folder.config_file)
     try:
         config = Config(**{**before.model_dump(), **(overrides or {})})
     except pydantic.ValidationError as error:

@@ -13,7 +13,7 @@ from smofi.engine.events import Callback
 from smofi.engine.processes.workers import Workers
 from smofi.errors import InputError
 from smofi.experiment.opening import FolderRun, describe, opened, whole_config
-from smofi.runs import RunFolder
+from smofi.runs import RunFolder, RunWriter, check_free, folders_for
 
 
 def start(
@@ -29,23 +29,18 @@ def start(
     They are shared by `workers`, or by the workers that this process is one of, which uses as many threads as `config`
     says from now on.
     """
-    whole = RunFolder(path)
-    _refuse_taken(whole)
+    below = [folder.path for folder in folders_for(path, config.method) if folder.path != path]
+    check_free(path, below)
     torch.set_num_threads(config.threads)
     config = config.with_absolute_paths()
     federation = gather(config, progress)
     with opened(config, federation, path, callback, workers) as runs:
-        for folder in (whole, *(one.folder for one in runs)):
-            _refuse_taken(folder)
-        if len(runs) > 1:
-            whole.write_config(whole_config(config, runs))
-        describe(runs, config, federation, federation.source.fingerprint(), command)
+        check_free(path, below)  # another process may have begun meanwhile
+        try:
+            describe(runs, config, federation, federation.source.fingerprint(), command)
+            if len(runs) > 1:
+                names = [one.folder.path.name for one in runs]
+                RunWriter(RunFolder(path)).describe_comparison(whole_config(config, runs), names)
+        except OSError as error:
+            raise InputError(f"output={str(path)!r} is not accepted: {error.strerror}") from error
         return runs
-
-
-def _refuse_taken(folder: RunFolder) -> None:
-    if folder.has_run:
-        raise InputError(
-            f"output={str(folder.path)!r} is not accepted: it already contains a run; expected a new folder, or: "
-            f"smofi run --resume {folder.path}"
-        )

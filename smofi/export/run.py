@@ -51,6 +51,7 @@ def export_run(
     run = read_run(Path(folder), best)
     where = chosen_cut(run, part, cut)
     modules = pieces(run, part, where)
+    notes += [error.what for error in run.damaged]
     if run.unfinished and not best:
         notes.append(f"the run has not finished: exported its checkpoint after round {run.latest.get('round', 0)}")
     unfinished = target.with_name(f".{target.name}.part")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smofi import data, models
+from smofi import models
+from smofi.config import Config, run_config
 from smofi.errors import InputError
 from smofi.flat import Layout
-from smofi.runs import DamagedCheckpoint, RunFolder, StoredCheckpoint, folders_below
-
-KEYS = (
-    *("data", "clients", "partition", "model", "width", "norm", "method", "optimizer", "cut"),
-    *("participation", "local_epochs", "batch_size", "seed"),
-)
+from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint, folders_in
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,8 @@ class Task:
 class TrainedRun:
     """A run folder, read: the model has its trained weights and is ready for inference.
 
-    `latest` is the record of the last round behind the model; `unfinished` tells that it comes from a checkpoint.
+    `latest` is the record of the last round behind the model; `unfinished` tells that it comes from a checkpoint,
+    `damaged` which newer ones cannot be trusted.
     """
 
     config: Mapping[str, Any]
@@ -49,100 +46,104 @@ class TrainedRun:
     layout: Layout
     latest: Mapping[str, Any]
     unfinished: bool
+    damaged: Sequence[DamagedFile] = ()
 
     @property
     def method(self) -> str:
         """The one method of the run."""
-        method = self.config["method"]
-        return method if isinstance(method, str) else str(method[0])
+        return str(self.config["method"][0])
 
 
 def read_run(path: Path, best: bool = False) -> TrainedRun:
     """Read a run folder, as of its last or its best round; refuses one that is incomplete, damaged, or a comparison."""
     folder = RunFolder(path)
     config = _read_config(folder)
-    task = _read_task(folder, config)
+    task = _read_task(folder)
     model = models.build(
-        config["model"],
-        seed=config["seed"],
+        config.model,
+        seed=config.seed,
         input_shape=task.input_shape,
         classes=len(task.classes),
-        width=config["width"],
-        norm=config["norm"],
+        width=config.width,
+        norm=config.norm,
     )
-    layout = Layout.of(model)
-    finished = folder.model_file.exists()
+    layout, records, finished = Layout.of(model), folder.saved_records(), folder.has_model
+    damaged: list[DamagedFile] = []
     if best:
-        latest = _load_best(model, layout, folder)
+        round = _load_best(model, layout, folder)
     else:
-        latest = _load_model(model, folder) if finished else _load_newest(model, layout, folder)
-    return TrainedRun(config, task, model.eval(), layout, latest, unfinished=not finished)
+        round = _load_model(model, folder) if finished else _load_newest(model, layout, folder, damaged)
+    if not 0 < round <= len(records):
+        raise InputError(f"{folder.path} has a model of round {round}, but {len(records)} rounds on record")
+    settings = config.model_dump(mode="json")
+    return TrainedRun(settings, task, model.eval(), layout, records[round - 1], not finished, damaged)
 
 
-def _read_config(folder: RunFolder) -> dict[str, Any]:
-    config = folder.config()
+def _read_config(folder: RunFolder) -> Config:
+    config = run_config(folder)
     if config is None:
         raise InputError(f"{folder.path} is not a run folder: it has no {folder.config_file.name}")
-    if missing := [key for key in KEYS if key not in config]:
-        raise InputError(f"{folder.config_file} lacks {', '.join(missing)}: expected a run's resolved configuration")
-    method = config["method"]
-    if isinstance(method, list) and len(method) != 1:
-        runs = [str(one.path) for one in folders_below(folder.path)]
-        hint = f"; export one of its runs: {', '.join(runs)}" if runs else ""
-        raise InputError(f"{folder.path} compares {len(method)} methods{hint}")
+    if len(config.method) > 1:
+        runs = ", ".join(str(one.path) for one in folders_in(folder.path))
+        raise InputError(f"{folder.path} compares {len(config.method)} methods; export one of its runs: {runs}")
     return config
 
 
-def _read_task(folder: RunFolder, config: Mapping[str, Any]) -> Task:
+def _read_task(folder: RunFolder) -> Task:
     """As the run recorded it, so that the data itself is not needed."""
-    about = folder.about()
-    if about is None:
-        source = data.load(config["data"], folder=config.get("data_folder"), image_size=config.get("image_size"))
-        return Task(source.kind, source.input_shape, source.class_names)
     try:
-        task = about["task"]
-        return Task(str(task["kind"]), **{key: tuple(value) for key, value in task.items() if key != "kind"})
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"{folder.about_file} cannot be used: {error}") from error
+        task = (folder.about() or {})["task"]
+        own = Task(str(task["kind"]), **{key: tuple(value) for key, value in task.items() if key != "kind"})
+        if not all(isinstance(size, int) and size > 0 for size in own.input_shape) or not own.classes:
+            raise TypeError("input_shape is not one")
+        if not all(isinstance(name, str) for name in own.classes):
+            raise TypeError("classes are not words")
+        if not all(isinstance(one, (int, float)) for one in (*own.mean, *own.deviation)):
+            raise TypeError("mean and deviation are not numbers")
+        return own
+    except (TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{folder.about_file} cannot be used: expected the run's task ({error})") from error
 
 
-def _load_model(model: nn.Module, folder: RunFolder) -> dict[str, Any]:
+def _load_model(model: nn.Module, folder: RunFolder) -> int:
+    """Load the final weights into the model; returns the round that they are of."""
     try:
         model.load_state_dict(folder.model(), strict=True)
     except RuntimeError as error:
         raise InputError(f"{folder.model_file} does not fit the model that config.yaml describes: {error}") from error
-    return folder.last_record()
+    return folder.ended() or 0
 
 
-def _load_best(model: nn.Module, layout: Layout, folder: RunFolder) -> dict[str, Any]:
+def _load_best(model: nn.Module, layout: Layout, folder: RunFolder) -> int:
     if not folder.has_best:
         raise InputError(
             f"{folder.path} has no best round: expected a run with a validation split, such as --validation 0.1"
         )
-    return _unpack(model, layout, folder.best(), folder.best_file)
+    return _unpack(model, layout, folder.best(), folder)
 
 
-def _load_newest(model: nn.Module, layout: Layout, folder: RunFolder) -> dict[str, Any]:
-    """The newest checkpoint that is whole."""
-    damaged = ""
+def _load_newest(model: nn.Module, layout: Layout, folder: RunFolder, damaged: list[DamagedFile]) -> int:
+    """The newest checkpoint that is whole; `damaged` gets what is wrong with newer ones."""
     for round in reversed(folder.saved_rounds()):
         try:
-            return _unpack(model, layout, folder.checkpoint(round), folder.checkpoint_file(round))
-        except (DamagedCheckpoint, KeyError) as error:
-            damaged = f", and its checkpoints are damaged ({error})"
-    raise InputError(
-        f"{folder.path} contains no trained model: there is no {folder.model_file.name} and no checkpoint{damaged}. "
-        f"Let the run finish: smofi run --resume {folder.path}"
-    )
+            return _unpack(model, layout, folder.checkpoint(round), folder)
+        except DamagedFile as error:
+            damaged.append(error)
+    why = f", and its checkpoints are damaged ({'; '.join(one.what for one in damaged)})" if damaged else ""
+    remedy = "Put one of them back" if damaged else f"Let the run finish: smofi run --resume {folder.path}"
+    none = f"there is no {folder.model_file.name} and no checkpoint{why}"
+    raise InputError(f"{folder.path} contains no trained model: {none}. {remedy}")
 
 
-def _unpack(model: nn.Module, layout: Layout, checkpoint: StoredCheckpoint, path: Path) -> dict[str, Any]:
-    """Load a checkpoint's weights into the model; returns its last round's record."""
-    weights, statistics = checkpoint.tensors["weights"], checkpoint.tensors["statistics"]
-    if (len(weights), len(statistics)) != (layout.size, layout.statistics_size):
-        raise InputError(
-            f"{path} does not fit the model that config.yaml describes: it has {len(weights)} parameters and "
-            f"{len(statistics)} statistics, expected {layout.size} and {layout.statistics_size}"
+def _unpack(model: nn.Module, layout: Layout, checkpoint: StoredCheckpoint, folder: RunFolder) -> int:
+    """Load a checkpoint's weights into the model; returns its round."""
+    tensors = checkpoint.tensors
+    sizes = {name: tensors[name].numel() if name in tensors else 0 for name in ("weights", "statistics")}
+    if sizes != {"weights": layout.size, "statistics": layout.statistics_size}:
+        raise DamagedFile(
+            f"the checkpoint of round {checkpoint.round} in {folder.path} does not fit the model that config.yaml "
+            f"describes: it has {sizes['weights']} parameters and {sizes['statistics']} statistics, expected "
+            f"{layout.size} and {layout.statistics_size}"
         )
-    layout.unpack(model, weights, statistics)
-    return checkpoint.history[-1] if checkpoint.history else {}
+    layout.unpack(model, tensors["weights"], tensors["statistics"])
+    return checkpoint.round

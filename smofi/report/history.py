@@ -25,7 +25,8 @@ def finite(values: Iterable[float | None]) -> list[float]:
 @dataclass
 class History:
     """A run's accuracy after every round, as fractions, None where the round was not evaluated; the `seconds` each
-    round took; and, with a clock, the virtual time in `hours` at the end of every round.
+    round took; and, with a clock, the virtual time in `hours` at the end of every round. `best` is the highest
+    accuracy, None before the first evaluation; `last` that of the latest evaluation, which may not be a number.
 
     >>> history = History("fedavg", [0.5, None, 0.8], seconds=[1.0, 1.0, 1.5])
     >>> history.best, history.last, history.total_seconds, history.rounds
@@ -37,6 +38,15 @@ class History:
     seconds: list[float] = field(default_factory=list)
     hours: list[float] = field(default_factory=list)
     seed: int = 0
+    best: float | None = field(init=False, repr=False, compare=False)
+    last: float | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._look_back()
+
+    def _look_back(self) -> None:
+        self.best = max(self.measured, default=None)
+        self.last = next((value for value in reversed(self.accuracies) if value is not None), None)
 
     @classmethod
     def of(cls, name: str, records: Iterable[Record | Mapping[str, Any]], seed: int = 0) -> History:
@@ -53,11 +63,25 @@ class History:
     def add(self, record: Record | Mapping[str, Any]) -> None:
         """One more round."""
         fields = vars(record) if isinstance(record, Record) else record
-        self.accuracies.append(fields.get("accuracy"))
+        self.accuracies.append(accuracy := fields.get("accuracy"))
+        if accuracy is not None:
+            self.last = accuracy
+            self.best = max(finite([self.best, accuracy]), default=None)
         if (seconds := fields.get("seconds")) is not None:
             self.seconds.append(seconds)
         if (end := fields.get("virtual_end")) is not None:
             self.hours.append(end / 3600)
+
+    def begin_after(self, rounds: int) -> None:
+        """Have exactly this many rounds: later ones are forgotten, missing ones were not evaluated.
+
+        >>> history = History("fedavg", [0.5, 0.7])
+        >>> history.begin_after(1)
+        >>> history.accuracies, history.best
+        ([0.5], 0.5)
+        """
+        self.accuracies[rounds:] = [None] * (rounds - self.rounds)
+        self._look_back()
 
     @property
     def rounds(self) -> int:
@@ -68,16 +92,6 @@ class History:
     def measured(self) -> list[float]:
         """The accuracies that are numbers."""
         return finite(self.accuracies)
-
-    @property
-    def best(self) -> float | None:
-        """The highest accuracy; None before the first evaluation."""
-        return max(self.measured, default=None)
-
-    @property
-    def last(self) -> float | None:
-        """The accuracy of the latest evaluation, which may not be a number."""
-        return next((value for value in reversed(self.accuracies) if value is not None), None)
 
     @property
     def total_seconds(self) -> float:

@@ -105,7 +105,7 @@ def _follow(run: RunProgress, event: Event) -> None:
     history = run.history
     if isinstance(event, RunStarted):
         history.name, run.rounds, run.state = event.method, event.rounds, "running"
-        history.accuracies[event.done :] = [None] * (event.done - history.rounds)
+        history.begin_after(event.done)
     elif isinstance(event, RoundStarted):
         run.in_round, run.ticks = 0.0, max(event.steps, default=1)
     elif isinstance(event, TickDone):
@@ -144,7 +144,8 @@ class Lines:
 
     def __init__(self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float]) -> None:
         self.console, self.runs, self.now = console, runs, now
-        self.printed_at, self.unprinted = -LINE_EVERY, ""
+        self.printed_at = -LINE_EVERY
+        self.unprinted: Record | None = None  # the latest round, as long as it has no line
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
@@ -154,20 +155,20 @@ class Lines:
 
     def show(self, event: Event, run: RunProgress) -> None:
         if isinstance(event, RoundDone):
-            self.unprinted = self._line(run, event.record)
+            self.unprinted = event.record
             if (
                 len(run.history.seconds) == 1
                 or run.history.rounds == run.rounds
                 or self.now() - self.printed_at >= LINE_EVERY
             ):
-                self._flush()
+                self._flush(run)
         elif isinstance(event, RunEnded):  # it may have ended early
-            self._flush()
+            self._flush(run)
 
-    def _flush(self) -> None:
+    def _flush(self, run: RunProgress) -> None:
         if self.unprinted:
-            _print(self.console, self.unprinted)
-            self.printed_at, self.unprinted = self.now(), ""
+            _print(self.console, self._line(run, self.unprinted))
+            self.printed_at, self.unprinted = self.now(), None
 
     def _line(self, run: RunProgress, record: Record) -> str:
         history = run.history

@@ -13,6 +13,7 @@ from rich.text import Text
 from smofi.engine.events import Event, RunEnded, RunStarted
 from smofi.report.canvas import can_braille
 from smofi.report.curves import NARROWEST, draw_curves
+from smofi.report.curves.thinning import Thinned
 from smofi.report.history import History
 from smofi.report.numbers import hours_minutes_seconds, percent, three_digits
 from smofi.report.progress import RunProgress, bar, peak_memory
@@ -34,9 +35,11 @@ class Screen:
         self.started = self.drawn_at = now()
         self.drawing, self.unsaid = False, list[tuple[str, bool]]()
         self.curves: tuple[object, RenderableType] = (None, "")
+        self._thin()
 
     def start(self) -> None:
         self.started = self.now()
+        self._thin()
         self.frame.start()
 
     def stop(self) -> None:
@@ -51,6 +54,8 @@ class Screen:
             self.console.print(Text(text, style="yellow" if warning else ""), soft_wrap=not self.frame.is_started)
 
     def show(self, event: Event, run: RunProgress) -> None:
+        if isinstance(event, RunStarted):
+            self._thin()
         # RoundDone too waits its turn: rounds may take milliseconds
         if isinstance(event, (RunStarted, RunEnded)) or self.now() - self.drawn_at >= FRAME_EVERY:
             self._draw()
@@ -113,18 +118,23 @@ class Screen:
 
     def _drawn(self, height: int) -> list[RenderableType]:
         """The curves, drawn anew only after a round: they are most of the work."""
-        if height < LOWEST or not any(run.history.measured for run in self.runs):
+        if height < LOWEST or all(run.history.best is None for run in self.runs):
             return []
         width = max(NARROWEST, min(self.console.width - 1, WIDEST))
         key = (width, height, *(run.history.rounds for run in self.runs))
         if self.curves[0] != key:
-            # all rounds to come have their place already, so that the curves grow and nothing else moves
-            histories = [_padded(run) for run in self.runs]
-            picture = draw_curves(histories, width=width, height=height, encoding=self.console.encoding)
+            histories = [History(one.history.name, one.accuracies()) for one in self.thinned]
+            rounds, encoding = self.thinned[0].rounds, self.console.encoding
+            picture = draw_curves(histories, width=width, height=height, encoding=encoding, rounds=rounds)
             # in colours, the rows above are the legend
             kept = picture.split("\n")[: height + 1] if self.unicode else picture.split("\n")
             self.curves = (key, Cached(self.console, Text("\n").join(kept)))
         return [self.curves[1]]
+
+    def _thin(self) -> None:
+        """All rounds to come have their place already, so that the curves grow and nothing else moves."""
+        rounds = max(max(run.rounds, run.history.rounds) for run in self.runs)
+        self.thinned = [Thinned(run.history, rounds) for run in self.runs]
 
     def _footer(self) -> str:
         elapsed = self.now() - self.started
@@ -141,10 +151,6 @@ class Screen:
         if peak := peak_memory():
             texts.append(f"peak memory {peak}")
         return ", ".join(texts)
-
-
-def _padded(run: RunProgress) -> History:
-    return History(run.history.name, run.history.accuracies + [None] * (run.rounds - run.history.rounds))
 
 
 class Cached:

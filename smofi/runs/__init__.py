@@ -1,18 +1,22 @@
-"""The run folder: the one place that knows its files, reads them safely, and writes each whole or not at all.
+"""The run folder: the one place that knows its files, believes only what the run saved, and writes each whole or not
+at all.
 
-folder.py        the files of one run, by name                 comparison.py   several methods: a folder for each
-checkpoint.py    a run's state in one file, with checksums     partition.py    which client has which sample
-lock.py          one writer at a time, and who that is
+folder.py       the files of one run, by name, and reading them     writing.py      saving them
+manifest.py     which files there are, with checksums               comparison.py   several methods: a folder for each
+history.py      the rounds on record                                partition.py    which client has which sample
+checkpoint.py   a run's state in one file                           taking.py       which folders a new run may take
+lock.py         one writer at a time, and who that is
 
 It knows plain values only: dictionaries, tensors, arrays. When to save what is up to `experiment/keeping.py`.
 
 Internal: may change without notice.
 """
 
-from smofi.runs.checkpoint import DamagedCheckpoint, StoredCheckpoint, read_checkpoint, write_checkpoint
-from smofi.runs.comparison import folders_below, folders_for, folders_in, partition_in
+from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
+from smofi.runs.comparison import folders_for, folders_in, partition_in
 from smofi.runs.folder import RunFolder
 from smofi.runs.lock import FolderLock, writer_of
+from smofi.runs.manifest import DamagedFile
 from smofi.runs.partition import (
     StoredPartition,
     labels_hash,
@@ -20,14 +24,17 @@ from smofi.runs.partition import (
     read_partition_file,
     write_partition_file,
 )
+from smofi.runs.taking import check_free
+from smofi.runs.writing import RunWriter
 
 __all__ = [
-    "DamagedCheckpoint",
+    "DamagedFile",
     "FolderLock",
     "RunFolder",
+    "RunWriter",
     "StoredCheckpoint",
     "StoredPartition",
-    "folders_below",
+    "check_free",
     "folders_for",
     "folders_in",
     "labels_hash",
@@ -35,7 +42,6 @@ __all__ = [
     "partition_in",
     "read_checkpoint",
     "read_partition_file",
-    "write_checkpoint",
     "write_partition_file",
     "writer_of",
 ]

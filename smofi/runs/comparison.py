@@ -1,7 +1,7 @@
 """Several methods side by side.
 
 one method        DIR/            is its run folder
-several methods   DIR/<method>/   is a run folder each, and DIR/config.yaml names them all
+several methods   DIR/<method>/   is a run folder each; DIR/config.yaml names the methods, DIR/manifest.json the folders
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smofi.errors import InputError
-from smofi.runs.folder import CONFIG, METRICS, RunFolder
+from smofi.runs.folder import CONFIG, RunFolder
+from smofi.runs.manifest import DamagedFile
 from smofi.runs.partition import PARTITION
 
 
@@ -24,31 +25,25 @@ def folders_for(path: Path, methods: Sequence[str]) -> list[RunFolder]:
     return [RunFolder(path / _folder_name(method) if len(methods) > 1 else path) for method in methods]
 
 
-def folders_below(path: Path) -> list[RunFolder]:
-    """The runs in the folders of a comparison, by name."""
-    return [RunFolder(found.parent) for found in sorted(path.glob(f"*/{CONFIG}"))]
-
-
 def folders_in(path: Path) -> list[RunFolder]:
-    """The run whose folder this is, or those of a comparison.
+    """The run whose folder this is, or those of a comparison, in the order of its methods.
 
     >>> folders_in(Path("no-such-folder"))
     Traceback (most recent call last):
     smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
     """
-    if not path.is_dir():
-        raise InputError(f"folder={str(path)!r} is not accepted: expected the folder of a run, but there is none")
     own = RunFolder(path)
-    if own.has_rounds:
-        return [own]
-    if below := folders_below(path):
-        return below
-    if own.has_run:  # no round is done yet
-        return [own]
-    raise InputError(
-        f"folder={str(path)!r} is not accepted: expected the folder of a run, but it has neither a {CONFIG} nor "
-        f"a {METRICS}"
-    )
+    try:
+        missing = "there is none" if not path.is_dir() else f"it has no {CONFIG}" if not own.has_run else ""
+    except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
+        missing = getattr(error, "strerror", None) or str(error)
+    if missing:
+        raise InputError(f"folder={str(path)!r} is not accepted: expected the folder of a run, but {missing}")
+    below = [RunFolder(path / name) for name in own.manifest().runs]
+    for one in below:
+        if not one.has_run:
+            raise DamagedFile(f"{one.path} is missing, or has no {CONFIG}: it is one of the runs that {path} compares")
+    return below or [own]
 
 
 def partition_in(path: Path) -> Path | None:

@@ -1,6 +1,7 @@
-"""The files of one run: their names, and reading and writing them. What is written is whole or absent.
+"""The files of one run: their names, and reading them. Nothing is believed that is not as the run saved it.
 
-Reading takes no lock, so that looking never disturbs the writer; a process that writes has the lock of `lock.py`.
+Reading takes no lock, so that looking never disturbs the writer: where a file does not match the manifest and the
+manifest has changed meanwhile, both are read again.
 """
 
 from __future__ import annotations
@@ -8,26 +9,33 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy.typing as npt
-import yaml
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 from torch import Tensor
 
 from smofi.errors import InputError
-from smofi.files import to_json, write_atomically
-from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint, write_checkpoint
-from smofi.runs.partition import PARTITION, partition_hash, write_partition_file
+from smofi.files import read_regular, sealed, unsealed, write_atomically
+from smofi.plain_yaml import LARGEST, settings_in
+from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
+from smofi.runs.history import METRICS, read_lines, read_records, read_saved_records
+from smofi.runs.manifest import CHANGED, MANIFEST, Checksum, DamagedFile, Manifest
 
-CONFIG, ABOUT, METRICS, RESULT, MODEL = "config.yaml", "about.json", "metrics.jsonl", "result.json", "model.safetensors"
-CHECKPOINTS, ROUND, BEST = "checkpoints", "round-{:06d}.safetensors", "best.safetensors"
+CONFIG, ABOUT, RESULT, MODEL = "config.yaml", "about.json", "result.json", "model.safetensors"
+CHECKPOINTS, ROUND, BEST = "checkpoints", "checkpoints/round-{:06d}.safetensors", "checkpoints/best.safetensors"
 CURVES, CURVES_OVER_HOURS = "curves.png", "curves-hours.png"
 TRACKING, TENSORBOARD = "tracking.json", "tensorboard"
+WRITTEN_AGAIN = (MODEL, RESULT)
+"""What a run writes again from its last state when it is missing."""
+
+LARGEST_JSON = 64 * 2**20
+"""about.json has the names of all classes, which may be many."""
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -73,179 +81,210 @@ class RunFolder:
         return self.path / TENSORBOARD
 
     @property
+    def best_file(self) -> Path:
+        """The state after the best round by validation accuracy."""
+        return self.path / BEST
+
+    @property
     def has_run(self) -> bool:
         """Whether a run was described here."""
         return self.config_file.exists()
 
     @property
-    def has_rounds(self) -> bool:
-        """Whether a run has recorded its rounds here."""
-        return (self.path / METRICS).exists()
+    def has_best(self) -> bool:
+        """Whether the best round by validation accuracy is kept."""
+        return BEST in self.manifest().files
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the final model was saved."""
+        return MODEL in self.manifest().files
 
     @property
     def last_written(self) -> float:
         """When the latest round was recorded, in seconds since the epoch."""
         return (self.path / METRICS).stat().st_mtime
 
-    @property
-    def has_best(self) -> bool:
-        """Whether the best round by validation accuracy is kept."""
-        return self._checkpoint(BEST).exists()
-
     def saved_rounds(self) -> list[int]:
-        """The rounds that have a checkpoint, ascending."""
-        names = (path.name for path in (self.path / CHECKPOINTS).glob("round-*"))
-        return sorted(int(found[1]) for name in names if (found := re.fullmatch(r"round-(\d+)\.safetensors", name)))
+        """The rounds whose state was saved and is kept, ascending."""
+        return rounds_in(self.manifest())
 
     # ------------------------------------------------------------------------------------------------------- reading
 
+    def manifest(self) -> Manifest:
+        """All that was saved; an empty one where nothing is."""
+        path = self.path / MANIFEST
+        try:
+            path.lstat()
+        except OSError:
+            if not self.has_run:
+                return Manifest("")
+            missing = f"{path} is missing, and without it no file of the run can be checked"
+            raise DamagedFile(missing, self._remedy(MANIFEST)) from None
+        try:
+            return Manifest.read(path)
+        except DamagedFile as error:
+            raise DamagedFile(error.what, self._remedy(MANIFEST)) from None
+
     def config(self) -> dict[str, Any] | None:
         """The settings as they are in the file, None if there is none."""
-        return _read_mapping(self.config_file)
+        content = self._read(CONFIG, LARGEST)
+        return None if content is None else settings_in(content, str(self.config_file))
 
     def about(self) -> dict[str, Any] | None:
         """Where the run comes from, None if that was not recorded."""
-        return _read_mapping(self.about_file)
+        return self._mapping(ABOUT)
 
     def result(self) -> dict[str, Any] | None:
         """How the run ended, None while it has not."""
-        return _read_mapping(self.path / RESULT)
+        return self._mapping(RESULT)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rounds on record."""
+        return self._consistent(METRICS, lambda manifest: read_records(self.path, manifest))
+
+    def ended(self) -> int | None:
+        """After how many rounds the run ended whose model is saved, None while it has not."""
+        result = self.result()
+        rounds = result.get("rounds") if result else None
+        if result is not None and (not isinstance(rounds, int) or rounds < 0):
+            raise InputError(f"{self.path / RESULT} cannot be used: expected the rounds after which the run ended")
+        return rounds
+
+    def saved_records(self) -> list[dict[str, Any]]:
+        """Those up to the last save."""
+        return self._consistent(METRICS, lambda manifest: read_saved_records(self.path, manifest))
+
+    def model(self) -> dict[str, Tensor]:
+        """The final weights, of which `ended` tells the round."""
+        self.checked(RESULT)
+        path = self.checked(MODEL)
+        try:
+            return load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+
+    def checkpoint(self, round: int) -> StoredCheckpoint:
+        """The state after a round; raises DamagedFile if it cannot be trusted."""
+        return read_checkpoint(self.checked(ROUND.format(round)))
+
+    def best(self) -> StoredCheckpoint:
+        """The state after the best round by validation accuracy; raises DamagedFile if it cannot be trusted."""
+        return read_checkpoint(self.checked(BEST))
+
+    def checked(self, name: str) -> Path:
+        """A file of the run that is as the run saved it; raises DamagedFile if it is not."""
+        path = self.path / name
+
+        def check(manifest: Manifest) -> Path:
+            if not path.is_file():
+                raise DamagedFile(f"{path} is {'not a regular file' if os.path.lexists(path) else 'missing'}")
+            try:
+                size = path.stat().st_size
+                known = [one for one in manifest.files.get(name, ()) if one.size == size]
+                # The hash of a file of another size would take time and tell nothing.
+                manifest.check(path, name, Checksum.of_file(path) if known else Checksum(size, ""))
+            except OSError as error:
+                raise DamagedFile(f"{path} cannot be read: {error.strerror}") from None
+            return path
+
+        return self._consistent(name, check)
+
+    def damaged(self) -> list[DamagedFile]:
+        """What is wrong with each file that is missing, or not as the run saved it; nothing if all are."""
+        found: list[DamagedFile] = []
+        manifest = self.manifest()
+        for name in manifest.files:
+            try:
+                self.checked(name)
+            except DamagedFile as error:
+                if name in self.manifest().files:  # it may have been replaced by a newer one meanwhile
+                    found.append(error)
+        try:
+            _, remark = self._consistent(METRICS, lambda manifest: read_lines(self.path, manifest))
+        except DamagedFile as error:
+            found.append(error)
+        else:
+            if remark and self.manifest() == manifest:  # else there was a save meanwhile
+                found.append(DamagedFile(remark, f"smofi run --resume {self.path} does these rounds again"))
+        return found
 
     def tracker_ids(self) -> dict[str, Any]:
         """The trackers' own names for this run, by tracker."""
-        return _read_mapping(self.path / TRACKING) or {}
-
-    def records(self) -> list[dict[str, Any]]:
-        """The rounds on record. A last line without its end is still being written, and does not count."""
-        path = self.path / METRICS
-        records = []
-        for number, line in enumerate(_read_text(path).split("\n")[:-1], start=1):
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if not isinstance(record, dict):
-                raise InputError(f"{path} cannot be read: line {number} is not the record of a round")
-            records.append(record)
-        return records
-
-    def last_record(self) -> dict[str, Any]:
-        """The record of the last round, empty if there is none. The run is over: the last line has to be whole."""
-        path = self.path / METRICS
-        lines = _read_text(path).splitlines()
+        path = self.path / TRACKING
+        if not path.exists():
+            return {}
         try:
-            record = json.loads(lines[-1]) if lines else {}
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path} cannot be read: its last line is damaged ({error})") from error
-        if not isinstance(record, dict):
-            raise InputError(f"{path} cannot be read: its last line is not the record of a round")
-        return record
-
-    def model(self) -> dict[str, Tensor]:
-        """The final weights."""
-        try:
-            return load_file(self.model_file)
-        except (OSError, SafetensorError) as error:
-            raise InputError(f"{self.model_file} cannot be read: {error}") from error
-
-    def checkpoint(self, round: int) -> StoredCheckpoint:
-        """The state after a round; raises DamagedCheckpoint if it cannot be trusted."""
-        return read_checkpoint(self.checkpoint_file(round))
-
-    def checkpoint_file(self, round: int) -> Path:
-        """The file of the state after a round."""
-        return self._checkpoint(ROUND.format(round))
-
-    def best(self) -> StoredCheckpoint:
-        """The state after the best round by validation accuracy."""
-        return read_checkpoint(self.best_file)
-
-    @property
-    def best_file(self) -> Path:
-        """The file of that state."""
-        return self._checkpoint(BEST)
-
-    # ------------------------------------------------------------------------------------------------------- writing
-
-    def describe(
-        self, config: str, about: Mapping[str, Any], owners: npt.NDArray[Any], labels: npt.NDArray[Any]
-    ) -> None:
-        """Write what the run is before it starts. The configuration comes last: with it, the folder has a run."""
-        (self.path / CHECKPOINTS).mkdir(exist_ok=True)
-        write_partition_file(self.path / PARTITION, owners, labels)
-        about = {**about, "partition_sha256": partition_hash(owners)}
-        write_atomically(self.about_file, to_json(about, indent=1).encode())
-        self.write_config(config)
-
-    def write_config(self, config: str) -> None:
-        """Write the configuration, as YAML."""
-        write_atomically(self.config_file, config.encode())
-
-    def write_records(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Write the records of all rounds, in place of the old ones."""
-        lines = "".join(to_json(record) + "\n" for record in records)
-        write_atomically(self.path / METRICS, lines.encode())
-
-    def append_record(self, record: Mapping[str, Any]) -> None:
-        """Add the record of one more round, and flush it to the disk."""
-        with open(self.path / METRICS, "ab") as file:
-            file.write(f"{to_json(record)}\n".encode())
-            file.flush()
-            os.fsync(file.fileno())
-
-    def save_checkpoint(self, checkpoint: StoredCheckpoint, keep: int) -> None:
-        """Save the state after the last round of its history, and keep as many of the newest as `keep` says."""
-        write_checkpoint(self.checkpoint_file(len(checkpoint.history)), checkpoint)
-        for round in self.saved_rounds()[:-keep]:
-            self.checkpoint_file(round).unlink(missing_ok=True)
-
-    def save_best(self, checkpoint: StoredCheckpoint) -> None:
-        """Save the state after the best round."""
-        write_checkpoint(self.best_file, checkpoint)
-
-    def set_aside(self, round: int) -> None:
-        """Rename a damaged checkpoint, so that it no longer counts as one."""
-        path = self.checkpoint_file(round)
-        path.rename(path.with_suffix(".damaged"))
-
-    def write_end(self, weights: Mapping[str, Tensor], result: Mapping[str, Any]) -> None:
-        """Write the final model and how the run ended."""
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        write_atomically(self.model_file, save(tensors, metadata={"smofi": to_json(result)}))
-        write_atomically(self.path / RESULT, to_json(result, indent=1).encode())
-
-    def remove_end(self) -> None:
-        """Remove the files that say the run has ended, when it goes on."""
-        for name in (RESULT, MODEL):
-            (self.path / name).unlink(missing_ok=True)
+            kept = unsealed(read_regular(path, LARGEST, "the trackers' names for the run"))
+        except ValueError:
+            kept = {}
+        if not isinstance(kept, dict) or kept.get("run") != self.manifest().run:
+            raise DamagedFile(f"{path} {CHANGED}", "Put the original back, or remove it to begin new records")
+        return dict(kept["trackers"])
 
     def write_tracker_id(self, tracker: str, id: str) -> None:
         """Record what a tracker calls this run."""
-        write_atomically(self.path / TRACKING, to_json({**self.tracker_ids(), tracker: id}).encode())
+        kept = {"run": self.manifest().run, "trackers": {**self.tracker_ids(), tracker: id}}
+        write_atomically(self.path / TRACKING, sealed(kept))
 
-    def _checkpoint(self, name: str) -> Path:
-        return self.path / CHECKPOINTS / name
+    def _mapping(self, name: str) -> dict[str, Any] | None:
+        """A JSON file of names with values; None if there is none."""
+        content = self._read(name, LARGEST_JSON)
+        if content is None:
+            return None
+        try:
+            values = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{self.path / name} cannot be read: {' '.join(str(error).split())}") from None
+        if not isinstance(values, dict):
+            raise InputError(f"{self.path / name} cannot be read: expected keys and values")
+        return values
+
+    def _read(self, name: str, most: int) -> bytes | None:
+        """The content of a small file, None if there is none."""
+        path = self.path / name
+
+        def read(manifest: Manifest) -> bytes | None:
+            if not os.path.lexists(path):
+                if name in manifest.files and name not in WRITTEN_AGAIN and self.has_run:
+                    raise DamagedFile(f"{path} is missing")
+                return None
+            content = read_regular(path, most, "a file of a run")
+            manifest.check(path, name, Checksum.of(content))
+            return content
+
+        return self._consistent(name, read)
+
+    def _consistent(self, name: str, read: Callable[[Manifest], Read]) -> Read:
+        """What `read` makes of a file, given the manifest; again if that has changed meanwhile."""
+        while True:
+            manifest = self.manifest()
+            try:
+                return read(manifest)
+            except InputError as error:
+                if self.manifest() == manifest:
+                    what = error.what if isinstance(error, DamagedFile) else str(error)
+                    raise DamagedFile(what, self._remedy(name)) from None
+
+    def _remedy(self, name: str) -> str:
+        """What to do about a file that is missing or damaged."""
+        if name == CONFIG:
+            return f"Put the original back; other settings are a new run: smofi run {self.config_file} --output NEW"
+        remove = ", or remove it" if (self.path / name).exists() else ""
+        if name in WRITTEN_AGAIN:
+            return f"Put the original back{remove}: smofi run --resume {self.path} writes it again"
+        if name == BEST:
+            return f"Put the original back{remove}: smofi run --resume {self.path} does without it"
+        if name.startswith(f"{CHECKPOINTS}/"):
+            return f"Put the original back; smofi run --resume {self.path} goes on from an earlier round if it can"
+        return f"Put the original back, or start anew in another folder: smofi run {self.config_file} --output NEW"
 
 
-def _read_text(path: Path) -> str:
-    """The content of a file, nothing if there is none."""
-    try:
-        return path.read_text("utf-8")
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+def rounds_in(manifest: Manifest) -> list[int]:
+    """The rounds whose state a manifest lists, ascending.
 
-
-def _read_mapping(path: Path) -> dict[str, Any] | None:
-    """A YAML or JSON file of names with values; None if there is none."""
-    try:
-        text = path.read_text("utf-8")
-        content = yaml.safe_load(text) if path.suffix == ".yaml" else json.loads(text)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{path} cannot be read: expected keys and values")
-    return content
+    >>> rounds_in(Manifest("a", {ROUND.format(7): [], BEST: []}))
+    [7]
+    """
+    names = (re.fullmatch(r"checkpoints/round-(\d{6,})\.safetensors", name) for name in manifest.files)
+    return sorted(int(found[1]) for found in names if found)

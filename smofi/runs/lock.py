@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 
 from filelock import lock_descriptor, unlock_descriptor
@@ -26,7 +27,8 @@ class FolderLock:
             folder.mkdir(parents=True, exist_ok=True)
             self.file = open(folder / LOCK, "a+b", buffering=0)  # noqa: SIM115  # open as long as the folder is written
         except OSError as error:
-            raise InputError(f"output={str(folder)!r} is not accepted: {error.strerror}") from None
+            refused = f"{folder} cannot be written" if folder.is_dir() else f"output={str(folder)!r} is not accepted"
+            raise InputError(f"{refused}: {error.strerror}") from None
         try:
             self._take(folder)
         except BaseException:
@@ -54,6 +56,11 @@ class FolderLock:
             self.file.close()
 
 
+def is_lock(path: Path) -> bool:
+    """Whether a file is a lock, and not another program's file of that name."""
+    return path.is_file() and path.stat().st_size < 32 and re.fullmatch(r"\d*", _written_in(path)[0]) is not None
+
+
 def writer_of(folder: Path) -> str | None:
     """The id of the process that writes into a folder, if one does; on another machine it cannot be seen from here.
 
@@ -63,6 +70,8 @@ def writer_of(folder: Path) -> str | None:
     path = folder / LOCK
     try:
         lock = path.stat()
+        if not stat.S_ISREG(lock.st_mode):  # reading a pipe would wait
+            return None
         process, unreadable = _written_in(path)
     except OSError:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from safetensors.numpy import save
 
 from smofi.errors import InputError
 from smofi.files import write_atomically
+from smofi.runs.folder import RunFolder
 
-PARTITION, TENSOR, LABELS = "partition.safetensors", "owner", "labels_sha256"
+PARTITION, TENSOR, ABOUT = "partition.safetensors", "owner", "smofi"
+OWNERS, LABELS = "owner_sha256", "labels_sha256"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +32,10 @@ class StoredPartition:
 
 
 def read_partition_file(path: Path) -> StoredPartition:
-    """The partition in a run folder, or in a file of that format."""
+    """The partition in a run folder, or in a file of that format; in a run folder it is as the run saved it."""
     path = _find(path)
+    if (run := RunFolder(path.parent)).has_run and path.name == PARTITION:
+        run.checked(PARTITION)
     try:
         with safe_open(path, framework="np") as file:
             names = list(file.keys())
@@ -40,15 +45,24 @@ def read_partition_file(path: Path) -> StoredPartition:
             kind, shape = tensor.get_dtype(), tensor.get_shape()
             if kind != "I32" or len(shape) != 1:
                 raise InputError(f"{path} is no partition: expected int32 of shape [samples], not {kind} of {shape}")
-            return StoredPartition(path, file.get_tensor(TENSOR), (file.metadata() or {}).get(LABELS))
+            owners, about = file.get_tensor(TENSOR), _known((file.metadata() or {}).get(ABOUT, "{}"))
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path} cannot be read as a partition: {error}") from None
+    if about.get(OWNERS) not in (None, partition_hash(owners)):
+        raise InputError(f"{path} is damaged: it is not the partition that was written (its checksum differs)")
+    return StoredPartition(path, owners, about.get(LABELS))
 
 
-def write_partition_file(path: Path, owners: npt.NDArray[Any], labels: npt.NDArray[Any] | None = None) -> None:
-    """Write the client of each sample; with the labels, the file also knows which data it is for."""
-    about = None if labels is None else {LABELS: labels_hash(labels)}
-    write_atomically(path, bytes(save({TENSOR: np.ascontiguousarray(owners, dtype="<i4")}, metadata=about)))
+def write_partition_file(path: Path, owners: npt.NDArray[Any]) -> None:
+    """Write the client of each sample."""
+    write_atomically(path, encode_partition(owners))
+
+
+def encode_partition(owners: npt.NDArray[Any], labels: npt.NDArray[Any] | None = None) -> bytes:
+    """The content of a partition file; with the labels, it also knows which data it is for."""
+    known = {OWNERS: partition_hash(owners), LABELS: None if labels is None else labels_hash(labels)}
+    about = {ABOUT: json.dumps(known)}  # a single one: several are written in any order
+    return bytes(save({TENSOR: np.ascontiguousarray(owners, dtype="<i4")}, metadata=about))
 
 
 def partition_hash(owners: npt.NDArray[Any]) -> str:
@@ -67,6 +81,15 @@ def labels_hash(labels: npt.NDArray[Any]) -> str:
     '9d34149f'
     """
     return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i8").tobytes()).hexdigest()
+
+
+def _known(text: str) -> dict[str, Any]:
+    """What a partition file says of itself."""
+    try:
+        known = json.loads(text)
+    except (ValueError, RecursionError):
+        known = None
+    return known if isinstance(known, dict) else {OWNERS: ""}  # which is no checksum
 
 
 def _find(path: Path) -> Path:

@@ -195,6 +195,13 @@ class Settings(Checked):
     threads: int = setting(
         1, checks.threads, "threads inside each operation; if not 1, the last bits depend on it", resumable=True
     )
+    workers: int | None = setting(
+        None,
+        optional(checks.workers),
+        "processes that share the work; if not given, the largest power of two up to the number of cores, or GPUs",
+        resumable=True,
+        page="workers",
+    )
     precision: str = setting(
         "float32",
         one_of(PRECISIONS),

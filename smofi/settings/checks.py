@@ -56,6 +56,7 @@ count = Check(check_count, int)
 flag = Check(check_flag, {"true": True, "false": False}.__getitem__)
 seed = Check(partial(check_count, low=0), int)
 threads = Check(partial(check_count, high=1024), int)
+workers = Check(partial(check_count, high=4096), int)
 
 
 def number(**limits: Any) -> Check:

@@ -10,7 +10,7 @@ from typing import Any
 
 from smofi.track.tracker import Tracker, need, started
 
-LONGEST_PARAMETER, LONGEST_TAG = 6000, 8000  # what MLflow's stores accept
+LONGEST_PARAMETER = 6000  # what MLflow's stores accept
 
 
 class MLflow(Tracker):
@@ -35,7 +35,6 @@ class MLflow(Tracker):
         mlflow = need("mlflow", "mlflow")
         self._entities = need("mlflow.entities", "mlflow")
         self._new = id is None
-        self._texts: dict[str, list[str]] = {}
         with _without_messages():
             self.client = started(self.name, lambda: mlflow.MlflowClient(tracking_uri=tracking_uri))
             self.id: str = id or started(self.name, lambda: self._create_run(experiment, run_name))
@@ -55,8 +54,7 @@ class MLflow(Tracker):
         )
 
     def text(self, kind: str, message: str, round: int) -> None:
-        self._texts.setdefault(kind, []).append(f"round {round}: {message}")
-        self.client.set_tag(self.id, kind, "\n".join(self._texts[kind])[-LONGEST_TAG:])
+        self.client.set_tag(self.id, kind, self.collected(kind, message, round))
 
     def end(self, completed: bool) -> None:
         self.client.set_terminated(self.id, status="FINISHED" if completed else "FAILED")

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 from smofi.engine.events import Event, Record, RoundDone, RunEnded, RunStarted, Warned
 from smofi.errors import InputError, TrainingWarning
 
+LONGEST_TEXT = 8000  # what MLflow accepts; enough for anyone to read
+
 Self = TypeVar("Self", bound="Tracker")
 Opened = TypeVar("Opened")
 
@@ -33,6 +35,7 @@ class Tracker(ABC):
         self.failed: str | None = None
         self.closed = False
         self._round = 0
+        self._texts: dict[str, str] = {}
 
     @abstractmethod
     def hyperparameters(self, values: dict[str, Any]) -> None:
@@ -72,6 +75,13 @@ class Tracker(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(completed=error is None)
+
+    def collected(self, kind: str, message: str, round: int) -> str:
+        """All sentences of a kind so far, a line each, as many of the latest characters as fit: for trackers that have
+        one text for each kind. A run on a full disk has a warning a round."""
+        lines = f"{self._texts[kind]}\n" if kind in self._texts else ""
+        self._texts[kind] = f"{lines}round {round}: {message}"[-LONGEST_TEXT:]
+        return self._texts[kind]
 
     def _record(self, event: Event) -> None:
         if isinstance(event, RunStarted):

@@ -34,7 +34,6 @@ class WandB(Tracker):
         )
         self.id: str = self.run.id
         self.where: str = str(self.run.settings.sync_dir if self.run.offline else self.run.url)
-        self._texts: dict[str, list[str]] = {}
 
     def hyperparameters(self, values: dict[str, Any]) -> None:
         self.run.config.update(values, allow_val_change=True)
@@ -43,8 +42,7 @@ class WandB(Tracker):
         self.run.log(values, step=round)
 
     def text(self, kind: str, message: str, round: int) -> None:
-        self._texts.setdefault(kind, []).append(f"round {round}: {message}")
-        self.run.summary[kind] = "\n".join(self._texts[kind])
+        self.run.summary[kind] = self.collected(kind, message, round)
 
     def end(self, completed: bool) -> None:
         self.run.finish(exit_code=0 if completed else 1)

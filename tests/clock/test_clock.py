@@ -19,13 +19,14 @@ from reference import federation, perceptron
 from smofi import Device, InputError, Timing
 from smofi.clock import Clock
 from smofi.clock.presence import Presence
+from smofi.engine.checkpoint import Checkpoint
 from smofi.engine.events import Event, Record, Warned
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.engine.processes.workers import Workers
 from smofi.experiment import resume
-from smofi.experiment.keeping import from_stored, to_stored
-from smofi.runs import read_checkpoint, write_checkpoint
+from smofi.experiment.keeping import stored
+from smofi.runs import read_checkpoint
 from smofi.seeds import generator
 from smofi.training import Session
 from support.crash import TINY, same_end, train
@@ -426,8 +427,9 @@ def test_a_run_that_goes_on_from_a_checkpoint_keeps_the_same_time(method: str, t
     straight.train()
     stopped.train()
     half = tmp_path / "half.safetensors"
-    write_checkpoint(half, to_stored(stopped.run.checkpoint()))
-    resumed.run.restore(from_stored(read_checkpoint(half), half))
+    half.write_bytes(stored(stopped.run).encode())
+    state = read_checkpoint(half)
+    resumed.run.restore(Checkpoint(state.tensors, stopped.run.history, state.notes))
     resumed.train()
     assert some_leave(straight.run.history)
     assert numbers(resumed.run.history) == numbers(straight.run.history)

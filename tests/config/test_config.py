@@ -24,12 +24,13 @@ from smofi.config import (
     read_config,
     sentence_of,
 )
-from smofi.config.plain_yaml import LARGEST, as_yaml, parse_settings
 from smofi.data import PARTITIONS, load, partition
 from smofi.data.catalogue import descriptions
 from smofi.errors import InputError
 from smofi.experiment import stored_config
 from smofi.models import MODELS
+from smofi.plain_yaml import LARGEST, as_yaml, parse_settings
+from support.run_folder import write_run
 
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
 DATA = ", ".join([*descriptions(), "folder:PATH, npz:PATH, csv:PATH, python:module:function"])
@@ -267,7 +268,7 @@ def test_a_file_that_is_none(write: Any) -> None:
     assert refusal("digit").endswith(f"a preset: {names} (did you mean 'digits'?)")
     assert "does not exist" in refusal("a\0b") or "cannot be read" in refusal("a\0b")
     Path("run").mkdir()
-    assert refusal("run") == "run is a folder: expected a YAML file"
+    assert refusal("run") == "run is a folder: expected a YAML file of settings"
     Path("run/config.yaml").write_text("rounds: 3")
     assert refusal("run") == "run is a folder: expected a YAML file; did you mean run/config.yaml?"
 
@@ -399,17 +400,23 @@ def test_only_some_settings_may_change_on_resume() -> None:
     assert set(Config.model_fields) >= RESUMABLE
 
 
-def test_a_run_with_the_old_name_of_lr_decay_is_resumed_once_it_has_the_new_one(tmp_path: Path) -> None:
-    stored = tmp_path / "config.yaml"
-    stored.write_text("optimizer: sgd(lr=0.1, decay=0.99)")
+def test_a_run_with_the_old_name_of_lr_decay_is_a_new_run_with_the_new_one(tmp_path: Path) -> None:
+    stored = tmp_path / "run" / "config.yaml"
+    write_run(stored.parent, "optimizer: sgd(lr=0.1, decay=0.99)")
     with pytest.raises(InputError) as caught:
-        stored_config(tmp_path)
+        stored_config(stored.parent)
     assert str(caught.value) == (
         f"{stored}: optimizer='sgd(lr=0.1, decay=0.99)': decay=0.99 is not accepted: decay is now lr_decay, the factor "
         "on the learning rate per round"
     )
     stored.write_text("optimizer: sgd(lr=0.1, lr_decay=0.99)")
-    assert stored_config(tmp_path).optimizer == "sgd(lr=0.1, lr_decay=0.99)"
+    with pytest.raises(InputError) as caught:
+        stored_config(stored.parent)
+    assert str(caught.value) == (
+        f"{stored} is not as the run saved it (its checksum differs): it is damaged, changed or another run's. "
+        f"Put the original back; other settings are a new run: smofi run {stored} --output NEW"
+    )
+    assert read_config(stored).optimizer == "sgd(lr=0.1, lr_decay=0.99)"
 
 
 # -------------------------------------------------------------------------------------------------------- documentation

@@ -27,6 +27,7 @@ from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.plan import Planner
 from smofi.engine.run import Run
+from smofi.experiment.following import worker_count
 from smofi.settings import RESUMABLE, SETTINGS, TRAIN_ARGUMENTS
 from smofi.training import calls
 from smofi.training.arguments import HELP, Arguments
@@ -144,6 +145,7 @@ CHANGES: dict[str, Change | Refused] = {
     "diagnose": Change(True, lambda made: made.simulation.diagnose, True),
     "executor": Change("vmap", lambda made: made.simulation.execution.at_once > 0, True),
     "threads": Change(2, threads_of_a_run, 2),
+    "workers": Change(3, lambda made: worker_count(made.config), 3),
     "precision": Change("bf16", lambda made: made.simulation.setup.cast is nullcontext, False),
     "compile": Change(True, lambda made: made.simulation.setup.compiled, True),
     "server_threads": Change(2, lambda made: made.simulation.setup.server_threads, 2, {"method": "mergesfl"}),

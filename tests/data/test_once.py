@@ -20,10 +20,11 @@ from PIL import Image
 from smofi import experiment
 from smofi.config import Config, federation
 from smofi.config.federation import gather
-from smofi.data import cache, load, samples, source
+from smofi.data import load, samples, source
 from smofi.data.partitions import assignment, divide
 from smofi.data.resizing import resize
 from smofi.data.samples import TensorSamples
+from smofi.errors import CacheWarning
 
 
 @pytest.fixture(autouse=True)
@@ -215,9 +216,10 @@ def test_other_data_in_the_same_file_is_resized_anew(home: Path, resized: list[i
 def test_damaged_images_are_resized_again(damage: bytes, home: Path, resized: list[int]) -> None:
     owned_images()
     first = load("npz:mine.npz", image_size=4).train.tensors()[0]
-    (kept,) = home.rglob("train.inputs.4-*")
+    (kept,) = home.rglob("train.inputs.4-*/images.npy")
     kept.write_bytes(damage)
-    assert torch.equal(load("npz:mine.npz", image_size=4).train.tensors()[0], first)
+    with pytest.warns(CacheWarning, match=rf"{kept.parent} is damaged \(images.npy: .*\): its images are resized anew"):
+        assert torch.equal(load("npz:mine.npz", image_size=4).train.tensors()[0], first)
     assert resized == [120, 120]
 
 
@@ -228,7 +230,7 @@ def test_without_room_images_are_resized_in_memory(monkeypatch: pytest.MonkeyPat
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache.np, "save", full)
+    monkeypatch.setattr(np, "save", full)
     assert load("npz:mine.npz", image_size=4).train.tensors()[0].shape == (120, 1, 4, 4)
     assert not list(home.rglob("*.inputs.*-*"))
     assert not list(home.rglob(".unfinished*"))

@@ -23,6 +23,7 @@ from smofi.engine.stopping import Stopping
 from smofi.errors import InputError, TrainingWarning
 from smofi.experiment import resume, start
 from smofi.experiment.keeping import RunKeeper
+from smofi.experiment.restoring import restore
 from smofi.export import export_run
 from smofi.methods import parse_method
 from smofi.planning import plan_run
@@ -114,8 +115,7 @@ def same_end(folder: Path, other: Path) -> None:
     assert (folder / "result.json").read_bytes() == (other / "result.json").read_bytes()
     assert metrics(folder) == metrics(other)
     mine, theirs = (RunFolder(one).best() for one in (folder, other))
-    for one, another in zip(mine.history, theirs.history, strict=True):
-        assert one | {"seconds": 0.0} == another | {"seconds": 0.0}
+    assert (mine.round, mine.notes) == (theirs.round, theirs.notes)
     assert mine.tensors["weights"].equal(theirs.tensors["weights"])
 
 
@@ -191,7 +191,6 @@ def diverging(keeper: RunKeeper) -> smofi.Session:
 
 def test_the_last_good_round_of_a_run_that_diverges_is_evaluated(tmp_path: Path) -> None:
     """Two steps a round: w is 100^n after round n. The first loss of round 11 is 1e40, more than a float can hold."""
-    (tmp_path / "checkpoints").mkdir()
     with closing(RunKeeper(tmp_path, checkpoint_every=1)) as keeper:
         with pytest.warns(TrainingWarning):
             result = diverging(keeper).train()
@@ -202,7 +201,7 @@ def test_the_last_good_round_of_a_run_that_diverges_is_evaluated(tmp_path: Path)
         assert [line["loss"] for line in metrics(tmp_path)] == losses
 
         again = diverging(keeper)
-        keeper.restore(again.run)
+        restore(keeper, again)
         assert not again.run.history[-1].evaluated
         with pytest.warns(TrainingWarning):
             assert untimed(again.train().history) == untimed(result.history)

@@ -18,6 +18,7 @@ from smofi.engine.processes.workers import DistributedWorkers
 from smofi.experiment import FolderRun, resume, start
 from support.crash import same_end
 from support.processes import ENVIRONMENT, QUICK
+from support.run_folder import rewritten
 
 SETTINGS: dict[str, Any] = {
     "clients": 6, "participation": 1.0, "partition": "iid", "max_train": 240, "max_test": 40, "model": "cnn",
@@ -151,7 +152,8 @@ def test_a_folder_that_says_auto_goes_on_as_its_checkpoint_says(measured: Any, t
     trained(begun(tmp_path / "straight"))
     trained(begun(tmp_path / "run", rounds=1))
     config = tmp_path / "run/config.yaml"
-    config.write_text(config.read_text().replace(f"executor: {AT_ONCE}", "executor: auto"))
+    changed = config.read_text().replace(f"executor: {AT_ONCE}", "executor: auto")
+    rewritten(tmp_path / "run", "config.yaml", changed.encode())
     measured(NOTHING_GAINED)
     trained(resume(tmp_path / "run", {"rounds": 2}))
     same_end(tmp_path / "run", tmp_path / "straight")
@@ -218,6 +220,9 @@ def test_what_several_runs_would_remark_is_remarked_once(tmp_path: Path) -> None
             one.close()
         remarks[size] = [one.session.run.remarks for one in runs]
         assert about(tmp_path / str(size) / "smofi")["workers"] == size
+        assert (
+            config_of(tmp_path / str(size))["workers"] == config_of(tmp_path / str(size) / "smofi")["workers"] == size
+        )
     said = "with 3 workers, the last bits of all numbers differ from those of 1, 2, 4 or 8 workers"
     assert remarks == {2: [[], []], 3: [[said], []], 4: [[], []]}
 

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from smofi.data import Source
 from smofi.errors import InputError, TrainingWarning
 from smofi.experiment import resume, start, stored_config
-from smofi.runs import RunFolder
+from smofi.runs import RunFolder, RunWriter, StoredCheckpoint
 from support.crash import TINY, child, metrics, same_end, train
+from support.run_folder import rewritten
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def test_the_last_two_checkpoints_and_the_best_are_kept(unbroken: Path) -> None:
     history = metrics(unbroken)
     accuracies = [line["validation"] for line in history]
     best = RunFolder(unbroken).best()
-    assert len(best.history) == accuracies.index(max(accuracies)) + 1  # type: ignore[type-var]
+    assert best.round == accuracies.index(max(accuracies)) + 1  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "a flipped bit", "empty", "text", "gone"])
@@ -80,24 +82,72 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage: str, unbroken
         newest.unlink()
     else:
         newest.write_bytes(b"" if damage == "empty" else b"not a checkpoint")
-    for name in ("model.safetensors", "result.json"):
-        (folder / name).unlink()
-    if damage == "gone":
-        train(folder)
-    else:
-        with pytest.warns(TrainingWarning, match="round-000008.safetensors .*falling back to the one before"):
-            train(folder)
-    same_end(folder, unbroken)
+    what = "is missing" if damage == "gone" else "is not as the run saved it"
+    with pytest.warns(TrainingWarning, match=f"round-000008.safetensors {what}.*; going on from round 7"):
+        (run,) = resume(folder, {"rounds": 9})
+    assert len(run.session.run.history) == 7
+    run.train()
+    (straight,) = start(TINY.model_copy(update={"rounds": 9}), tmp_path / "straight")
+    straight.train()
+    same_end(folder, tmp_path / "straight")
 
 
-def test_all_checkpoints_damaged_starts_again_and_says_so(unbroken: Path, tmp_path: Path) -> None:
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"}
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied", "folder gone"])
+def test_a_finished_run_whose_states_are_lost_is_finished(how: str, unbroken: Path, tmp_path: Path) -> None:
+    """Its result is shown again; more rounds are refused, naming what is missing; nothing is changed by that."""
     folder = tmp_path / "run"
     shutil.copytree(unbroken, folder)
     for path in (folder / "checkpoints").glob("round-*"):
-        path.write_bytes(b"")
-    with pytest.warns(TrainingWarning, match="falling back"):
+        path.write_bytes(b"") if how == "emptied" else path.unlink()
+    if how == "folder gone":
+        shutil.rmtree(folder / "checkpoints")
+    before = contents(folder)
+    with pytest.raises(
+        InputError, match=r"it is finished after 8 rounds, and more need its last state.*round-000008"
+    ) as no:
+        resume(folder, {"rounds": 9})
+    assert f"start anew in another folder: smofi run {folder}/config.yaml --output NEW" in str(no.value)
+    assert contents(folder) == before
+    with pytest.warns(TrainingWarning, match=r"the run is finished, and needs no state"):
         train(folder)
     same_end(folder, unbroken)
+    assert (folder / "result.json").read_bytes() == (unbroken / "result.json").read_bytes()
+
+
+def test_a_run_whose_states_are_lost_is_neither_deleted_nor_restarted(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    (run,) = start(TINY.model_copy(update={"rounds": 20}), folder)
+    run.session.run.emit = lambda event: run.session.run.interrupt() if getattr(event, "tick", 0) else None
+    run.train()
+    for path in (folder / "checkpoints").glob("round-*"):
+        path.write_bytes(b"")
+    before = contents(folder)
+    with pytest.raises(InputError, match=r"cannot go on: .*round-000001\.safetensors is not as the run saved it"):
+        resume(folder, {})
+    assert contents(folder) == before
+
+
+def test_a_model_that_was_removed_is_written_again(unbroken: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken, folder)
+    for name in ("model.safetensors", "result.json"):
+        (folder / name).unlink()
+    with pytest.warns(TrainingWarning, match=r"model\.safetensors is missing; .*result\.json is missing"):
+        train(folder)
+    same_end(folder, unbroken)
+    assert (folder / "result.json").read_bytes() == (unbroken / "result.json").read_bytes()
+
+
+def test_resuming_a_finished_run_changes_nothing(unbroken: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken, folder)
+    before = contents(folder)
+    train(folder)
+    assert contents(folder) == before
 
 
 def test_more_rounds_continue_where_the_run_ended(unbroken: Path, tmp_path: Path) -> None:
@@ -120,28 +170,20 @@ def test_a_model_with_batchnorm_resumes_to_the_same_bits(tmp_path: Path) -> None
     same_end(tmp_path / "run", tmp_path / "straight")
 
 
-def test_damaged_checkpoints_do_not_push_out_good_ones(unbroken: Path, tmp_path: Path) -> None:
+def test_the_old_model_stays_until_a_later_state_is_saved(unbroken: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(unbroken, folder)
-    for path in (folder / "checkpoints").glob("round-*"):
-        path.write_bytes(b"")
-    with pytest.warns(TrainingWarning, match="falling back"):
-        (run,) = resume(folder, {})
-    run.session.run.emit = lambda event: run.session.run.interrupt() if type(event).__name__ == "RoundDone" else None
-    run.train()
-    (again,) = resume(folder, {})
-    assert len(again.session.run.history) == 1
-    again.close()
+    (run,) = resume(folder, {"rounds": 10})
+    seen = []
 
+    def look(event: object) -> None:
+        if type(event).__name__ == "RoundStarted":
+            seen.append((folder / "model.safetensors").exists())
 
-def test_the_old_model_is_gone_while_a_resumed_run_has_work_left(unbroken: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(unbroken, folder)
-    (run,) = resume(folder, {"rounds": 9})
-    assert not (folder / "model.safetensors").exists()
-    assert not (folder / "result.json").exists()
+    run.session.run.emit = look
     run.train()
-    assert json.loads((folder / "result.json").read_text())["rounds"] == 9
+    assert seen == [True, False]
+    assert json.loads((folder / "result.json").read_text())["rounds"] == 10
 
 
 def test_fewer_rounds_than_are_done_are_refused(unbroken: Path) -> None:
@@ -186,7 +228,7 @@ def test_changed_data_is_noticed(unbroken: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(unbroken, folder)
     about = json.loads((folder / "about.json").read_text())
-    (folder / "about.json").write_text(json.dumps(about | {"partition_sha256": "0" * 64}))
+    rewritten(folder, "about.json", json.dumps(about | {"partition_sha256": "0" * 64}).encode())
     with pytest.raises(InputError, match="another partition of the data"):
         resume(folder, {})
 
@@ -194,20 +236,31 @@ def test_changed_data_is_noticed(unbroken: Path, tmp_path: Path) -> None:
 def test_a_folder_without_its_fingerprints_is_refused(unbroken: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(unbroken, folder)
-    (folder / "about.json").write_text("{}")
+    rewritten(folder, "about.json", b"{}")
     with pytest.raises(InputError, match=r"about\.json cannot be used: expected the partition_sha256"):
         resume(folder, {})
 
 
-def test_a_history_of_another_version_is_a_damaged_checkpoint(unbroken: Path, tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "run")
-    shutil.copytree(unbroken, folder.path)
-    newest = folder.checkpoint(8)
-    newest.history[-1]["unheard_of"] = 1
-    folder.save_checkpoint(newest, keep=2)
-    with pytest.warns(TrainingWarning, match=r"round-000008.safetensors .*unheard_of.*; falling back to the one"):
-        train(folder.path)
-    same_end(folder.path, unbroken)
+def test_the_rounds_of_another_version_are_refused(unbroken: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken, folder)
+    writer = RunWriter(RunFolder(folder))
+    records = writer.folder.records()
+    writer.write_records([*records[:-1], records[-1] | {"unheard_of": 1}])
+    with pytest.raises(InputError, match=r"the rounds of another version of smofi: .*unheard_of"):
+        resume(folder, {})
+
+
+def test_a_state_of_another_model_is_refused(unbroken: Path, tmp_path: Path) -> None:
+    """Even if the manifest lists it."""
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken, folder)
+    narrow = RunFolder(folder).checkpoint(8)
+    for round in (7, 8):
+        state = StoredCheckpoint(round, narrow.tensors | {"weights": torch.zeros(3)}, narrow.notes)
+        rewritten(folder, f"checkpoints/round-{round:06d}.safetensors", state.encode())
+    with pytest.raises(InputError, match=r"is of another model or method: weights is \(\(3,\), .*expected"):
+        resume(folder, {"rounds": 9})
 
 
 def test_the_configuration_is_read_once_and_the_data_hashed_once(

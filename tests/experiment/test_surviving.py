@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 
 from smofi.cli import main
 from smofi.engine.events import Record
-from smofi.engine.stopping import Stopping, best_round
+from smofi.engine.stopping import BestRound, Stopping
 from smofi.errors import SmofiError, TrainingWarning
 from smofi.experiment import resume, start
-from smofi.runs import read_checkpoint
-from support.crash import TINY
+from smofi.runs import RunFolder, read_checkpoint
+from support.crash import TINY, same_end, train
 
 FLAGS = ["--clients", "6", "--participation", "0.5", "--model", "cnn", "--width", "4", "--method", "smofi",
          "--local-epochs", "1", "--batch-size", "16", "--checkpoint-every", "1000"]  # fmt: skip
@@ -37,6 +37,7 @@ def test_a_full_disk_is_told_and_tried_again(tmp_path: Path) -> None:
     (straight,) = start(TINY, tmp_path / "straight")
     expected = straight.train()
     (run,) = start(TINY, tmp_path / "run")
+    (tmp_path / "run/checkpoints").mkdir()
     (tmp_path / "run/checkpoints/.round-000001.safetensors.part").symlink_to("/dev/full")
     with pytest.warns(TrainingWarning, match=r"round 1 could not be saved .*No space left on device; there is no ch"):
         result = run.train()
@@ -48,21 +49,37 @@ def test_a_full_disk_is_told_and_tried_again(tmp_path: Path) -> None:
     assert (tmp_path / "run/model.safetensors").read_bytes() == final
 
 
-def test_a_disk_that_stays_full_ends_in_a_sentence_with_the_last_checkpoint_kept(tmp_path: Path) -> None:
+def test_the_model_matters_most_on_a_disk_that_stays_full(tmp_path: Path) -> None:
+    """No state fits from round 4 on: the run says so, goes on, and its model is saved all the same."""
     (run,) = start(TINY, tmp_path / "run")
     folder = tmp_path / "run/checkpoints"
-    for number in (*range(4, 9),):
+    folder.mkdir()
+    for number in range(4, 9):
         (folder / f".round-{number:06d}.safetensors.part").mkdir()  # cannot be opened for writing
-    with (
-        pytest.warns(TrainingWarning, match=r"could not be saved .*the last checkpoint is that of round 3"),
-        pytest.raises(SmofiError, match=r"the result could not be written .*2, 3.*smofi run --resume"),
-    ):
-        run.train()
-    assert len(read_checkpoint(folder / "round-000003.safetensors").history) == 3
+    with pytest.warns(TrainingWarning, match=r"could not be saved.* is that of round 3") as warned:
+        result = run.train()
+    assert "The final model is saved; more rounds would have to go on from there." in str(warned[-1].message)
+    assert len(result.history) == 8
+    assert json.loads((tmp_path / "run/result.json").read_text())["rounds"] == 8
+    assert RunFolder(tmp_path / "run").checkpoint(3).round == 3
     for path in folder.glob(".round-*"):
         path.rmdir()
-    (again,) = resume(tmp_path / "run", {})
-    assert len(again.train().history) == 8
+    (again,) = resume(tmp_path / "run", {"rounds": 9})
+    assert len(again.session.run.history) == 3
+    again.train()
+    train(tmp_path / "straight", TINY.model_copy(update={"rounds": 9}))
+    same_end(tmp_path / "run", tmp_path / "straight")
+
+
+def test_a_model_that_cannot_be_written_ends_in_a_sentence_with_the_last_state_kept(tmp_path: Path) -> None:
+    (run,) = start(TINY, tmp_path / "run")
+    (tmp_path / "run/.model.safetensors.part").mkdir()
+    with pytest.raises(SmofiError, match=r"the result could not be written .*is that of round 8.*smofi run --resume"):
+        run.train()
+    (tmp_path / "run/.model.safetensors.part").rmdir()
+    train(tmp_path / "run")
+    train(tmp_path / "straight")
+    same_end(tmp_path / "run", tmp_path / "straight")
 
 
 @pytest.mark.parametrize("place", ["/proc/smofi", "file/below"])
@@ -140,7 +157,7 @@ def record(round: int, accuracy: float | None, validation: float | None) -> Reco
 
 def test_patience_counts_from_the_first_best_round() -> None:
     history = [record(n, 0.5, value) for n, value in enumerate([0.2, 0.6, 0.6, 0.5], start=1)]
-    assert best_round(history) == 2
+    assert BestRound().of(history) == 2
     assert Stopping(patience=3).reason(history) is None
     assert Stopping(patience=2).reason(history) == "no better validation accuracy for 2 rounds, the best was in round 2"
 
@@ -190,7 +207,7 @@ def test_the_best_round_can_be_exported(tmp_path: Path, capsys: pytest.CaptureFi
     accuracies = [one.validation or 0.0 for one in result.history]
     assert main(["export", str(tmp_path / "run"), str(tmp_path / "best"), "--best", "--format", "safetensors"]) == 0
     best = read_checkpoint(tmp_path / "run/checkpoints/best.safetensors")
-    assert len(best.history) == accuracies.index(max(accuracies)) + 1
+    assert best.round == accuracies.index(max(accuracies)) + 1
     bias = load_file(tmp_path / "best/model.safetensors")["output.linear.bias"]
     assert torch.equal(bias, best.tensors["weights"][-len(bias) :])
     (plain,) = start(TINY.model_copy(update={"validation": 0.0}), tmp_path / "plain")

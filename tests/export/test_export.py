@@ -8,13 +8,26 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from smofi import data
+from smofi.config import Config
 from smofi.errors import InputError
 from smofi.export import export_run
-from support.run_folder import SETTINGS, finished, images, initial, unfinished
+from smofi.runs.manifest import CHANGED
+from support.run_folder import (
+    SETTINGS,
+    finished,
+    images,
+    initial,
+    rewritten,
+    unfinished,
+    write_comparison,
+    write_run,
+)
 
 Compute = Callable[[Tensor], Tensor]
 CUTS = ["0", "1", "3", "0,1", "1,2"]
@@ -118,16 +131,20 @@ def test_several_cuts_need_a_choice(cut: Any, tmp_path: Path) -> None:
 def test_unfinished_run_gives_its_newest_whole_checkpoint(tmp_path: Path) -> None:
     model = unfinished(tmp_path / "run", rounds=[1, 2])
     done = export_run(tmp_path / "run", tmp_path / "out", ["torch"])
-    assert done.notes == ("the run has not finished: exported its checkpoint after round 1",)
+    assert done.notes == ("the run has not finished: exported its checkpoint after round 2",)
     same(by_torch(tmp_path / "out" / "model.pt2")(images(4)), model(images(4)))
     assert "had not finished" in (tmp_path / "out" / "README.md").read_text()
 
     newest = tmp_path / "run" / "checkpoints" / "round-000002.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1] + b"\xff")
-    export_run(tmp_path / "run", tmp_path / "earlier", ["safetensors"])
+    done = export_run(tmp_path / "run", tmp_path / "earlier", ["safetensors"])
+    assert done.notes == (
+        f"{newest} {CHANGED}",
+        "the run has not finished: exported its checkpoint after round 1",
+    )
     assert load_file(tmp_path / "earlier" / "model.safetensors")["output.linear.weight"].abs().sum() == 0
     (tmp_path / "run" / "checkpoints" / "round-000001.safetensors").write_bytes(b"nothing")
-    with pytest.raises(InputError, match=r"no trained model: .*its checkpoints are damaged .*--resume"):
+    with pytest.raises(InputError, match=r"no trained model: .*its checkpoints are damaged .*000002.*000001"):
         export_run(tmp_path / "run", tmp_path / "none")
 
 
@@ -139,7 +156,8 @@ def test_metadata_and_card(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "run" / "metrics.jsonl").read_text())
     assert (about["part"], about["cut"], about["round"]) == ("server", "1", 1)
     assert about["accuracy"] == record["accuracy"]
-    assert about["config"] == SETTINGS
+    assert about["config"] == Config(**SETTINGS).model_dump(mode="json")
+    assert about["config"].items() >= SETTINGS.items()
 
     card = (tmp_path / "out" / "README.md").read_text()
     inside = sum(p.numel() for name, p in trained.named_parameters() if not name.startswith(("input.", "core1.")))
@@ -168,49 +186,83 @@ def test_how_the_card_says_to_load_works(tmp_path: Path, monkeypatch: pytest.Mon
         exec(code, {})
 
 
-def without(key: str) -> Callable[[Path], None]:
-    def change(run: Path) -> None:
-        lines = (run / "config.yaml").read_text().splitlines(keepends=True)
-        (run / "config.yaml").write_text("".join(line for line in lines if not line.startswith(f"{key}:")))
-
-    return change
+def changed(run: Path, name: str, content: bytes) -> None:
+    (run / name).write_bytes(content)
 
 
-def narrower(run: Path) -> None:
-    (run / "config.yaml").write_text((run / "config.yaml").read_text().replace("width: 8", "width: 4"))
+def config(run: Path, old: str, new: str) -> bytes:
+    text = (run / "config.yaml").read_text()
+    assert old in text
+    return text.replace(old, new).encode()
+
+
+Change = Callable[[Path, str, bytes], None]
+AS_SAVED = "is not as the run saved it (its checksum differs): it is damaged, changed or another run's. Put"
+
+
+@pytest.mark.parametrize("change", [changed, rewritten])
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("config.yaml", lambda run: config(run, "width: 8\n", ""), "does not fit the model that config.yaml"),
+        ("config.yaml", lambda run: config(run, "width: 8", "width: 4"), "does not fit the model that config.yaml"),
+        ("config.yaml", lambda run: config(run, "rounds: 1", "rounds: [1"), "config.yaml cannot be read as YAML"),
+        ("model.safetensors", lambda run: b"nothing", "model.safetensors cannot be read"),
+        ("metrics.jsonl", lambda run: b'{"round": 1\n', "line 1 is not the record of round 1"),
+        ("metrics.jsonl", lambda run: b"", "has a model of round 1, but 0 rounds on record"),
+        ("result.json", lambda run: b"{}", "result.json cannot be used: expected the rounds"),
+        ("about.json", lambda run: b"{}", "about.json cannot be used: expected the run's task"),
+        ("about.json", lambda run: b'{"task": {"kind": "image", "input_shape": ["a"]}}', "expected the run's task"),
+    ],
+)
+def test_what_cannot_be_used_is_a_sentence(
+    name: str, content: Callable[[Path], bytes], sentence: str, change: Change, tmp_path: Path
+) -> None:
+    finished(tmp_path / "run")
+    other = content(tmp_path / "run")
+    change(tmp_path / "run", name, other)
+    with pytest.raises(InputError) as caught:
+        export_run(tmp_path / "run", tmp_path / "out")
+    if change is rewritten:
+        assert sentence in str(caught.value)
+    elif other:
+        assert str(caught.value).startswith(f"{tmp_path / 'run' / name} {AS_SAVED}")
+    else:
+        assert "metrics.jsonl lacks rounds that were saved: expected at least 1. Put" in str(caught.value)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("damage", "sentence"),
+    ("name", "sentence"),
     [
-        (without("model"), "config.yaml lacks model: expected a run's resolved configuration"),
-        (narrower, "does not fit the model that config.yaml describes"),
-        (lambda run: (run / "config.yaml").write_text("a: [1"), "config.yaml cannot be read"),
-        (lambda run: (run / "config.yaml").write_text("just words"), "expected keys and values"),
-        (lambda run: (run / "config.yaml").unlink(), "is not a run folder"),
-        (lambda run: (run / "model.safetensors").write_bytes(b"nothing"), "model.safetensors cannot be read"),
-        (
-            lambda run: (run / "model.safetensors").unlink(),
-            "no model.safetensors and no checkpoint. Let the run finish",
-        ),
-        (lambda run: (run / "metrics.jsonl").write_text('{"round": 1'), "its last line is damaged"),
+        ("config.yaml", "is not a run folder"),
+        ("about.json", "about.json is missing"),
+        ("result.json", "result.json is missing"),
+        ("manifest.json", "manifest.json is missing, and without it no file of the run can be checked"),
+        ("metrics.jsonl", "metrics.jsonl lacks rounds that were saved: expected at least 1"),
+        ("model.safetensors", "model.safetensors is missing. Put the original back: smofi run --resume"),
     ],
 )
-def test_what_cannot_be_read_is_a_sentence(damage: Callable[[Path], None], sentence: str, tmp_path: Path) -> None:
+def test_a_file_that_is_gone_is_named(name: str, sentence: str, tmp_path: Path) -> None:
     finished(tmp_path / "run")
-    damage(tmp_path / "run")
+    (tmp_path / "run" / name).unlink()
     with pytest.raises(InputError) as caught:
         export_run(tmp_path / "run", tmp_path / "out")
     assert sentence in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
+def test_a_run_without_any_state_has_no_model(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", yaml.safe_dump(SETTINGS), about={"task": data.load("digits").task()})
+    with pytest.raises(InputError, match=r"no model\.safetensors and no checkpoint\. Let the run finish"):
+        export_run(tmp_path / "run", tmp_path / "out")
+
+
 def test_a_comparison_names_its_runs(tmp_path: Path) -> None:
     (tmp_path / "all").mkdir()
     for method in ("fedavg", "smofi"):
         finished(tmp_path / "all" / method, method=[method])
-    config = (tmp_path / "all" / "smofi" / "config.yaml").read_text()
-    (tmp_path / "all" / "config.yaml").write_text(config.replace("- smofi", "- fedavg\n- smofi"))
+    write_comparison(tmp_path / "all", yaml.safe_dump(SETTINGS | {"method": ["fedavg", "smofi"]}), ["fedavg", "smofi"])
     with pytest.raises(InputError, match=r"compares 2 methods; export one of its runs: .*all/fedavg, .*all/smofi$"):
         export_run(tmp_path / "all", tmp_path / "out")
 

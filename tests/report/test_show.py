@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import fcntl
 import io
-import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,9 @@ from rich.console import Console
 
 from smofi.cli import main
 from smofi.errors import InputError
-from smofi.report.show import show_run
+from smofi.report.show import show_runs, snapshots_in
+from smofi.runs import StoredCheckpoint
+from support.run_folder import going_on, rewritten, write_comparison, write_run
 
 CONFIG = """data: digits
 clients: 50
@@ -40,16 +41,16 @@ def folder(
     method: str = "smofi",
     rounds: int = 4,
     result: dict[str, Any] | None = None,
+    more_settings: str = "",
+    each: Sequence[dict[str, Any]] | None = None,
     **fields: Any,
 ) -> Path:
-    """A run folder by hand."""
-    (path / "checkpoints").mkdir(parents=True)
-    (path / "config.yaml").write_text(CONFIG.format(method=method, rounds=rounds))
-    lines = [
-        json.dumps({"round": number, "accuracy": accuracy, "seconds": 2.0, **fields}) + "\n"
+    """A run folder with these rounds; `each` has further fields of each round, `fields` those of all."""
+    records = [
+        {"round": number, "accuracy": accuracy, "seconds": 2.0, **fields, **(each[number - 1] if each else {})}
         for number, accuracy in enumerate(accuracies, start=1)
     ]
-    (path / "metrics.jsonl").write_text("".join(lines))
+    writer = write_run(path, CONFIG.format(method=method, rounds=rounds) + more_settings, records)
     (path / ".lock").write_text(str(os.getpid()))
     if result is not None:
         ended = {
@@ -58,8 +59,13 @@ def folder(
             "diverged": False,
             "best_accuracy": max(filter(None, accuracies), default=None),
         }
-        (path / "result.json").write_text(json.dumps(ended | result))
+        writer.write_end({}, ended | result)
     return path
+
+
+def comparison(path: Path, runs: Sequence[str], methods: str = "fedavg, smofi") -> None:
+    """Make a folder compare these runs below it."""
+    write_comparison(path, CONFIG.format(method=methods, rounds=2), runs)
 
 
 @contextmanager
@@ -72,7 +78,7 @@ def written(path: Path) -> Iterator[None]:
 
 def shown(path: Path, width: int = 90) -> str:
     file = io.StringIO()
-    Console(file=file, width=width).print(show_run(path))
+    Console(file=file, width=width).print(show_runs(path, snapshots_in(path)))
     return file.getvalue()
 
 
@@ -104,8 +110,10 @@ def test_a_run_that_is_still_going(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
     path = folder(tmp_path / "run", [0.5, 0.6])
-    (path / "checkpoints" / "round-000002.safetensors").touch()
-    (path / "checkpoints" / "best.safetensors").touch()
+    state = StoredCheckpoint(2, {}, {})
+    writer = going_on(path)
+    writer.save(state, keep=2)
+    writer.save_best(state)
     out = shown(path, width=200)
     assert out.startswith("smofi  interrupted, round 2 of 4\n")
     assert f"smofi run --resume {path}" in out
@@ -130,17 +138,20 @@ def test_an_old_result_does_not_count_after_a_resume(tmp_path: Path) -> None:
 
 def test_a_line_that_is_being_written_does_not_count(tmp_path: Path) -> None:
     path = folder(tmp_path / "run", [0.5, 0.6])
+    writer = going_on(path)
     with open(path / "metrics.jsonl", "a") as file:
         file.write('{"round": 3, "accuracy": 0.')
     assert "round 2 of 4" in shown(path)
     with open(path / "metrics.jsonl", "a") as file:
-        file.write('9}\n{"round": 4}')  # a whole object, and still without its end
+        file.write("9}\n")  # a whole line, and still without its checksum
+    assert "round 2 of 4" in shown(path)
+    writer.history.append({"round": 3, "accuracy": 0.9})
     assert "round 3 of 4" in shown(path)
 
 
 def test_a_folder_before_its_first_round(tmp_path: Path) -> None:
     path = folder(tmp_path / "run", [])
-    (path / "metrics.jsonl").unlink()
+    assert not (path / "metrics.jsonl").exists()
     with written(path):
         out = shown(path)
     assert out.startswith("smofi  still going, round 0 of 4")
@@ -149,8 +160,8 @@ def test_a_folder_before_its_first_round(tmp_path: Path) -> None:
 
 def test_diagnostics_and_validation(tmp_path: Path) -> None:
     path = folder(tmp_path / "run", [0.5, 0.6], validation=0.55, diagnostics={"stale_share": 0.25})
-    with open(path / "metrics.jsonl", "a") as file:
-        file.write('{"round": 3, "accuracy": null, "seconds": 1.0, "diagnostics": {"stale_share": 0.4}}\n')
+    third = {"round": 3, "accuracy": None, "seconds": 1.0, "diagnostics": {"stale_share": 0.4}}
+    going_on(path).history.append(third)
     out = shown(path)
     assert "60.0% after round 2, 60.0% at best (round 2); round 3 is not evaluated" in out
     assert "55.0% after round 2, 55.0% at best" in out
@@ -163,14 +174,12 @@ TIMES: dict[str, Any] = {"bytes_up": [1_000_000, 200_000], "bytes_down": [50_000
 
 def timed(path: Path, ends: list[float], **options: Any) -> Path:
     """The folder of a run with a clock, whose rounds end at these times."""
-    folder(path, [0.5] * (len(ends) - 1) + [0.8], selected=[3, 4], left_out=[], rounds=len(ends), **TIMES, **options)
-    records = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     times = [{"virtual_end": end, "left_out": [4] if number == 0 else []} for number, end in enumerate(ends)]
-    lines = [json.dumps(record | time) + "\n" for record, time in zip(records, times, strict=True)]
-    (path / "metrics.jsonl").write_text("".join(lines))
-    with open(path / "config.yaml", "a") as config:
-        config.write("clock: full\ndevices: phones\navailability: always\n")
-    return path
+    clock = "clock: full\ndevices: phones\navailability: always\n"
+    accuracies: list[float | None] = [*[0.5] * (len(ends) - 1), 0.8]
+    return folder(
+        path, accuracies, selected=[3, 4], rounds=len(ends), more_settings=clock, each=times, **TIMES, **options
+    )
 
 
 def test_virtual_time(tmp_path: Path) -> None:
@@ -185,6 +194,7 @@ def test_virtual_time(tmp_path: Path) -> None:
 def test_a_comparison_by_the_hour(tmp_path: Path) -> None:
     timed(tmp_path / "fedavg", [3600.0, 7200.0], method="fedavg", result={})
     timed(tmp_path / "smofi", [1800.0, 5400.0], method="smofi", result={})
+    comparison(tmp_path, ["fedavg", "smofi"])
     out = shown(tmp_path, width=120)
     assert "virtual hours to 72.0%" in out
     rows = [[cell.strip() for cell in line.split("│")] for line in out.splitlines() if line.startswith("│ ")]
@@ -205,6 +215,7 @@ def test_rounds_without_an_evaluation(tmp_path: Path) -> None:
     done = folder(tmp_path / "done", [None, None, 0.9, None, 0.8], method="fednag", rounds=5, result={})
     assert "80.0% now, 90.0% at best (round 3)" in shown(done)
     assert "not evaluated" not in shown(done)
+    comparison(tmp_path, ["between", "done", "early"])
     assert [line.split()[-2:] for line in shown(tmp_path).splitlines() if " last " in line] == [
         ["last", "80.0%"],
         ["last", "80.0%"],
@@ -216,7 +227,7 @@ def test_a_comparison(tmp_path: Path) -> None:
     folder(tmp_path / "a", [0.6, 0.8], method="smofi", rounds=2, result={}, diagnostics={"stale_share": 0.5})
     fedavg = folder(tmp_path / "b", [0.4, 0.6], method="fedavg", rounds=2)
     last = folder(tmp_path / "c", [], method="fedavgm(momentum=0.3)", rounds=2)
-    (tmp_path / "config.yaml").write_text(CONFIG.format(method='fedavg, smofi, "fedavgm(momentum=0.3)"', rounds=2))
+    comparison(tmp_path, ["b", "a", "c"], 'fedavg, smofi, "fedavgm(momentum=0.3)"')
     with written(fedavg), written(last):
         out = shown(tmp_path)
     states = [line.split()[:3] for line in out.splitlines() if " last " in line]
@@ -236,6 +247,7 @@ def test_a_comparison(tmp_path: Path) -> None:
 def test_it_fits(tmp_path: Path, width: int) -> None:
     folder(tmp_path / "smofi", [0.6, 0.8], diagnostics={"update_divergence": 1.5, "gradient_norm_max": 123.4})
     folder(tmp_path / "long", [0.4, 0.6], method='"fedprox(mu=0.01)+smofi(alpha=-0.5)"')
+    comparison(tmp_path, ["smofi", "long"])
     for out in (shown(tmp_path, width), shown(tmp_path / "smofi", width)):
         assert max(map(len, out.splitlines())) <= width
 
@@ -249,29 +261,57 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is none"):
-        show_run(tmp_path / "absent")
-    with pytest.raises(InputError, match=r"neither a config\.yaml nor a metrics\.jsonl"):
-        show_run(tmp_path)
+        snapshots_in(tmp_path / "absent")
+    with pytest.raises(InputError, match=r"expected the folder of a run, but it has no config\.yaml"):
+        snapshots_in(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="expected the folder of a run"):
-        show_run(tmp_path / "file")
+        snapshots_in(tmp_path / "file")
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "content", "sentence"),
     [
-        ("config.yaml", "rounds: [1"),
-        ("config.yaml", "just words"),
-        ("result.json", "{"),
-        ("metrics.jsonl", '{"round": 1}\nnonsense\n{"round": 3}\n'),
-        ("metrics.jsonl", "3\n"),
+        ("config.yaml", "rounds: [1", "cannot be read as YAML"),
+        ("config.yaml", "just words", "expected settings, one per line"),
+        ("result.json", "{", "cannot be read: Expecting"),
+        ("metrics.jsonl", '{"round": 1}\nnonsense\n{"round": 3}\n', "line 2 is not the record of round 2"),
+        ("metrics.jsonl", "3\n3\n", "line 1 is not the record of round 1"),
     ],
 )
-def test_damaged_files_are_named(tmp_path: Path, name: str, content: str) -> None:
+def test_damaged_files_are_named(tmp_path: Path, name: str, content: str, sentence: str) -> None:
     path = folder(tmp_path / "run", [0.5, 0.6], result={})
     (path / name).write_text(content)
-    with pytest.raises(InputError, match=f"{name} cannot be read"):
-        show_run(path)
+    with pytest.raises(InputError) as caught:
+        snapshots_in(path)
+    changed = "is not as the run saved it (its checksum differs): it is damaged, changed or another run's. Put the"
+    assert str(caught.value).startswith(f"{path / name} {changed} original back")
+    rewritten(path, name, content.encode())
+    with pytest.raises(InputError) as caught:
+        snapshots_in(path)
+    assert str(caught.value).startswith(f"{path / name} ")
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", [b"nothing", None])
+@pytest.mark.parametrize("name", ["model.safetensors", "checkpoints/round-000002.safetensors", "partition.safetensors"])
+def test_damage_to_files_that_are_not_shown_is_told(
+    tmp_path: Path, name: str, damage: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder(tmp_path / "run", [0.5, 0.6], rounds=2, result={})
+    going_on(path).save(StoredCheckpoint(2, {}, {}), keep=2)
+    assert main(["show", str(path)]) == 0
+    capsys.readouterr()
+    if damage is None:
+        (path / name).unlink()
+    else:
+        (path / name).write_bytes(damage)
+    assert main(["show", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert "finished, round 2 of 2" in out
+    wrong = "is missing" if damage is None else "is not as the run saved it"
+    assert err.startswith(f"smofi: {path / name} {wrong}")
+    assert err.count("\n") == 1
 
 
 def test_a_real_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ from smofi.config import Config
 from smofi.errors import InputError
 from smofi.report.timeline import Line, Timeline, read_timelines, save_timelines, timeline_table
 from smofi.report.timeline.pieces import pieces
+from support.run_folder import rewritten
 
 SPEEDS = [400, 40, 80, 20]  # ms a sample, of each client
 SETTINGS: dict[str, Any] = {
@@ -256,6 +257,9 @@ def test_what_cannot_be_shown_is_refused(runs: Path, tmp_path: Path, capsys: pyt
 def test_a_run_before_its_first_round_is_refused(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "late", tmp_path / "begun")
     (tmp_path / "begun" / "metrics.jsonl").write_text("")
+    with pytest.raises(InputError, match=r"metrics\.jsonl lacks rounds that were saved: expected at least 2\. Put"):
+        read_timelines(tmp_path / "begun")
+    rewritten(tmp_path / "begun", "metrics.jsonl", b"")
     with pytest.raises(InputError, match="at least one finished round"):
         read_timelines(tmp_path / "begun")
 
@@ -267,5 +271,8 @@ def test_other_devices_than_those_of_the_run_are_noticed(runs: Path, tmp_path: P
     changed = config.replace(str(runs / "devices.csv"), str(tmp_path / "other.csv"))
     assert changed != config
     (tmp_path / "late" / "config.yaml").write_text(changed)
+    with pytest.raises(InputError, match=r"config\.yaml is not as the run saved it .*Put the original back; other"):
+        read_timelines(tmp_path / "late")
+    rewritten(tmp_path / "late", "config.yaml", changed.encode())
     with pytest.raises(InputError, match="its round 2 comes out differently from its record"):
         read_timelines(tmp_path / "late")

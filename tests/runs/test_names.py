@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 
 import smofi
-from smofi.runs import checkpoint, comparison, folder, lock, partition
+from smofi.runs import checkpoint, comparison, folder, history, lock, manifest, partition, taking, writing
 
 PACKAGE = Path(smofi.__file__).parent
 NAMES = {
-    *(folder.CONFIG, folder.ABOUT, folder.METRICS, folder.RESULT, folder.MODEL, folder.CHECKPOINTS, folder.BEST),
+    *(folder.CONFIG, folder.ABOUT, folder.RESULT, folder.MODEL, folder.CHECKPOINTS, folder.BEST.rpartition("/")[2]),
     *(folder.CURVES, folder.CURVES_OVER_HOURS, folder.TRACKING, folder.TENSORBOARD),
-    *(lock.LOCK, partition.PARTITION),
+    *(history.METRICS, history.SUMS, lock.LOCK, manifest.MANIFEST, partition.PARTITION),
 }
 OTHERS = {
-    ("data/cache.py", "about.json"),  # a file in the cache of decoded data
+    ("data/cache/arrays.py", "about.json"),  # a file in the cache of decoded data
+    ("data/cache/unfinished.py", ".lock"),  # what the lock of a folder there ends in
     ("export/formats.py", "model.safetensors"),  # a file of an export, for other programs
     ("report/show/facts.py", "checkpoints"),  # a word on the screen
     ("track/build.py", "tensorboard"),  # the name of a tracker, and of the package it needs
@@ -66,6 +67,7 @@ def test_names_are_recognised(source: str, expected: list[str]) -> None:
 
 
 def test_every_name_in_the_modules_of_runs_is_looked_for() -> None:
-    modules = (checkpoint, comparison, folder, lock, partition)
-    texts = {value for module in modules for name, value in vars(module).items() if name.isupper()}
-    assert {text for text in texts if re.search(r"\.[a-z]+$", text)} - NAMES == {folder.ROUND}
+    modules = (checkpoint, comparison, folder, history, lock, manifest, partition, taking, writing)
+    values = {value for module in modules for name, value in vars(module).items() if name.isupper()}
+    texts = {value.rpartition("/")[2] for value in values if isinstance(value, str)}
+    assert {text for text in texts if re.search(r"\.[a-z]+$", text)} - NAMES == {folder.ROUND.rpartition("/")[2]}

@@ -1,20 +1,21 @@
 """Run folders as a run leaves them, small and quick."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import yaml
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import smofi
 from smofi import data, models
 from smofi.flat import Layout
-from smofi.runs import RunFolder, StoredCheckpoint, write_checkpoint
+from smofi.runs import RunFolder, RunWriter, StoredCheckpoint
+from smofi.runs.history import METRICS
+from smofi.runs.manifest import MANIFEST, Checksum, Manifest, SavedRounds
 
 SETTINGS: dict[str, Any] = {
     "data": "digits",
@@ -61,30 +62,65 @@ def initial(settings: dict[str, Any]) -> nn.Sequential:
     return models.build(settings["model"], input_shape=(1, 8, 8), classes=10, **{n: settings[n] for n in names})
 
 
+def write_run(
+    path: Path, settings: str, records: Iterable[Mapping[str, Any]] = (), about: Mapping[str, Any] | None = None
+) -> RunWriter:
+    """Make `path` hold a run with these settings and rounds, as a run writes them; the writer can add more."""
+    path.mkdir(parents=True)
+    writer = RunWriter(RunFolder(path))
+    writer.describe(settings, about or {}, np.array([0, 1, 0], dtype=np.int32), np.array([4, 5, 6]))
+    writer.write_records(records)
+    return writer
+
+
+def write_comparison(path: Path, settings: str, runs: Sequence[str]) -> None:
+    """Make `path` compare these runs, which are in folders below it."""
+    RunWriter(RunFolder(path)).describe_comparison(settings, runs)
+
+
+def rewritten(path: Path, name: str, content: bytes) -> None:
+    """Change a file of a run and list it in the manifest as if the run had saved it: a forgery, to see what follows."""
+    manifest = Manifest.read(path / MANIFEST)
+    if name == METRICS:
+        manifest = replace(manifest, saved=[SavedRounds(content.count(b"\n"), Checksum.of(content))])
+    else:
+        manifest = replace(manifest, files={**manifest.files, name: [Checksum.of(content)]})
+    (path / name).write_bytes(content)
+    (path / MANIFEST).write_bytes(manifest.encode())
+
+
+def going_on(path: Path, saved_only: bool = False) -> RunWriter:
+    """The writer of the run in a folder, with all its rounds on record, or with those up to the last save."""
+    writer = RunWriter(RunFolder(path))
+    writer.write_records(writer.folder.saved_records() if saved_only else writer.folder.records())
+    return writer
+
+
 def finished(folder: Path, **changes: Any) -> nn.Sequential:
     """Make `folder` hold a finished run; the model it ended with."""
-    settings = SETTINGS | changes
-    result = train(settings)
-    folder.mkdir()
-    (folder / "config.yaml").write_text(yaml.safe_dump(settings))
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(asdict(record)) + "\n" for record in result.history))
-    save_file({name: t.contiguous() for name, t in result.model.state_dict().items()}, folder / "model.safetensors")
+    result, writer = _begun(folder, SETTINGS | changes)
+    writer.write_end(result.model.state_dict(), {"rounds": len(result.history), "stopped": None, "diverged": False})
     assert isinstance(result.model, nn.Sequential)
     return result.model.eval()
 
 
 def unfinished(folder: Path, rounds: Sequence[int] = (1,)) -> nn.Sequential:
     """Make `folder` hold a run with checkpoints only, those of earlier rounds with zeros for weights."""
-    model = finished(folder)
-    (folder / "model.safetensors").unlink()
-    (folder / "checkpoints").mkdir()
+    result, writer = _begun(folder, SETTINGS, repeat=max(rounds))
+    assert isinstance(result.model, nn.Sequential)
+    model = result.model.eval()
     weights, statistics = Layout.of(model).pack(model)
     for round in rounds:
         scale = float(round == max(rounds))
         tensors = {"weights": weights * scale, "statistics": statistics}
-        saved = StoredCheckpoint(tensors, [asdict(record) for record in train(SETTINGS).history], {})
-        write_checkpoint(RunFolder(folder).checkpoint_file(round), saved)
+        writer.save(StoredCheckpoint(round, tensors, {}), keep=2)
     return model
+
+
+def _begun(folder: Path, settings: dict[str, Any], repeat: int = 1) -> tuple[smofi.Result, RunWriter]:
+    result, source = train(settings), data.load(settings["data"])
+    records = [asdict(result.history[0]) | {"round": number} for number in range(1, repeat + 1)]
+    return result, write_run(folder, yaml.safe_dump(settings), records, {"task": source.task()})
 
 
 def images(count: int) -> Tensor:

@@ -259,3 +259,12 @@ def test_trackers_print_nothing(open_tracker: Callable[[], Tracker], capfd: pyte
         warnings.simplefilter("ignore", DeprecationWarning)
         emit(open_tracker(), start(), RoundDone(record(1)), RunEnded(1, None))
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_warning_each_round_does_not_make_a_text_that_grows_for_ever(tmp_path: Path) -> None:
+    with TensorBoard(tmp_path) as one:
+        texts = [one.collected("warnings", f"no space, {'as before' * 10}", round) for round in range(1, 501)]
+        assert one.collected("stopped", "enough", 500) == "round 500: enough"
+    assert texts[1] == texts[0] + texts[0].replace("round 1", "\nround 2")
+    assert len(texts[-1]) == len(texts[-2]) == 8000
+    assert texts[-1].splitlines()[-1].startswith("round 500: no space")

@@ -35,7 +35,7 @@ class Watch:
         self.thread.join()
 
     def lost(self, within: float = SOON) -> str | None:
-        """How a worker has ended, if one has; or ends within so many seconds."""
+        """How a worker has ended, if one has; or ends within these seconds."""
         until = time.monotonic() + within
         while True:
             for rank, exit_code in enumerate(self.workers, 1):

@@ -1,7 +1,8 @@
 """Learning curves.
 
-text.py       for the terminal, in braille dots or in letters
-picture.py    as a file, over rounds or over hours of virtual time
+text.py        for the terminal, in braille dots or in letters
+thinning.py    a curve that grows, in as many places as a terminal can tell apart
+picture.py     as a file, over rounds or over hours of virtual time
 """
 
 from __future__ import annotations

@@ -42,8 +42,10 @@ def draw_curves(
     width: int = 76,
     height: int = 16,
     encoding: str = "utf-8",
+    rounds: int | None = None,
 ) -> Text:
-    """The accuracies round by round, with axes and a legend; `width` and `height` include the axes.
+    """The accuracies round by round, with axes and a legend; `width` and `height` include the axes. `rounds` is for
+    histories that have been thinned.
 
     >>> print(draw_curves([History("fedavg", [0.0, 1.0])], width=20, height=4, encoding="ascii"))
     accuracy
@@ -79,7 +81,7 @@ def draw_curves(
         edge = ("┤" if number in labels else "│") if braille else "|"
         lines.append(Text(f"{labels.get(number, ''):>{margin}} ") + Text(edge, style=DIM) + canvas.row(number))
         lines[-1].rstrip()
-    lines.append(Text(" " * (margin + 1)) + _round_axis(scale.rounds, canvas.width, braille))
+    lines.append(Text(" " * (margin + 1)) + _round_axis(rounds or scale.rounds, canvas.width, braille))
     return Text("\n").join([*lines, *_fold(_legend(histories, keys, target, braille), width)])
 
 

@@ -16,15 +16,9 @@ from rich.console import RenderableType
 from smofi.report.show.snapshot import Snapshot, snapshots_in
 from smofi.report.show.views import ComparisonView, RunView
 
-__all__ = ["Snapshot", "show_run", "snapshots_in"]
+__all__ = ["Snapshot", "show_runs", "snapshots_in"]
 
 
-def show_run(folder: str | Path) -> RenderableType:
-    """What `smofi show` prints about a run folder, or about a comparison's folder of run folders.
-
-    >>> show_run("no-such-folder")
-    Traceback (most recent call last):
-    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
-    """
-    path, runs = Path(folder), snapshots_in(folder)
-    return RunView(runs[0]) if runs[0].path == path else ComparisonView(path, runs)
+def show_runs(folder: Path, runs: list[Snapshot]) -> RenderableType:
+    """What `smofi show` prints about the runs in a folder: the one whose folder it is, or those of a comparison."""
+    return RunView(runs[0]) if runs[0].path == folder else ComparisonView(folder, runs)

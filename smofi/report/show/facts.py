@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from statistics import fmean
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from smofi.report.history import finite
 from smofi.report.numbers import duration, hours_minutes_seconds, mebibytes, megabytes, percent, three_digits, time_unit
@@ -17,24 +17,21 @@ Facts: TypeAlias = list[tuple[str, str]]
 def settings(run: Snapshot) -> Facts:
     """What is trained, how, and since when."""
 
-    def setting(name: str) -> Any:
-        return run.config.get(name, "?")
-
-    facts = []
-    if run.config:
-        width = f" width {setting('width')}" if run.config.get("width") is not None else ""
-        clients = f"{setting('clients')} clients, {setting('participation')} of them a round"
-        local = f"batch size {setting('batch_size')}, {setting('local_epochs')} local epochs"
-        facts += [
-            ("data", f"{setting('data')} by {setting('partition')}, {clients}"),
-            ("model", f"{setting('model')}{width} cut at {setting('cut')}"),
-            ("training", f"{setting('optimizer')}, {local}"),
-            ("seed", f"{setting('seed')}, on {setting('device')}"),
-        ]
-    if run.config.get("clock", "none") != "none":
-        deadline = f", {setting('step_deadline')} s for a step" if run.config.get("step_deadline") else ""
-        devices = f"devices {setting('devices')}, available {setting('availability')}"
-        facts.append(("clock", f"{setting('clock')}, {devices}{deadline}"))
+    config = run.config
+    width = f" width {config.width}" if config.width is not None else ""
+    facts = [
+        (
+            "data",
+            f"{config.data} by {config.partition}, {config.clients} clients, {config.participation} of them a round",
+        ),
+        ("model", f"{config.model}{width} cut at {config.cut}"),
+        ("training", f"{config.optimizer}, batch size {config.batch_size}, {config.local_epochs} local epochs"),
+        ("seed", f"{config.seed}, on {config.device}"),
+    ]
+    if config.clock != "none":
+        deadline = f", {config.step_deadline} s for a step" if config.step_deadline else ""
+        devices = f"devices {config.devices}, available {config.availability}"
+        facts.append(("clock", f"{config.clock}, {devices}{deadline}"))
     if run.about.get("started"):
         versions = ", ".join(f"{name} {run.about[name]}" for name in ("smofi", "torch") if name in run.about)
         facts.append(("started", f"{run.about['started']}" + (f" with {versions}" if versions else "")))
@@ -99,4 +96,4 @@ def files(run: Snapshot) -> Facts:
     facts = [("checkpoints", ", ".join(kept) or "none yet")]
     if folder.model_file.exists():
         facts.append(("model file", f"{folder.model_file.name}, {mebibytes(folder.model_file.stat().st_size)}"))
-    return facts
+    return facts + [("damaged", error.what) for error in run.damaged]

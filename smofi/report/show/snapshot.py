@@ -8,33 +8,37 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from smofi.config import Config, run_config
 from smofi.report.history import History, finite
 from smofi.report.progress import RunProgress
-from smofi.runs import RunFolder, folders_in, writer_of
+from smofi.runs import DamagedFile, RunFolder, folders_in, writer_of
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One run folder, as it was when it was read."""
+    """One run folder, as it was when it was read; `damaged` are files that are not shown and not as the run saved
+    them."""
 
     folder: RunFolder
-    config: Mapping[str, Any]
+    config: Config
     about: Mapping[str, Any]
     records: list[dict[str, Any]]
     result: Mapping[str, Any] | None
     writer: str | None
+    damaged: list[DamagedFile]
 
     @classmethod
     def read(cls, folder: RunFolder) -> Snapshot:
-        """Read a folder, complete or not. The writer is looked for first: if it ends meanwhile, its result is read."""
+        """Read a folder. The writer is looked for first: if it ends meanwhile, its result is read."""
         writer = writer_of(folder.path)
         return cls(
             folder,
-            config=folder.config() or {},
+            config=run_config(folder) or Config(),
             about=folder.about() or {},
             records=folder.records(),
             result=folder.result(),
             writer=writer,
+            damaged=folder.damaged(),
         )
 
     @property
@@ -43,8 +47,7 @@ class Snapshot:
 
     @property
     def method(self) -> str:
-        method = self.config.get("method", self.path.name)
-        return " ".join(map(str, method)) if isinstance(method, (list, tuple)) else str(method)
+        return " ".join(self.config.method)
 
     @cached_property
     def history(self) -> History:
@@ -52,7 +55,7 @@ class Snapshot:
 
     @property
     def progress(self) -> RunProgress:
-        return RunProgress(self.history, int(self.config.get("rounds") or len(self.records)))
+        return RunProgress(self.history, self.config.rounds)
 
     @property
     def evaluated(self) -> list[int]:
@@ -98,8 +101,6 @@ def snapshots_in(folder: str | Path) -> list[Snapshot]:
     """The run whose folder this is, or those of a comparison, in the order of its configuration."""
     path = Path(folder)
     runs = [Snapshot.read(one) for one in folders_in(path)]
-    if runs[0].path == path:
-        return runs
-    methods = (RunFolder(path).config() or {}).get("method") or []
-    order = {str(method): number for number, method in enumerate(methods)}
-    return sorted(runs, key=lambda run: order.get(run.method, len(order)))
+    if runs[0].path != path:
+        run_config(RunFolder(path))  # refused if it is not as it was saved
+    return runs

@@ -12,7 +12,7 @@ from typing import Any
 
 from smofi.clock import Clock
 from smofi.clock.jobs import Replayed, Span
-from smofi.config import Config, read_config
+from smofi.config import Config
 from smofi.config.federation import Federation, gather
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.saved import PREFIX as SAVED
@@ -106,7 +106,7 @@ def read_timelines(folder: str | Path, round: int | None = None, progress: ReadP
     Traceback (most recent call last):
     smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
     """
-    runs = [run for run in snapshots_in(folder) if run.config.get("clock", "none") != "none"]
+    runs = [run for run in snapshots_in(folder) if run.config.clock != "none"]
     if not runs:
         refuse("folder", str(folder), "a run with a clock, for example made by: smofi run --clock full")
     runs = [run for run in runs if run.records]
@@ -121,11 +121,11 @@ def read_timelines(folder: str | Path, round: int | None = None, progress: ReadP
 def _as_divided(run: Snapshot) -> Config:
     """The run's configuration, its data divided by its own file."""
     saved = {"partition": f"{SAVED}{run.path}", "validation": 0.0}
-    return read_config(run.folder.config_file, {}).model_copy(update=saved)
+    return run.config.model_copy(update=saved)
 
 
 def _timeline(run: Snapshot, number: int, federation: Federation) -> Timeline:
-    config = read_config(run.folder.config_file, {})
+    config = run.config
     planner = _planner(config, federation)
     clock, before = planner.clock, run.records[number - 2]["virtual_end"] if number > 1 else 0.0
     assert isinstance(clock, Clock)

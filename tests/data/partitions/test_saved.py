@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from smofi.data.partitions.kinds import parse
 from smofi.data.partitions.saved import Saved, read_partition, saved, write_partition
 from smofi.errors import InputError
-from smofi.runs import RunFolder
+from smofi.runs import RunFolder, RunWriter
 
 OWNER = np.array([1, -1, 0, 2, -2, 0], dtype=np.int32)
 
@@ -23,7 +23,7 @@ OWNER = np.array([1, -1, 0, 2, -2, 0], dtype=np.int32)
 def test_a_run_folder_and_its_file_are_read(tmp_path: Path) -> None:
     labels = np.arange(6)
     (tmp_path / "run").mkdir()
-    RunFolder(tmp_path / "run").describe("rounds: 1\n", {}, OWNER, labels)
+    RunWriter(RunFolder(tmp_path / "run")).describe("rounds: 1\n", {}, OWNER, labels)
     for path in (tmp_path / "run", tmp_path / "run" / "partition.safetensors"):
         assert read_partition(path).tolist() == OWNER.tolist()
         assert read_partition(str(path)).dtype == np.int32
@@ -36,6 +36,22 @@ def test_a_run_folder_and_its_file_are_read(tmp_path: Path) -> None:
     again = parse(f"file:{tmp_path / 'again'}")
     assert isinstance(again, Saved)
     assert again.clients_of(labels[::-1], 3).tolist() == OWNER.tolist()  # it knows of no labels
+
+
+@pytest.mark.parametrize("with_run", [True, False])
+def test_a_changed_owner_is_noticed_in_a_run_folder_and_by_itself(with_run: bool, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    RunWriter(RunFolder(tmp_path / "run")).describe("rounds: 1\n", {}, OWNER, np.arange(6))
+    path = tmp_path / "run" / "partition.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content.replace(OWNER.tobytes(), OWNER[::-1].tobytes()))
+    if not with_run:
+        path = path.rename(tmp_path / "partition.safetensors")
+    for place in (path, path.parent):
+        with pytest.raises(InputError, match=r"partition\.safetensors is (damaged|not as the run saved it)"):
+            read_partition(place)
+    path.write_bytes(content)
+    assert read_partition(path).tolist() == OWNER.tolist()
 
 
 @given(st.lists(st.integers(-2, 5), min_size=1).filter(lambda owners: max(owners) >= 0))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from smofi.engine.cohort import choosing, local
 from smofi.engine.cohort.execution import Execution
 from smofi.engine.cohort.measurements import StepTimes
 from smofi.engine.processes.workers import DistributedWorkers
+from smofi.files import sealed, unsealed
 from smofi.methods import parse_method
 from smofi.training import Session
 from support.sharded import CASES, FAMILIES, family, federation, model
@@ -136,7 +136,7 @@ def times(folder: Path, seconds: list[float]) -> None:
     """These seconds were measured before for all that was: one client by itself, two at once, all at once."""
     chosen(executor="auto")
     (kept,) = (folder / "measured").glob("*.json")
-    kept.write_text(json.dumps({"measured": dict(zip(("loop", "two", "every"), seconds, strict=True))}))
+    kept.write_bytes(sealed(unsealed(kept.read_bytes()) | {"measured": asdict(StepTimes(*seconds))}))
 
 
 def test_auto_takes_what_is_faster_and_from_where_on(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_what_was_measured_is_kept_so_that_runs_decide_alike(tmp_path: Path) -> 
     for spoilt in ("{", '{"measured": {"one": 0.1}}', '{"seconds": []}'):
         kept.write_text(spoilt)
         assert chosen(executor="auto").measured  # anew
-        assert json.loads(kept.read_text())["measured"]["loop"] > 0
+        assert unsealed(kept.read_bytes())["measured"]["loop"] > 0
 
 
 def test_measuring_changes_nothing() -> None:

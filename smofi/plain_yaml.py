@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from smofi.errors import InputError
-from smofi.runs import RunFolder
+from smofi.files import read_regular
 
 LARGEST = 256 * 1024
 
@@ -42,21 +42,15 @@ _Loader.add_implicit_resolver(
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The settings in a YAML file; anything else is refused in a sentence that names the file."""
+    return settings_in(read_regular(path, LARGEST, "a YAML file of settings"), str(path))
+
+
+def settings_in(content: bytes, name: str) -> dict[str, Any]:
+    """The settings in the bytes of a YAML file; `name` is what an error calls it."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(LARGEST + 1)
-    except IsADirectoryError:
-        inside = RunFolder(path).config_file
-        hint = f"; did you mean {inside}?" if inside.is_file() else ""
-        raise InputError(f"{path} is a folder: expected a YAML file{hint}") from None
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
-        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(content) > LARGEST:
-        raise InputError(f"{path} is larger than {LARGEST // 1024} KiB: expected a YAML file of settings")
-    try:
-        return parse_settings(content.decode("utf-8-sig"), str(path))
+        return parse_settings(content.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not text: byte {error.start + 1} is not UTF-8; expected a YAML file") from None
+        raise InputError(f"{name} is not text: byte {error.start + 1} is not UTF-8; expected a YAML file") from None
 
 
 def parse_settings(text: str, name: str) -> dict[str, Any]:

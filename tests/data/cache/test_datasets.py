@@ -10,6 +10,8 @@ import pytest
 from smofi.data import cache
 from smofi.data.cache import cached, data_home, fingerprint, with_moments
 from smofi.data.decoded import Decoded, Split
+from smofi.errors import CacheWarning
+from support.pets import pets, same
 
 
 @pytest.fixture(autouse=True)
@@ -18,28 +20,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def decoded(seed: int = 0) -> Decoded:
-    rng = np.random.default_rng(seed)
-    train = Split(
-        rng.integers(0, 256, (20, 4, 4, 3), dtype=np.uint8), rng.integers(0, 2, 20), np.arange(20, dtype=np.int32)
-    )
-    test = Split(rng.integers(0, 256, (5, 4, 4, 3), dtype=np.uint8), rng.integers(0, 2, 5))
-    return Decoded("image", train, test, classes=("cat", "dog"), owners=("a", "b"))
-
-
 def once(calls: list[int], seed: int = 0) -> Decoded:
     calls.append(seed)
-    return decoded(seed)
-
-
-def same(one: Decoded, other: Decoded) -> bool:
-    plain = ("kind", "classes", "owners", "standardise", "length")
-    return all(getattr(one, name) == getattr(other, name) for name in plain) and all(
-        (mine is None and theirs is None) or np.array_equal(mine, theirs)
-        for part in ("train", "test")
-        for field in ("inputs", "targets", "owner", "rows")
-        for mine, theirs in [(getattr(getattr(one, part), field), getattr(getattr(other, part), field))]
-    )
+    return pets(seed)
 
 
 def test_decoded_once_then_mapped(home: Path) -> None:
@@ -47,8 +30,8 @@ def test_decoded_once_then_mapped(home: Path) -> None:
     first = cached("pets", "/a", "1", lambda: once(calls))
     again = cached("pets", "/a", "1", lambda: once(calls))
     assert calls == [0]
-    assert same(first, decoded())
-    assert same(again, decoded())
+    assert same(first, pets())
+    assert same(again, pets())
     assert isinstance(again.train.inputs, np.memmap)
     assert again.about == first.about
     assert len(list((home / "decoded").iterdir())) == 1
@@ -58,13 +41,13 @@ def test_another_version_replaces_the_one_before(home: Path) -> None:
     calls: list[int] = []
     for version in ("1", "2", "2", "1"):
         found = cached("pets", "/a", version, lambda: once(calls, len(calls)))
-        assert same(found, decoded(calls[-1]))
+        assert same(found, pets(calls[-1]))
     assert calls == [0, 1, 2]
     cached("pets", "/b", "1", lambda: once(calls, 9))  # from another folder: both stay
     assert len(list((home / "decoded").iterdir())) == 2
 
 
-@pytest.mark.parametrize("harm", ["about", "cut", "gone", "empty", "other"])
+@pytest.mark.parametrize("harm", ["about", "cut", "gone", "empty", "a file", "other"])
 def test_a_damaged_cache_is_made_anew(home: Path, harm: str) -> None:
     calls: list[int] = []
     cached("pets", "/a", "1", lambda: once(calls))
@@ -79,16 +62,21 @@ def test_a_damaged_cache_is_made_anew(home: Path, harm: str) -> None:
     elif harm == "empty":
         shutil.rmtree(place)
         place.mkdir()
+    elif harm == "a file":
+        shutil.rmtree(place)
+        place.write_text("not a folder")
     else:
         np.save(inputs, np.zeros(3))
-    assert same(cached("pets", "/a", "1", lambda: once(calls)), decoded())
+    file = inputs.name if harm in ("cut", "gone", "other") else "about.json"
+    with pytest.warns(CacheWarning, match=rf"{place} is damaged \({file}: .*\): /a is decoded anew"):
+        assert same(cached("pets", "/a", "1", lambda: once(calls)), pets())
     assert calls == [0, 0]
 
 
 def test_where_nobody_may_write_nothing_is_lost(home: Path) -> None:
     home.write_text("a file, not a folder")
     calls: list[int] = []
-    assert same(cached("pets", "/a", "1", lambda: once(calls)), decoded())
+    assert same(cached("pets", "/a", "1", lambda: once(calls)), pets())
 
 
 def test_a_reader_that_fails_leaves_nothing(home: Path) -> None:
@@ -98,7 +86,7 @@ def test_a_reader_that_fails_leaves_nothing(home: Path) -> None:
 
 
 def test_mean_and_deviation() -> None:
-    plain = decoded()
+    plain = pets()
     about = with_moments(plain).about
     pixels = plain.train.inputs.reshape(-1, 3).astype(np.float64)
     np.testing.assert_allclose(about["mean"], pixels.mean(0), rtol=1e-12)

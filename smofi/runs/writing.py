@@ -1,0 +1,212 @@
+"""Saving a run: files that are whole or absent, and a manifest that lists them at every moment."""
+
+from __future__ import annotations
+
+import errno
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy.typing as npt
+from safetensors.torch import save
+from torch import Tensor
+
+from smofi.files import to_json, write_atomically
+from smofi.runs.checkpoint import StoredCheckpoint
+from smofi.runs.folder import (
+    ABOUT,
+    BEST,
+    CONFIG,
+    MODEL,
+    RESULT,
+    ROUND,
+    WRITTEN_AGAIN,
+    RunFolder,
+    rounds_in,
+)
+from smofi.runs.history import METRICS, HistoryFile
+from smofi.runs.manifest import MANIFEST, Checksum, Manifest
+from smofi.runs.partition import PARTITION, encode_partition, partition_hash
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class RunWriter:
+    """Writes the files of one run; its process has the lock of the folder.
+
+    A new file is written before it is listed, and listed before an old one is removed. One that is replaced is listed
+    as it was and as it will be.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder, self.path = folder, folder.path
+        self.manifest = folder.manifest()
+        self.history = HistoryFile(self.path, self.manifest.run)
+        self.ended = folder.ended()
+        """After how many rounds the run ended whose model is in the folder; None while there is none."""
+
+    @property
+    def saved_rounds(self) -> list[int]:
+        """The rounds whose state is saved, ascending."""
+        return rounds_in(self.manifest)
+
+    # ---------------------------------------------------------------------------------------------- before it begins
+
+    def describe(
+        self, config: str, about: Mapping[str, Any], owners: npt.NDArray[Any], labels: npt.NDArray[Any]
+    ) -> None:
+        """Write what the run is before it starts. The configuration comes last: with it, the folder has a run."""
+        run = uuid.uuid4().hex
+        about = {"run": run, **about, "partition_sha256": partition_hash(owners)}
+        self._begin(
+            Manifest(run),
+            {
+                PARTITION: encode_partition(owners, labels),
+                ABOUT: to_json(about, indent=1).encode(),
+                CONFIG: config.encode(),
+            },
+        )
+
+    def describe_comparison(self, config: str, runs: Sequence[str]) -> None:
+        """Write which folders are compared, when each has its run."""
+        self._begin(Manifest(uuid.uuid4().hex, runs=runs), {CONFIG: config.encode()})
+
+    def _begin(self, manifest: Manifest, contents: Mapping[str, bytes]) -> None:
+        self.history = HistoryFile(self.path, manifest.run)
+        new = {name: [Checksum.of(content)] for name, content in contents.items()}
+        before = self.manifest.files  # of a start that was cut off
+        self._list(replace(manifest, files={name: [*before.get(name, ()), *sums] for name, sums in new.items()}))
+        for name, content in contents.items():
+            write_atomically(self.path / name, content)
+        self._list(replace(manifest, files=new))
+
+    def write_config(self, config: str) -> None:
+        """Write the configuration anew, as YAML."""
+        self._put({CONFIG: config.encode()})
+
+    # -------------------------------------------------------------------------------------------------- while it runs
+
+    def write_records(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write the records of all rounds, in place of the old ones."""
+        content = self.history.encode(records)
+        now = self.history.saved
+        if [now] == list(self.manifest.saved) and self.history.whole:
+            self.history.cut()
+            return  # the very same
+        self._list(replace(self.manifest, saved=[*self.manifest.saved[-1:], now]))
+        write_atomically(self.path / METRICS, content)
+        self._list(replace(self.manifest, saved=[now]))
+        self.history.forget_sums()
+
+    def append_records(self, records: Sequence[Any]) -> None:
+        """Add the records, dataclasses, of those rounds that are not in the file yet."""
+        if not self.history.whole:
+            self.write_records(map(asdict, records))
+        for record in records[self.history.rounds :]:
+            self.history.append(asdict(record))
+
+    def save(self, checkpoint: StoredCheckpoint, keep: int) -> None:
+        """Save the state after a round whose record is written, and keep as many of the newest as `keep` says.
+
+        Where there is no room, older states are given up for this one, but never the newest.
+        """
+        name, content = ROUND.format(checkpoint.round), checkpoint.encode()
+        self._write_or_make_room(name, content)
+        listed = {**self.manifest.files, name: [Checksum.of(content)]}
+        now = replace(self.manifest, files=listed, saved=[self.history.saved])
+        kept = rounds_in(now)[-keep:]
+        self._drop([ROUND.format(round) for round in rounds_in(now) if round not in kept], now)
+        self.history.forget_sums()
+
+    def save_best(self, checkpoint: StoredCheckpoint) -> None:
+        """Save the state after the best round."""
+        self._put({BEST: checkpoint.encode()})
+
+    def forget(self, names: Iterable[str]) -> None:
+        """No longer list these files, which are gone."""
+        self._drop(names)
+
+    def set_aside(self, round: int) -> None:
+        """Rename a damaged state, so that it no longer counts as one."""
+        path = self.path / ROUND.format(round)
+        if path.exists():
+            path.rename(path.with_suffix(".damaged"))
+        self._drop([ROUND.format(round)])
+
+    # ----------------------------------------------------------------------------------------------------- at its end
+
+    def write_end(self, weights: Mapping[str, Tensor], result: Mapping[str, Any]) -> None:
+        """Write the final model and how the run ended; nothing if that is what is there."""
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+        model = bytes(save(tensors, metadata={"smofi": to_json(result)}))
+        self._put({MODEL: model, RESULT: to_json(result, indent=1).encode()})
+        if [self.history.saved] != list(self.manifest.saved):  # all rounds are safe, even if no state follows
+            self._list(replace(self.manifest, saved=[self.history.saved]))
+            self.history.forget_sums()
+        self.ended = result["rounds"]
+
+    def remove_end(self) -> None:
+        """Remove the model and how the run ended, when the run has gone on and a later state is saved."""
+        self._drop([MODEL, RESULT])
+        self.ended = None
+
+    def missing(self) -> list[str]:
+        """Files that are gone and that the run can do without; raises DamagedFile for one that is not as it was saved.
+
+        Those that are read anyway are not looked at, nor are states of rounds: if one is damaged, there may be another.
+        """
+        gone = []
+        for name in (PARTITION, *WRITTEN_AGAIN, BEST):
+            if name in self.manifest.files:
+                if name != PARTITION and not (self.path / name).exists():
+                    gone.append(name)
+                else:
+                    self.folder.checked(name)
+        return gone
+
+    # -------------------------------------------------------------------------------------------------------- writing
+
+    def _put(self, contents: Mapping[str, bytes]) -> None:
+        """Write files and list them; those that are listed and there already are left alone."""
+        sums = {name: [Checksum.of(content)] for name, content in contents.items()}
+        new = {name for name in contents if not self._there(name, sums[name])}
+        if not new:
+            return
+        if replaced := {name for name in new if name in self.manifest.files}:
+            both = {name: [*self.manifest.files[name][-1:], *sums[name]] for name in replaced}
+            self._list(replace(self.manifest, files={**self.manifest.files, **both}))
+        for name in contents:
+            if name in new:
+                self._write_or_make_room(name, contents[name])
+        self._list(replace(self.manifest, files={**self.manifest.files, **sums}))
+
+    def _there(self, name: str, sums: Sequence[Checksum]) -> bool:
+        path = self.path / name
+        return list(self.manifest.files.get(name, ())) == list(sums) and path.is_file()
+
+    def _write_or_make_room(self, name: str, content: bytes) -> None:
+        path = self.path / name
+        path.parent.mkdir(exist_ok=True)
+        try:
+            write_atomically(path, content)
+        except OSError as error:
+            older = rounds_in(self.manifest)[:-1]
+            if error.errno not in NO_ROOM or not older:
+                raise
+            for round in older:
+                (self.path / ROUND.format(round)).unlink(missing_ok=True)
+            write_atomically(path, content)
+            self._drop([ROUND.format(round) for round in older])
+
+    def _drop(self, names: Iterable[str], now: Manifest | None = None) -> None:
+        """No longer list these files, then remove them."""
+        now, gone = now or self.manifest, set(names)
+        self._list(replace(now, files={name: sums for name, sums in now.files.items() if name not in gone}))
+        for name in gone:
+            (self.path / name).unlink(missing_ok=True)
+
+    def _list(self, manifest: Manifest) -> None:
+        if manifest != self.manifest:
+            write_atomically(self.path / MANIFEST, manifest.encode())
+            self.manifest = manifest

@@ -1,0 +1,191 @@
+"""`smofi run --output` takes a new folder, an empty one, or one where a run was ended while it started; no other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smofi.cli import main
+from smofi.errors import InputError
+from smofi.runs import RunFolder, RunWriter, check_free
+from support.crash import TINY, child, same_end, train
+from support.damage import TINY_RUN
+from support.run_folder import write_run
+
+
+def contents(folder: Path) -> dict[str, bytes | str | None]:
+    """All that is below a folder, with links as they are."""
+    return {
+        path.relative_to(folder).as_posix(): os.readlink(path) if path.is_symlink() else path.read_bytes()
+        if path.is_file() else None
+        for path in folder.rglob("*")
+    }  # fmt: skip
+
+
+def refusal(output: Path, capsys: pytest.CaptureFixture[str], *methods: str) -> str:
+    """What a run says that may not write into a folder."""
+    chosen = [word for method in methods or ("fedavg",) for word in ("--method", method)]
+    assert main(["run", *TINY_RUN, "--rounds", "1", *chosen, "--output", str(output)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert str(output) in err
+    return err
+
+
+def write(name: str, content: bytes = b"mine") -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (write("thesis.txt"), "thesis.txt"),
+        (write("manifest.json", b'{"name": "an app", "version": 3}'), "manifest.json"),
+        (write("config.yaml", b"theme: dark"), "config.yaml"),
+        (write(".hidden"), ".hidden"),
+        (write(".thesis.txt.part"), ".thesis.txt.part"),
+        (write(".lock", b"another program's"), ".lock"),
+        (write("photos/cat.png"), "photos"),
+        (write("metrics.jsonl"), "metrics.jsonl"),
+        (lambda folder: (folder / "fedavg").mkdir(), "fedavg"),
+        (lambda folder: (folder / "nowhere").symlink_to("no/such/place"), "nowhere"),
+    ],
+)
+def test_other_peoples_files_are_left_alone(
+    make: Callable[[Path], None], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path)
+    before = contents(tmp_path)
+    assert f"expected a new or an empty folder, but it has {named}\n" in refusal(tmp_path, capsys)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["fedavg/thesis.txt", "fedavg/config.yaml", "thesis.txt", "other/notes.txt"])
+def test_nor_those_below_a_comparison(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(name)(tmp_path)
+    before = contents(tmp_path)
+    assert f"but it has {name.split('/')[0]}\n" in refusal(tmp_path, capsys, "fedavg", "smofi")
+    assert contents(tmp_path) == before
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to("no/such/place")
+    (tmp_path / "round").symlink_to("round")
+    before = contents(tmp_path)
+    assert "expected a folder, but it is a file" in refusal(tmp_path / "file", capsys)
+    assert "expected a folder, but it is a link to nothing" in refusal(tmp_path / "link", capsys)
+    assert "expected a folder, but it is a link to nothing" in refusal(tmp_path / "round", capsys)
+    assert "Not a directory" in refusal(tmp_path / "file" / "below", capsys)
+    assert "File name too long" in refusal(tmp_path / ("x" * 300), capsys)
+    assert contents(tmp_path) == before
+
+
+@pytest.fixture
+def readable_only() -> Iterator[Path]:
+    """A folder that this process may not write; root gives up its rights for it."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o555)
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    yield folder
+    if root:
+        os.seteuid(0)
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_folder_that_may_not_be_written_is_refused(readable_only: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Permission denied" in refusal(readable_only / "run", capsys)
+    assert "Permission denied" in refusal(readable_only, capsys)
+    assert contents(readable_only) == {}
+
+
+def test_a_run_is_not_overwritten_even_without_its_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = write_run(tmp_path / "run", "data: digits")
+    assert "it already contains a run" in refusal(tmp_path / "run", capsys)
+    writer.write_records([{"round": 1}])
+    (tmp_path / "run/config.yaml").unlink()
+    before = contents(tmp_path)
+    assert "but it has about.json, manifest.json, metrics.jsonl and more" in refusal(tmp_path / "run", capsys)
+    assert contents(tmp_path) == before
+
+
+def test_new_and_empty_folders_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "locked/.lock").write_text(" 123")
+    for name in ("new", "empty", "link", "locked", "far/below"):
+        check_free(tmp_path / name)
+    assert main(["run", *TINY_RUN, "--rounds", "1", "--method", "fedavg", "--output", str(tmp_path / "link")]) == 0
+    assert RunFolder(tmp_path / "empty").has_model
+
+
+WRITTEN = ["manifest.json", "partition.safetensors", "about.json", "config.yaml"]
+
+
+def begun(run: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Begin a run, and end while this file gets its name."""
+    replace = os.replace
+
+    def ending(source: Path, target: Path) -> None:
+        if target.name == name:
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    run.mkdir(exist_ok=True)
+    owners, labels = np.random.default_rng().integers(2, size=3), np.array([4, 5, 6])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", ending)
+        with pytest.raises(KeyboardInterrupt):
+            RunWriter(RunFolder(run)).describe("data: digits", {}, owners, labels)
+
+
+@pytest.mark.parametrize("first", WRITTEN)
+@pytest.mark.parametrize("second", WRITTEN)
+def test_a_start_that_was_cut_off_is_begun_anew(
+    first: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when that is cut off in turn; but not when a file is somebody's own by then."""
+    run = tmp_path / "run"
+    for name in (first, second):
+        begun(run, monkeypatch, name)
+        assert (run / f".{name}.part").exists()
+        check_free(run)
+    for name in {path.name for path in run.iterdir()} & set(WRITTEN[1:]):
+        shutil.copytree(run, tmp_path / name)
+        (tmp_path / name / name).write_bytes(b"mine")
+        with pytest.raises(InputError, match=rf"but it has {name}$"):
+            check_free(tmp_path / name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("number", range(1, 5))
+def test_a_start_that_was_killed_is_begun_anew(call: str, number: int, tmp_path: Path) -> None:
+    """At each write of it, twice."""
+    config = TINY.model_copy(update={"rounds": 1})
+    for _ in range(2):
+        victim = child(tmp_path / "run", config, die_at=(call, number))
+        victim.join()
+        assert victim.exitcode == -signal.SIGKILL
+        assert not (tmp_path / "run/config.yaml").exists()
+    train(tmp_path / "run", config)
+    train(tmp_path / "straight", config)
+    same_end(tmp_path / "run", tmp_path / "straight")
