@@ -27,7 +27,7 @@ def test_a_run_and_what_is_shown_of_it(
     monkeypatch.setenv("COLUMNS", columns)
     folder = str(tmp_path / "run")
     assert main(["run", *RUN, "--display", "plain", "--clock", "full", "--output", folder]) == 0
-    for asked in (["show", folder], ["methods"], ["data", "digits"], ["data", "--devices"], ["models", "cnn"]):
+    for asked in (["show", folder], ["methods"], ["data", "digits"], ["data", "--devices"]):
         assert main(asked) == 0
     assert main(["timeline", folder]) == 0
     assert "smofi" in capsys.readouterr().out
