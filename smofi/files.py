@@ -30,7 +30,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:  # Ctrl-C too
         if not temporary.is_dir():
             temporary.unlink(missing_ok=True)
         raise

@@ -8,7 +8,7 @@ from pathlib import Path
 from smofi.cli.program import console
 from smofi.config import Config
 from smofi.errors import SmofiError
-from smofi.report import History, compare, draw_curves, results_table, save_curves
+from smofi.report import NARROWEST, History, compare, draw_curves, results_table, save_curves
 from smofi.runs import RunFolder
 from smofi.training import Result
 
@@ -29,7 +29,7 @@ def print_results(config: Config, folder: Path, results: Mapping[str, Result], s
     if mode != "quiet":
         console.print(results_table(rows))
         if mode != "live":  # whose last picture stays
-            width = min(console.width, WIDEST)
+            width = max(NARROWEST, min(console.width, WIDEST))
             console.print(draw_curves(histories, target=target, width=width, encoding=console.encoding))
         console.print(f"{seconds:.0f} s. {saved}", highlight=False, soft_wrap=True)
 

@@ -89,9 +89,8 @@ def _lasting(stream: TextIO | None, own: TextIO | None, lost: Callable[[OSError]
         return open(os.devnull, "w", encoding="utf-8")
     if stream is not own or not isinstance(stream, io.TextIOWrapper):
         return stream
-    raw = cast(
-        "io.RawIOBase", getattr(stream.buffer, "raw", stream.buffer)
-    )  # with python -u, there is no buffer in between
+    # with python -u, there is no buffer in between
+    raw = cast("io.RawIOBase", getattr(stream.buffer, "raw", stream.buffer))
     return io.TextIOWrapper(
         io.BufferedWriter(LastingStream(raw, lost)),
         encoding=stream.encoding,

@@ -16,9 +16,9 @@ Internal: may change without notice.
 
 from __future__ import annotations
 
-from smofi.report.curves import draw_curves, save_curves
+from smofi.report.curves import NARROWEST, draw_curves, save_curves
 from smofi.report.history import History
 from smofi.report.measures import Row, compare, measure
 from smofi.report.table import results_table
 
-__all__ = ["History", "Row", "compare", "draw_curves", "measure", "results_table", "save_curves"]
+__all__ = ["NARROWEST", "History", "Row", "compare", "draw_curves", "measure", "results_table", "save_curves"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smofi.errors import InputError, refuse
+from smofi.files import write_atomically
 from smofi.report.style import MATPLOTLIB_STYLE
 
 if TYPE_CHECKING:
@@ -59,8 +61,10 @@ def save_picture(
         layout = ConstrainedLayoutEngine(**PADDING if padding is None else padding)
         figure = Figure(figsize=size, dpi=dpi, facecolor="white", layout=layout)
         compose(figure)
+        drawn, suffix = io.BytesIO(), path.suffix.lower()
         try:
-            figure.savefig(path, metadata=METADATA[path.suffix.lower()])
+            figure.savefig(drawn, format=suffix[1:], metadata=METADATA[suffix])
+            write_atomically(path, drawn.getvalue())
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror}") from None
     return path

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from smofi.engine.events import Event, RunEnded, RunStarted
 from smofi.report.canvas import can_braille
-from smofi.report.curves import draw_curves
+from smofi.report.curves import NARROWEST, draw_curves
 from smofi.report.curves.thinning import Thinned
 from smofi.report.history import History
 from smofi.report.numbers import hours_minutes_seconds, percent, three_digits
@@ -21,7 +21,7 @@ from smofi.report.style import CURVE_STYLES, DIM
 
 FRAME_EVERY = 0.25  # seconds
 WIDEST, HIGHEST, LOWEST = 100, 15, 6  # of the curves
-OPTIONAL = ("virtual", "s/round", "best")  # left out, in this order, where the terminal is too narrow
+OPTIONAL = ("virtual", "s/round", "best", "left", "last")  # left out, in this order, where the terminal is too narrow
 WIDER = ("left", "s/round", "virtual")
 
 
@@ -96,7 +96,7 @@ class Screen:
             if sum(widths.values()) + 2 * len(widths) + min(longest, 12) > width:
                 widths.pop(head, None)
         room = width - sum(widths.values()) - 2 * len(widths)
-        name_width = min(longest, room)
+        name_width = max(1, min(longest, room))
         bar_width = min(30, room - name_width - 2)
         lines = []
         for number, name in enumerate(["method", *(run.history.name for run in self.runs)]):
@@ -120,7 +120,7 @@ class Screen:
         """The curves, drawn anew only after a round: they are most of the work."""
         if height < LOWEST or all(run.history.best is None for run in self.runs):
             return []
-        width = max(20, min(self.console.width - 1, WIDEST))
+        width = max(NARROWEST, min(self.console.width - 1, WIDEST))
         key = (width, height, *(run.history.rounds for run in self.runs))
         if self.curves[0] != key:
             histories = [History(one.history.name, one.accuracies()) for one in self.thinned]

@@ -1,11 +1,12 @@
 """A model that misbehaves in every worker but the first, as MISBEHAVIOUR says.
 
-Run by tests/engine/processes/test_workers.py:
+Run by tests/engine/processes/test_workers.py and tests/cli/test_interrupting.py:
 
 raise    it fails
 die      it kills its process, while the first worker is busy for a minute and exchanges nothing
 busy     it is busy for a minute
 chat     it prints who it is, and so it does in the first
+stop     as it is built, a signal comes that asks the process to end
 """
 
 import os
@@ -45,4 +46,6 @@ class Misbehaving(nn.Module):
 
 def network(input_shape: tuple[int, ...], classes: int, **options: Any) -> nn.Sequential:
     """Called by smofi for --model python:support.misbehaving:network."""
+    if os.environ["MISBEHAVIOUR"] == "stop":
+        os.kill(os.getpid(), signal.SIGTERM)
     return nn.Sequential(nn.Identity(), Misbehaving(), nn.Linear(10, classes))

@@ -7,6 +7,7 @@ Workers add what they bring in the order of the tree, so that its bits do not de
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -63,7 +64,9 @@ class WorkerGone(SmofiError):
     """Another worker ended, so that this one cannot go on."""
 
     def __init__(self, rank: int, size: int, error: Exception) -> None:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[-1][:200]
+        # gloo names a line of its source, then says what happened, then what may be the cause
+        said = re.sub(r"^\[\S+\] ", "", str(error).strip()).split(". ")[0]
+        reason = (said or type(error).__name__).splitlines()[-1][:200]
         super().__init__(
             f"worker {rank + 1} of {size} lost contact with another worker, which has ended or was killed ({reason})"
         )

@@ -8,6 +8,6 @@ picture.py     as a file, over rounds or over hours of virtual time
 from __future__ import annotations
 
 from smofi.report.curves.picture import save_curves
-from smofi.report.curves.text import draw_curves
+from smofi.report.curves.text import NARROWEST, draw_curves
 
-__all__ = ["draw_curves", "save_curves"]
+__all__ = ["NARROWEST", "draw_curves", "save_curves"]

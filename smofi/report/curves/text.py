@@ -14,6 +14,9 @@ from smofi.report.history import History
 from smofi.report.numbers import percent
 from smofi.report.style import CURVE_STYLES, DIM
 
+NARROWEST = 20
+"""Characters that curves take at least, with their axes."""
+
 
 def ticks(low: float, high: float, about: int) -> list[float]:
     """Round numbers (1, 2 or 5 times a power of ten apart) that enclose [low, high].
@@ -52,7 +55,7 @@ def draw_curves(
          +round 1------2
     ** fedavg 100.0%
     """
-    check_count("width", width, low=20)
+    check_count("width", width, low=NARROWEST)
     check_count("height", height, low=4)
     values = [value for history in histories for value in history.measured]
     if not values:

@@ -26,6 +26,7 @@ from smofi.engine.processes.workers import DistributedWorkers
 from smofi.errors import InputError, SmofiError
 from smofi.experiment import resume, start
 from smofi.experiment.following import worker_count
+from smofi.runs import RunFolder
 from smofi.training import prepare
 from support.crash import same_end
 from support.processes import ENVIRONMENT, QUICK, accuracies, differing, gone, sharded, sharded_by_torchrun, workers_of
@@ -119,8 +120,10 @@ def test_a_worker_that_is_killed_ends_the_run_and_leaves_nobody_behind(way: str,
         assert leader.stderr is not None
         if victim == "second":
             assert leader.returncode == 2
-            assert (
-                "worker 1 of 2 lost contact with another worker, which has ended or was killed" in leader.stderr.read()
+            saved = RunFolder(tmp_path / "run").saved_rounds()[-1]
+            assert leader.stderr.read() == (
+                f"smofi: worker 2 has ended (killed by signal 9), so the run cannot go on; round {saved} is saved: "
+                f"continue with: smofi run --resume {tmp_path / 'run'}\n"
             )
     assert gone(follower), "a worker is left behind"
     (again,) = resume(tmp_path / "run", {"target_accuracy": 0.01})
@@ -175,7 +178,10 @@ def test_what_fails_in_another_worker_is_told_and_ends_the_run(
     assert (first.startswith("smofi: client "), first.endswith("failed in round 1, step 1: no luck today")) == (
         True,
     ) * 2
-    assert second.startswith("smofi: worker 1 of 2 lost contact with another worker, which has ended or was killed")
+    assert second == (
+        "smofi: worker 2 has ended (exit code 1), so the run cannot go on; no round is saved yet: start again with: "
+        "smofi run --resume run"
+    )
     assert others == []
 
 
@@ -202,7 +208,11 @@ def test_a_worker_that_dies_ends_the_run_of_a_first_one_that_is_busy(tmp_path: P
     done = subprocess.run(MISBEHAVING, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert time.monotonic() - started < 40
     assert done.returncode == 1
-    assert done.stderr == "smofi: worker 2 has ended (killed by signal 9), so the run cannot go on\n"
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert done.stderr == (
+        "smofi: worker 2 has ended (killed by signal 9), so the run cannot go on; no round is saved yet: start again "
+        f"with: smofi run --resume runs/{folder.name}\n"
+    )
 
 
 @pytest.mark.slow

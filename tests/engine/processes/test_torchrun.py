@@ -1,0 +1,88 @@
+"""The command under torchrun: a signal is for the first worker, and a lost worker is told with the way to go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from smofi.runs import RunFolder
+from support.processes import ENVIRONMENT, QUICK, accuracies, gone, workers_of
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def torchrun(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Two workers, in a process group of their own."""
+    asked = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "smofi"]
+    asked += ["run", *QUICK, "--rounds", "100000", "--output", "run", *arguments]
+    with subprocess.Popen(
+        asked, cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as agent:  # fmt: skip
+        yield agent
+
+
+def begun(folder: Path, agent: subprocess.Popen[str], rounds: int) -> list[int]:
+    """The workers, after so many rounds."""
+    metrics, until = folder / "metrics.jsonl", time.monotonic() + 100
+    while not (metrics.exists() and metrics.read_text().count("\n") >= rounds):
+        assert time.monotonic() < until, "the run does not get going"
+        assert agent.poll() is None, agent.communicate()[1]
+        time.sleep(0.1)
+    return workers_of(agent.pid)
+
+
+def said(told: str) -> list[str]:
+    """What smofi has said; torchrun says more."""
+    return [line for line in told.splitlines() if line.startswith("smofi: ")]
+
+
+@pytest.mark.parametrize("to", ["torchrun", "its group", "everyone"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_finishes_the_round_and_saves(number: signal.Signals, to: str, tmp_path: Path) -> None:
+    with torchrun(tmp_path, "--method", "fedavg") as agent:
+        workers = begun(tmp_path / "run" / "smofi", agent, rounds=3)
+        assert len(workers) == 2
+        for process in workers if to == "everyone" else []:
+            os.kill(process, number)
+        (os.killpg if to == "its group" else os.kill)(agent.pid, number)
+        told = agent.communicate(timeout=60)[1]
+    assert all(gone(worker, seconds=1) for worker in workers)
+    assert said(told) == ["smofi: interrupted; continue with: smofi run --resume run"]
+    done = len(accuracies(tmp_path / "run" / "smofi"))
+    assert RunFolder(tmp_path / "run" / "smofi").saved_rounds()[-1] == done
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2.0, 4.0, 6.0, 8.0])
+def test_a_signal_before_the_first_round_ends_all_of_them_soon(seconds: float, tmp_path: Path) -> None:
+    with torchrun(tmp_path) as agent:
+        time.sleep(seconds)
+        workers = workers_of(agent.pid)
+        agent.terminate()
+        sent = time.monotonic()
+        told = agent.communicate(timeout=60)[1]
+    assert time.monotonic() - sent < 20, "torchrun had to kill a worker"
+    assert all(gone(worker, seconds=1) for worker in workers)
+    assert all("interrupted" in line for line in said(told))
+
+
+def test_a_lost_worker_is_told_with_the_way_to_go_on(tmp_path: Path) -> None:
+    with torchrun(tmp_path) as agent:
+        first, second = sorted(begun(tmp_path / "run", agent, rounds=6))
+        os.kill(second, signal.SIGKILL)
+        told = agent.communicate(timeout=60)[1]
+    assert gone(first, seconds=1)
+    (line,) = said(told)
+    assert line.startswith("smofi: worker 1 of 2 lost contact with another worker, which has ended or was killed (")
+    saved = RunFolder(tmp_path / "run").saved_rounds()[-1]
+    rest = f"), so the run cannot go on; round {saved} is saved: continue with: smofi run --resume run"
+    assert line.endswith(rest)
