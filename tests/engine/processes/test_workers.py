@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from smofi.cli import complain, main
@@ -289,12 +290,14 @@ def test_a_refusal_is_said_once_and_nobody_is_started_for_it(tmp_path: Path) -> 
     asked = command(*QUICK, "--workers", 2, "--output", tmp_path)
     done = subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert done.stderr.count("it already contains a run") == done.stderr.count("\n") == 1
+    assert (
+        done.stderr.count("expected a new or an empty folder, but it has config.yaml") == done.stderr.count("\n") == 1
+    )
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(InputError, match="workers=0 is not accepted"):
-        worker_count(0, Config())
+    with pytest.raises(ValidationError, match="workers=0 is not accepted"):
+        Config(workers=0)
     with pytest.raises(InputError, match="diagnose=True is not accepted: expected False with 2 workers"):
         prepare(**Config(diagnose=True).arguments(), method="smofi", workers=DistributedWorkers(0, 2, "gloo"))
 
@@ -308,8 +311,8 @@ def test_how_many_workers_there_are_if_nobody_says(
 ) -> None:
     monkeypatch.delenv("SMOFI_WORKERS")
     cores = len(os.sched_getaffinity(0))
-    assert worker_count(None, Config(**changes)) == (count or min(10, cores))
+    assert worker_count(Config(**changes)) == (count or min(10, cores))
     monkeypatch.setenv("SMOFI_WORKERS", "7")
-    assert worker_count(None, Config()) == 7
+    assert worker_count(Config()) == 7
     monkeypatch.setenv("WORLD_SIZE", "5")
-    assert worker_count(3, Config()) == 5
+    assert worker_count(Config(workers=3)) == 5
