@@ -29,6 +29,7 @@ from smofi.errors import SmofiError, TrainingWarning
 from smofi.experiment import FolderRun
 from smofi.experiment.following import follow, follow_on
 from smofi.experiment.keeping import NotSaved
+from smofi.memory import refusing
 from smofi.report import History
 from smofi.report.live import Live
 from smofi.track import combine, tracker
@@ -94,7 +95,7 @@ class Training:
         self.folder = folder
         LOSS.remark = f"the run goes on; see it with: smofi show {shlex.quote(str(folder))}"
         config, command = self.job.config, shlex.join(["smofi", *COMMAND_LINE])
-        with reading(config.data) as progress:
+        with reading(config.data) as progress, refusing("the run"):
             self.runs = (
                 experiment.resume(folder, config, self.live, progress, launcher.workers)
                 if self.job.resumed
