@@ -20,7 +20,8 @@ RUN = [*QUICK[:-2], "--rounds", "1", "--executor", "loop"]
 SLOW = pytest.mark.slow
 
 
-@pytest.mark.parametrize("columns", [pytest.param("1", marks=SLOW), "20"])
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", ["1", "20"])
 def test_a_run_and_what_is_shown_of_it(
     columns: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -38,6 +39,7 @@ def test_the_live_picture(columns: str, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(console, "_force_terminal", True)
     assert main(["run", *RUN, "--display", "live", "--output", str(tmp_path / "run")]) == 0
+    assert main(["show", str(tmp_path / "run")]) == 0
 
 
 def test_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
