@@ -10,25 +10,26 @@ from types import FrameType
 from typing import NoReturn
 
 import smofi
-from smofi.cli.streams import LOSS, complain, make_streams_last
+from smofi.cli.streams import LOSS, complain, lasting_streams
 from smofi.engine.processes.endings import Interrupted, follows, handled
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. Exit code 2 for anything the user can correct, 1 if it cannot print, 128 + n after signal n."""
-    try:
-        # nothing is left to be said or saved after the command: then a signal may end the process without a word
-        with handled(_interrupt, afterwards=signal.SIG_DFL if arguments is None else None):
-            make_streams_last()
-            code = _call(list(sys.argv[1:] if arguments is None else arguments))
-    except KeyboardInterrupt as error:
-        code = _say_interrupted(error.number if isinstance(error, Interrupted) else signal.SIGINT)
-    sys.stdout.flush()
-    if LOSS.error is None or LOSS.remark:
-        return code
-    if not isinstance(LOSS.error, BrokenPipeError):  # whoever closes a pipe has seen enough
-        complain(f"standard output cannot be written: {LOSS.error.strerror}")
-    return code or 1
+    own = arguments is None  # the process is the command's own
+    with lasting_streams(afterwards=own):
+        try:
+            # nothing is left to be said or saved after the command: then a signal may end the process without a word
+            with handled(_interrupt, afterwards=signal.SIG_DFL if own else None):
+                code = _call(list(sys.argv[1:] if arguments is None else arguments))
+        except KeyboardInterrupt as error:
+            code = _say_interrupted(error.number if isinstance(error, Interrupted) else signal.SIGINT)
+        sys.stdout.flush()
+        if LOSS.error is None or LOSS.remark:
+            return code
+        if not isinstance(LOSS.error, BrokenPipeError):  # whoever closes a pipe has seen enough
+            complain(f"standard output cannot be written: {LOSS.error.strerror}")
+        return code or 1
 
 
 def _call(given: list[str]) -> int:

@@ -9,7 +9,8 @@ import io
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
@@ -65,14 +66,22 @@ def complain(message: str) -> None:
     print(f"smofi: {message}", file=sys.stderr, flush=True)
 
 
-def make_streams_last() -> None:
-    """From now on, nothing that is printed in this process can fail. Streams that are not its own stay as they are."""
+@contextmanager
+def lasting_streams(afterwards: bool) -> Iterator[None]:
+    """Nothing that is printed in this block can fail, nor `afterwards`. Streams that are not this process's own stay as
+    they are."""
     LOSS.error = LOSS.remark = None
+    before = sys.stdout, sys.stderr
     _open_missing()
     sys.stdout = _lasting(sys.stdout, sys.__stdout__, LOSS)
     sys.stderr = _lasting(sys.stderr, sys.__stderr__, lambda error: None)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        if not afterwards:
+            sys.stderr.flush()
+            sys.stdout, sys.stderr = before
 
 
 def _open_missing() -> None:
@@ -94,6 +103,6 @@ def _lasting(stream: TextIO | None, own: TextIO | None, lost: Callable[[OSError]
     return io.TextIOWrapper(
         io.BufferedWriter(LastingStream(raw, lost)),
         encoding=stream.encoding,
-        errors=stream.errors,
+        errors="replace",  # a terminal that cannot show a character shows a question mark
         line_buffering=stream.line_buffering or stream.write_through,
     )

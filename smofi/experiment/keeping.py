@@ -47,15 +47,15 @@ class RunKeeper:
         """Append the record; save a checkpoint when one is due. If the disk fails, it is tried again after every
         round. At the end of the run, `finish` saves the model first."""
         try:
-            if run.diverged:  # the last good round may have been evaluated since
-                self.writer.write_records(map(asdict, run.history))
-            else:
-                self.writer.append_records(run.history)
-            ends = run.over and not run.cut_short
+            self.writer.append_records(run.history)
+            ends = run.over and not run.cut_short and not run.diverged
             if (self.unsaved or run.over or len(run.history) % self.every == 0) and not ends:
                 self.unsaved = True
                 self._save(run)
-            self.keep_best(run)
+            else:
+                self.keep_best(run)
+            if run.diverged:  # the last good round may have been evaluated since
+                self.writer.write_records(map(asdict, run.history))
         except OSError as error:
             self.unsaved = True
             run.warn(
@@ -91,7 +91,7 @@ class RunKeeper:
             run.warn(f"{lost}. The final model is saved; more rounds would have to go on from there.")
 
     def _save(self, run: Run) -> None:
-        self.writer.save(stored(run), KEPT_CHECKPOINTS)
+        self.writer.save(stored(run), KEPT_CHECKPOINTS, best=self._is_best(run))
         self.unsaved = False
         ended = self.writer.ended
         if ended is not None and ended < len(run.history):
@@ -105,8 +105,11 @@ class RunKeeper:
 
     def keep_best(self, run: Run) -> None:
         """Save the state after the last round if it is the best one."""
-        if self.has_state and run.history and run.best_round == len(run.history):
+        if self._is_best(run):
             self.writer.save_best(stored(run))
+
+    def _is_best(self, run: Run) -> bool:
+        return self.has_state and bool(run.history) and run.best_round == len(run.history)
 
     def _safe(self) -> str:
         saved = self.writer.saved_rounds

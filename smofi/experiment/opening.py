@@ -17,7 +17,7 @@ from smofi.engine.processes.starting import own_device
 from smofi.engine.processes.workers import Workers, joined
 from smofi.experiment.keeping import RunKeeper
 from smofi.experiment.provenance import provenance
-from smofi.runs import RunFolder, folders_for
+from smofi.runs import FolderLock, RunFolder, folders_for
 from smofi.training import Result, Session, prepare
 
 
@@ -64,7 +64,8 @@ class FolderRun:
 def opened(
     config: Config, federation: Federation, path: Path, callback: Callback | None, workers: Workers | None
 ) -> Iterator[list[FolderRun]]:
-    """A session per method, each with its folder locked; all are closed if anything fails."""
+    """A session per method, each with its folder locked; all are closed if anything fails. The folder of a comparison is
+    locked as long as this block lasts."""
     workers = workers or own_workers(config)
     sessions = {
         method: prepare(**own_arguments(config, federation, method), callback=callback, workers=workers)
@@ -72,6 +73,7 @@ def opened(
     }
     _remark_once(sessions.values())
     runs: list[FolderRun] = []
+    whole = FolderLock(path) if len(sessions) > 1 else None
     try:
         for (name, session), folder in zip(sessions.items(), folders_for(path, list(sessions)), strict=True):
             runs.append(FolderRun(name, session, RunKeeper(folder.path, config.checkpoint_every)))
@@ -80,6 +82,9 @@ def opened(
         for one in runs:
             one.close()
         raise
+    finally:
+        if whole:
+            whole.release()
 
 
 def own_arguments(config: Config, federation: Federation, method: str) -> dict[str, Any]:

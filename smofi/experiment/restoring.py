@@ -13,7 +13,7 @@ from smofi.engine.events import Record
 from smofi.engine.run import Run
 from smofi.errors import InputError, refuse
 from smofi.experiment.keeping import RunKeeper
-from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint
+from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint, UnreadableFile
 from smofi.training import Session
 
 
@@ -56,7 +56,7 @@ def restore(keeper: RunKeeper, session: Session) -> Restored:
         _restore_end(session, keeper, history[:ended])
     elif found is not None:
         run.restore(Checkpoint(found.tensors, history[: found.round], found.notes))
-    elif unusable or ended is not None:
+    elif unusable or ended is not None or history:
         raise InputError(_lost(folder, ended, unusable))
     return Restored(keeper, run, unusable, missing)
 
@@ -84,6 +84,8 @@ def _newest(
             checkpoint = folder.checkpoint(round)
             _check_fits(checkpoint, run, folder, len(history))
             return checkpoint, unusable
+        except UnreadableFile:
+            raise  # it may be whole
         except DamagedFile as error:
             unusable[round] = error
     return None, unusable
@@ -99,7 +101,7 @@ def _check_fits(checkpoint: StoredCheckpoint, run: Run, folder: RunFolder, round
             f"{folder.path}: the checkpoint of round {checkpoint.round} is of another model or method: {name} is "
             f"{theirs.get(name, 'missing')}, expected {mine.get(name, 'none')}"
         )
-    if not 0 < checkpoint.round <= rounds:
+    if not 0 <= checkpoint.round <= rounds:
         raise DamagedFile(f"{folder.path}: round {checkpoint.round} has a checkpoint, but only {rounds} are on record")
 
 
@@ -122,10 +124,11 @@ def _restore_end(session: Session, keeper: RunKeeper, history: list[Record]) -> 
 
 def _lost(folder: RunFolder, ended: int | None, unusable: Mapping[int, DamagedFile]) -> str:
     """Why a run cannot go on, and what to do."""
-    what = "; ".join(error.what for error in unusable.values()) or "No state was ever saved"
+    lost = "; ".join(error.what for error in unusable.values()) or "there is none"
+    why = "the state to go on from is lost"
     if ended is not None:
-        what = f"it is finished after {ended} rounds, and more need its last state. {what}"
+        why = f"it is finished after {ended} rounds, and more need its last state"
     return (
-        f"{folder.path} cannot go on: {what}. Put the file back, or start anew in another folder: "
+        f"{folder.path} cannot go on: {why}: {lost}. Put the file back, or start anew in another folder: "
         f"smofi run {folder.config_file} --output NEW"
     )

@@ -39,8 +39,8 @@ def start(
         try:
             describe(runs, config, federation, federation.source.fingerprint(), command)
             if len(runs) > 1:
-                names = [one.folder.path.name for one in runs]
-                RunWriter(RunFolder(path)).describe_comparison(whole_config(config, runs), names)
+                compared = {one.folder.path.name: one.keeper.writer.manifest.run for one in runs}
+                RunWriter(RunFolder(path)).describe_comparison(whole_config(config, runs), compared)
         except OSError as error:
             raise InputError(f"output={str(path)!r} is not accepted: {error.strerror}") from error
         return runs

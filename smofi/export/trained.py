@@ -67,16 +67,22 @@ def read_run(path: Path, best: bool = False) -> TrainedRun:
         width=config.width,
         norm=config.norm,
     )
-    layout, records, finished = Layout.of(model), folder.saved_records(), folder.has_model
+    layout, finished = Layout.of(model), folder.has_model
     damaged: list[DamagedFile] = []
     if best:
         round = _load_best(model, layout, folder)
     else:
         round = _load_model(model, folder) if finished else _load_newest(model, layout, folder, damaged)
-    if not 0 < round <= len(records):
-        raise InputError(f"{folder.path} has a model of round {round}, but {len(records)} rounds on record")
     settings = config.model_dump(mode="json")
-    return TrainedRun(settings, task, model.eval(), layout, records[round - 1], not finished, damaged)
+    return TrainedRun(settings, task, model.eval(), layout, _record_of(folder, round), not finished, damaged)
+
+
+def _record_of(folder: RunFolder, round: int) -> dict[str, Any]:
+    """What is on record of a round whose model is read already: a run that goes on has recorded it by now."""
+    records = folder.saved_records()
+    if round > len(records):  # the best round may be one since the last save
+        records = folder.records()
+    return records[round - 1] if 0 < round <= len(records) else {"round": round}
 
 
 def _read_config(folder: RunFolder) -> Config:

@@ -16,7 +16,7 @@ from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
 from smofi.runs.comparison import folders_for, folders_in, partition_in
 from smofi.runs.folder import RunFolder
 from smofi.runs.lock import FolderLock, writer_of
-from smofi.runs.manifest import DamagedFile
+from smofi.runs.manifest import DamagedFile, UnreadableFile
 from smofi.runs.partition import (
     StoredPartition,
     labels_hash,
@@ -34,6 +34,7 @@ __all__ = [
     "RunWriter",
     "StoredCheckpoint",
     "StoredPartition",
+    "UnreadableFile",
     "check_free",
     "folders_for",
     "folders_in",

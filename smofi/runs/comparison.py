@@ -39,16 +39,21 @@ def folders_in(path: Path) -> list[RunFolder]:
         missing = getattr(error, "strerror", None) or str(error)
     if missing:
         raise InputError(f"folder={str(path)!r} is not accepted: expected the folder of a run, but {missing}")
-    below = [RunFolder(path / name) for name in own.manifest().runs]
-    for one in below:
+    below = own.manifest().runs
+    for name, run in below.items():
+        one = RunFolder(path / name)
         if not one.has_run:
             raise DamagedFile(f"{one.path} is missing, or has no {CONFIG}: it is one of the runs that {path} compares")
-    return below or [own]
+        if one.manifest().run != run:
+            raise DamagedFile(f"{one.path} is another run than the one that {path} compares", "Put that one back")
+    return [RunFolder(path / name) for name in below] or [own]
 
 
 def partition_in(path: Path) -> Path | None:
-    """The partition file of a run, or of any run of a comparison, which all have the same; None if there is none."""
-    return next(iter(sorted([*path.glob(PARTITION), *path.glob(f"*/{PARTITION}")])), None)
+    """The partition file of a run, or of the first run of a comparison: all have the same; None if there is none."""
+    own = RunFolder(path)
+    inside = path / next(iter(own.manifest().runs), "")
+    return inside / PARTITION if (inside / PARTITION).exists() else None
 
 
 def _folder_name(method: str) -> str:

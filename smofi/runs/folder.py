@@ -23,7 +23,7 @@ from smofi.files import read_regular, sealed, unsealed, write_atomically
 from smofi.plain_yaml import LARGEST, settings_in
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
 from smofi.runs.history import METRICS, read_lines, read_records, read_saved_records
-from smofi.runs.manifest import CHANGED, MANIFEST, Checksum, DamagedFile, Manifest
+from smofi.runs.manifest import CHANGED, MANIFEST, Checksum, DamagedFile, Manifest, UnreadableFile
 
 CONFIG, ABOUT, RESULT, MODEL = "config.yaml", "about.json", "result.json", "model.safetensors"
 CHECKPOINTS, ROUND, BEST = "checkpoints", "checkpoints/round-{:06d}.safetensors", "checkpoints/best.safetensors"
@@ -185,7 +185,7 @@ class RunFolder:
                 # The hash of a file of another size would take time and tell nothing.
                 manifest.check(path, name, Checksum.of_file(path) if known else Checksum(size, ""))
             except OSError as error:
-                raise DamagedFile(f"{path} cannot be read: {error.strerror}") from None
+                raise UnreadableFile(f"{path} cannot be read: {error.strerror}") from None
             return path
 
         return self._consistent(name, check)
@@ -200,6 +200,10 @@ class RunFolder:
             except DamagedFile as error:
                 if name in self.manifest().files:  # it may have been replaced by a newer one meanwhile
                     found.append(error)
+        try:
+            self.tracker_ids()
+        except DamagedFile as error:
+            found.append(error)
         try:
             _, remark = self._consistent(METRICS, lambda manifest: read_lines(self.path, manifest))
         except DamagedFile as error:
@@ -245,6 +249,8 @@ class RunFolder:
         path = self.path / name
 
         def read(manifest: Manifest) -> bytes | None:
+            if name not in manifest.files and name != CONFIG:
+                return None  # it is not the run's: left by a process that was killed, or put there since
             if not os.path.lexists(path):
                 if name in manifest.files and name not in WRITTEN_AGAIN and self.has_run:
                     raise DamagedFile(f"{path} is missing")
@@ -261,6 +267,8 @@ class RunFolder:
             manifest = self.manifest()
             try:
                 return read(manifest)
+            except UnreadableFile:
+                raise
             except InputError as error:
                 if self.manifest() == manifest:
                     what = error.what if isinstance(error, DamagedFile) else str(error)
@@ -286,5 +294,10 @@ def rounds_in(manifest: Manifest) -> list[int]:
     >>> rounds_in(Manifest("a", {ROUND.format(7): [], BEST: []}))
     [7]
     """
-    names = (re.fullmatch(r"checkpoints/round-(\d{6,})\.safetensors", name) for name in manifest.files)
-    return sorted(int(found[1]) for found in names if found)
+    return sorted(round for name in manifest.files if (round := round_of(name)) is not None)
+
+
+def round_of(name: str) -> int | None:
+    """The round whose state has this name, None for another file."""
+    found = re.fullmatch(r"checkpoints/round-(\d{6,})\.safetensors", name)
+    return int(found[1]) if found else None

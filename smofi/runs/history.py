@@ -120,15 +120,16 @@ class HistoryFile:
 
     def forget_sums(self) -> None:
         """Empty the checksums of single lines, when a manifest has that of all."""
-        open(self.folder / SUMS, "wb").close()
+        sums = self.folder / SUMS
+        if not sums.exists() or sums.stat().st_size:
+            open(sums, "wb").close()
 
     def cut(self) -> None:
         """Cut off all that follows in the file, with its checksums; they are of rounds to be done again."""
-        path, sums = self.folder / METRICS, self.folder / SUMS
+        path = self.folder / METRICS
         if path.exists() and path.stat().st_size > self.bytes:
             os.truncate(path, self.bytes)
-        if sums.exists() and sums.stat().st_size:
-            self.forget_sums()
+        self.forget_sums()
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -33,6 +33,10 @@ class DamagedFile(InputError):
         super().__init__(f"{what}. {remedy}" if remedy else what)
 
 
+class UnreadableFile(DamagedFile):
+    """A file of a run that the system does not give, perhaps only at this moment."""
+
+
 @dataclass(frozen=True)
 class Checksum:
     """The size and the hash of a file's content, or of its beginning."""
@@ -71,12 +75,12 @@ class SavedRounds:
 @dataclass(frozen=True)
 class Manifest:
     """The identity of a run; for each of its files by its name below the folder, what it may be; and the rounds that
-    were saved, as they may be. A comparison has `runs`, the names of its folders, in place of rounds."""
+    were saved, as they may be. A comparison has `runs`, by the names of their folders, in place of rounds."""
 
     run: str
     files: Mapping[str, Sequence[Checksum]] = field(default_factory=dict)
     saved: Sequence[SavedRounds] = (SavedRounds(),)
-    runs: Sequence[str] = ()
+    runs: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, path: Path, name: str, found: Checksum) -> None:
         """Refuse a file that is not as the run saved it."""
@@ -100,7 +104,7 @@ class Manifest:
                 raise DamagedFile(f"{path} has format {values['format']!r}: expected {FORMAT!r}")
             files = {str(name): [Checksum(**one) for one in sums] for name, sums in values["files"].items()}
             saved = [SavedRounds(int(one["rounds"]), Checksum(**one["content"])) for one in values["saved"]]
-            return cls(str(values["run"]), files, saved, [str(name) for name in values["runs"]])
+            return cls(str(values["run"]), files, saved, {str(name): str(run) for name, run in values["runs"].items()})
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             if isinstance(error, DamagedFile):
                 raise

@@ -17,16 +17,18 @@ from smofi.runs.checkpoint import StoredCheckpoint
 from smofi.runs.folder import (
     ABOUT,
     BEST,
+    CHECKPOINTS,
     CONFIG,
     MODEL,
     RESULT,
     ROUND,
     WRITTEN_AGAIN,
     RunFolder,
+    round_of,
     rounds_in,
 )
 from smofi.runs.history import METRICS, HistoryFile
-from smofi.runs.manifest import MANIFEST, Checksum, Manifest
+from smofi.runs.manifest import MANIFEST, Checksum, Manifest, SavedRounds
 from smofi.runs.partition import PARTITION, encode_partition, partition_hash
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -68,8 +70,8 @@ class RunWriter:
             },
         )
 
-    def describe_comparison(self, config: str, runs: Sequence[str]) -> None:
-        """Write which folders are compared, when each has its run."""
+    def describe_comparison(self, config: str, runs: Mapping[str, str]) -> None:
+        """Write which runs are compared, by the names of their folders, when each is described."""
         self._begin(Manifest(uuid.uuid4().hex, runs=runs), {CONFIG: config.encode()})
 
     def _begin(self, manifest: Manifest, contents: Mapping[str, bytes]) -> None:
@@ -106,17 +108,17 @@ class RunWriter:
         for record in records[self.history.rounds :]:
             self.history.append(asdict(record))
 
-    def save(self, checkpoint: StoredCheckpoint, keep: int) -> None:
-        """Save the state after a round whose record is written, and keep as many of the newest as `keep` says.
+    def save(self, checkpoint: StoredCheckpoint, keep: int, best: bool = False) -> None:
+        """Save the state after a round whose record is written, and keep as many of the newest as `keep` says; it may
+        be that of the best round, too.
 
         Where there is no room, older states are given up for this one, but never the newest.
         """
-        name, content = ROUND.format(checkpoint.round), checkpoint.encode()
-        self._write_or_make_room(name, content)
-        listed = {**self.manifest.files, name: [Checksum.of(content)]}
-        now = replace(self.manifest, files=listed, saved=[self.history.saved])
-        kept = rounds_in(now)[-keep:]
-        self._drop([ROUND.format(round) for round in rounds_in(now) if round not in kept], now)
+        content = checkpoint.encode()
+        names = [ROUND.format(checkpoint.round), *([BEST] if best else [])]
+        old = [round for round in self.saved_rounds if round != checkpoint.round][: 1 - keep or None]
+        self._put(dict.fromkeys(names, content), [self.history.saved], without=[ROUND.format(round) for round in old])
+        self._remove_leftovers(checkpoint.round)
         self.history.forget_sums()
 
     def save_best(self, checkpoint: StoredCheckpoint) -> None:
@@ -125,14 +127,15 @@ class RunWriter:
 
     def forget(self, names: Iterable[str]) -> None:
         """No longer list these files, which are gone."""
-        self._drop(names)
+        self._list(_without(self.manifest, names))
 
     def set_aside(self, round: int) -> None:
         """Rename a damaged state, so that it no longer counts as one."""
         path = self.path / ROUND.format(round)
         if path.exists():
-            path.rename(path.with_suffix(".damaged"))
-        self._drop([ROUND.format(round)])
+            asides = (path.with_suffix(f".damaged{number}") for number in ("", *range(2, 1000)))
+            path.rename(next(aside for aside in asides if not aside.exists()))
+        self.forget([ROUND.format(round)])
 
     # ----------------------------------------------------------------------------------------------------- at its end
 
@@ -140,15 +143,16 @@ class RunWriter:
         """Write the final model and how the run ended; nothing if that is what is there."""
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         model = bytes(save(tensors, metadata={"smofi": to_json(result)}))
-        self._put({MODEL: model, RESULT: to_json(result, indent=1).encode()})
-        if [self.history.saved] != list(self.manifest.saved):  # all rounds are safe, even if no state follows
-            self._list(replace(self.manifest, saved=[self.history.saved]))
-            self.history.forget_sums()
+        # all rounds are safe with it, even if no state follows
+        self._put({MODEL: model, RESULT: to_json(result, indent=1).encode()}, [self.history.saved])
+        self.history.forget_sums()
         self.ended = result["rounds"]
 
     def remove_end(self) -> None:
         """Remove the model and how the run ended, when the run has gone on and a later state is saved."""
-        self._drop([MODEL, RESULT])
+        self._list(_without(self.manifest, WRITTEN_AGAIN))
+        for name in WRITTEN_AGAIN:
+            (self.path / name).unlink(missing_ok=True)
         self.ended = None
 
     def missing(self) -> list[str]:
@@ -167,19 +171,31 @@ class RunWriter:
 
     # -------------------------------------------------------------------------------------------------------- writing
 
-    def _put(self, contents: Mapping[str, bytes]) -> None:
-        """Write files and list them; those that are listed and there already are left alone."""
+    def _put(
+        self, contents: Mapping[str, bytes], saved: Sequence[SavedRounds] = (), without: Sequence[str] = ()
+    ) -> None:
+        """Write files and list them, with the rounds that were `saved`; then remove those that they are in place of.
+
+        Files that are listed and there already are left alone.
+        """
         sums = {name: [Checksum.of(content)] for name, content in contents.items()}
-        new = {name for name in contents if not self._there(name, sums[name])}
-        if not new:
-            return
-        if replaced := {name for name in new if name in self.manifest.files}:
-            both = {name: [*self.manifest.files[name][-1:], *sums[name]] for name in replaced}
+        new = [name for name in contents if not self._there(name, sums[name])]
+        if both := {
+            name: [*self.manifest.files[name][-1:], *sums[name]] for name in new if name in self.manifest.files
+        }:
             self._list(replace(self.manifest, files={**self.manifest.files, **both}))
-        for name in contents:
-            if name in new:
-                self._write_or_make_room(name, contents[name])
-        self._list(replace(self.manifest, files={**self.manifest.files, **sums}))
+        for name in new:
+            self._write_or_make_room(name, contents[name])
+        listed = replace(self.manifest, files={**self.manifest.files, **sums}, saved=saved or self.manifest.saved)
+        try:
+            self._list(_without(listed, without))
+        except OSError:
+            for name in new:
+                if name not in self.manifest.files:  # what is not listed would be left behind
+                    (self.path / name).unlink(missing_ok=True)
+            raise
+        for name in without:
+            (self.path / name).unlink(missing_ok=True)
 
     def _there(self, name: str, sums: Sequence[Checksum]) -> bool:
         path = self.path / name
@@ -191,22 +207,28 @@ class RunWriter:
         try:
             write_atomically(path, content)
         except OSError as error:
-            older = rounds_in(self.manifest)[:-1]
+            older = [ROUND.format(round) for round in self.saved_rounds[:-1]]
             if error.errno not in NO_ROOM or not older:
                 raise
-            for round in older:
-                (self.path / ROUND.format(round)).unlink(missing_ok=True)
+            for old in older:  # before they are taken from the list, which takes room, too
+                (self.path / old).unlink(missing_ok=True)
+            self._list(_without(self.manifest, older))
             write_atomically(path, content)
-            self._drop([ROUND.format(round) for round in older])
 
-    def _drop(self, names: Iterable[str], now: Manifest | None = None) -> None:
-        """No longer list these files, then remove them."""
-        now, gone = now or self.manifest, set(names)
-        self._list(replace(now, files={name: sums for name, sums in now.files.items() if name not in gone}))
-        for name in gone:
-            (self.path / name).unlink(missing_ok=True)
+    def _remove_leftovers(self, newest: int) -> None:
+        """Remove states of earlier rounds that are not listed: a process was killed before it could."""
+        for path in (self.path / CHECKPOINTS).iterdir():
+            round = round_of(f"{CHECKPOINTS}/{path.name}")
+            if round is not None and round < newest and round not in self.saved_rounds:
+                path.unlink(missing_ok=True)
 
     def _list(self, manifest: Manifest) -> None:
         if manifest != self.manifest:
             write_atomically(self.path / MANIFEST, manifest.encode())
             self.manifest = manifest
+
+
+def _without(manifest: Manifest, names: Iterable[str]) -> Manifest:
+    """The same without these files."""
+    gone = set(names)
+    return replace(manifest, files={name: sums for name, sums in manifest.files.items() if name not in gone})

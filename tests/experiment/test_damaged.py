@@ -118,7 +118,7 @@ def test_a_finished_run_that_never_had_room_for_a_state_is_finished(finished: Ca
     same_end(tmp_path / "run", finished.folder)
     code, _, err = call("run", "--resume", tmp_path / "run", "--rounds", "4", "--workers", "1")
     assert code == 2
-    assert "it is finished after 3 rounds, and more need its last state. No state was ever saved" in err
+    assert "it is finished after 3 rounds, and more need its last state: there is none" in err
     assert files_in(tmp_path / "run") == before
 
 

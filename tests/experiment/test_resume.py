@@ -1,6 +1,7 @@
 """A run that was killed, wherever it was, ends in the same bits as one that never stopped."""
 
 import builtins
+import errno
 import io
 import json
 import random
@@ -16,7 +17,8 @@ import torch
 from smofi.data import Source
 from smofi.errors import InputError, TrainingWarning
 from smofi.experiment import resume, start, stored_config
-from smofi.runs import RunFolder, RunWriter, StoredCheckpoint
+from smofi.runs import RunFolder, RunWriter, StoredCheckpoint, folders_in
+from smofi.runs.manifest import Checksum
 from support.crash import TINY, child, metrics, same_end, train
 from support.run_folder import rewritten
 
@@ -140,6 +142,58 @@ def test_a_model_that_was_removed_is_written_again(unbroken: Path, tmp_path: Pat
         train(folder)
     same_end(folder, unbroken)
     assert (folder / "result.json").read_bytes() == (unbroken / "result.json").read_bytes()
+
+
+def test_a_finished_run_that_has_lost_all_but_its_model_is_not_begun_again(unbroken: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken, folder)
+    shutil.rmtree(folder / "checkpoints")
+    with pytest.warns(TrainingWarning, match="needs no state"):
+        train(folder)
+    (folder / "result.json").unlink()
+    before = contents(folder)
+    with pytest.raises(InputError, match="cannot go on: the state to go on from is lost: there is none"):
+        resume(folder, {})
+    assert contents(folder) == before
+
+
+def test_runs_of_a_comparison_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    both = TINY.model_copy(update={"method": ("fedavg", "smofi"), "rounds": 1})
+    train(tmp_path / "run", both)
+    for old, new in (("fedavg", "other"), ("smofi", "fedavg"), ("other", "smofi")):
+        (tmp_path / "run" / old).rename(tmp_path / "run" / new)
+    before = contents(tmp_path / "run")
+    for asked in (lambda: resume(tmp_path / "run", {"rounds": 2}), lambda: folders_in(tmp_path / "run")):
+        with pytest.raises(InputError, match=r"fedavg is another run than the one that .* compares"):
+            asked()
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_run_that_diverges_at_once_can_be_resumed(tmp_path: Path) -> None:
+    config = TINY.model_copy(update={"optimizer": "sgd(lr=1e30)"})
+    for _ in range(2):
+        with pytest.warns(TrainingWarning, match="round 1"):
+            train(tmp_path / "run", config)
+        assert json.loads((tmp_path / "run/result.json").read_text())["diverged"]
+    assert RunFolder(tmp_path / "run").saved_rounds() == [0]
+
+
+def test_a_state_that_cannot_be_read_at_this_moment_is_kept(
+    unbroken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(unbroken, folder)
+    before, real = contents(folder), Checksum.of_file
+
+    def failing(path: Path) -> Checksum:
+        if path.name == "round-000008.safetensors":
+            raise OSError(errno.EIO, "Input/output error")
+        return real(path)
+
+    monkeypatch.setattr(Checksum, "of_file", failing)
+    with pytest.raises(InputError, match=r"round-000008\.safetensors cannot be read: Input/output error"):
+        resume(folder, {"rounds": 9})
+    assert contents(folder) == before
 
 
 def test_resuming_a_finished_run_changes_nothing(unbroken: Path, tmp_path: Path) -> None:

@@ -208,38 +208,87 @@ def test_an_old_state_is_given_up_for_a_newer_one_but_never_the_last(
     assert writer.folder.damaged() == []
 
 
-@pytest.mark.parametrize("stop_at", range(1, 8))
-def test_at_every_moment_each_file_is_one_that_the_manifest_lists(
-    stop_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Saving is broken off at each of its replacements; what is then in the folder is believed, all of it."""
-    writer = saved(tmp_path / "run", 2)
-    writer.save_best(state(1))
-    writer.write_end({"bias": torch.zeros(2)}, {"rounds": 2})
-    replace, left = os.replace, iter(range(1, stop_at))
+CALLS = ("replace", "fsync", "unlink")
 
-    def broken_off(source: Path, target: Path) -> None:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
+
+@pytest.mark.parametrize("call", CALLS)
+def test_at_every_moment_all_that_is_listed_is_there_and_believed(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Going on is broken off at each of these calls, as by a kill: no file of the folder is then refused."""
+    real = getattr(os, call)
+    for stop_at in range(1, 100):
+        run = tmp_path / str(stop_at)
+        writer = saved(run, 2)
+        writer.save_best(state(1))
+        writer.write_end({"bias": torch.zeros(2)}, {"rounds": 2})
+        left = iter(range(1, stop_at))
+
+        def broken_off(*arguments: Any, left: Any = left, **more: Any) -> Any:
+            if next(left, None) is None:
+                raise SystemExit
+            return real(*arguments, **more)
+
+        monkeypatch.setattr(os, call, broken_off)
+        try:
+            go_on(writer)
+            ended = True
+        except SystemExit:
+            ended = False
+        monkeypatch.undo()
+        folder = RunFolder(run)
+        assert folder.damaged() == [], stop_at
+        assert folder.config() in ({"rounds": 2}, {"rounds": 3})
+        assert len(folder.records()) in (2, 3)
+        assert all(folder.checkpoint(round).round == round for round in folder.saved_rounds())
+        assert RunWriter(folder).missing() == []
+        assert not folder.has_model or folder.ended() in (2, 3)
+        if ended:
+            break
+    assert stop_at > (3 if call == "unlink" else 10)
+
+
+def go_on(writer: RunWriter) -> None:
+    """What a finished run does that goes on for a round."""
+    writer.write_config("rounds: 3\n")
+    writer.write_records([{"round": 1}, {"round": 2, "loss": 0.7}])
+    writer.append_records([Round(1), Round(2), Round(3)])
+    writer.save(state(3), keep=2, best=True)
+    writer.remove_end()
+    writer.write_end({"bias": torch.ones(2)}, {"rounds": 3})
+
+
+def test_a_state_that_cannot_be_listed_is_not_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = saved(tmp_path / "run", 2)
+    replace = os.replace
+
+    def no_room_for_a_list(source: Path, target: Path) -> None:
+        if target.name == "manifest.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
         replace(source, target)
 
-    def go_on() -> None:
-        writer.write_config("rounds: 3\n")
-        writer.write_records([{"round": 1}, {"round": 2, "loss": 0.7}])
-        writer.append_records([Round(1), Round(2), Round(3)])
+    writer.append_records([Round(1), Round(2), Round(3)])
+    monkeypatch.setattr(os, "replace", no_room_for_a_list)
+    with pytest.raises(OSError, match="No space left"):
         writer.save(state(3), keep=2)
-        writer.save_best(state(3))
-        writer.write_end({"bias": torch.ones(2)}, {"rounds": 3})
-
-    monkeypatch.setattr(os, "replace", broken_off)
-    with pytest.raises(KeyboardInterrupt):
-        go_on()
     monkeypatch.undo()
-    folder = RunFolder(tmp_path / "run")
-    assert folder.damaged() == []
-    assert folder.config() in ({"rounds": 2}, {"rounds": 3})
-    assert len(folder.records()) in (2, 3)
-    assert all(folder.checkpoint(round).round == round for round in folder.saved_rounds())
+    kept = tmp_path / "run" / "checkpoints"
+    assert sorted(path.name for path in kept.iterdir()) == ["round-000001.safetensors", "round-000002.safetensors"]
+    (kept / "round-000000.safetensors").touch()  # left by a process that was killed
+    writer.save(state(3), keep=2)
+    assert sorted(path.name for path in kept.iterdir()) == ["round-000002.safetensors", "round-000003.safetensors"]
+
+
+def test_a_file_that_was_put_back_is_not_removed(tmp_path: Path) -> None:
+    writer = saved(tmp_path / "run", 2)
+    writer.save_best(state(2))
+    writer.forget(["checkpoints/best.safetensors"])
+    assert writer.folder.best_file.exists()
+    for _ in range(2):
+        (tmp_path / "run" / "checkpoints" / "round-000002.safetensors").write_bytes(b"damaged")
+        writer.set_aside(2)
+    kept = sorted(path.name for path in (tmp_path / "run" / "checkpoints").glob("*.damaged*"))
+    assert kept == ["round-000002.damaged", "round-000002.damaged2"]
 
 
 def test_a_file_that_is_as_it_should_be_is_left_alone(tmp_path: Path) -> None:
@@ -349,7 +398,7 @@ def test_one_method_has_the_folder_and_several_have_one_each(tmp_path: Path) -> 
     write_comparison(tmp_path, CONFIG, ["smofi", "fedavg"])
     assert folders_in(tmp_path) == folders
     assert folders_in(tmp_path / "smofi") == [RunFolder(tmp_path / "smofi")]
-    assert partition_in(tmp_path) == tmp_path / "fedavg" / "partition.safetensors"
+    assert partition_in(tmp_path) == tmp_path / "smofi" / "partition.safetensors"
     assert partition_in(tmp_path / "smofi") == tmp_path / "smofi" / "partition.safetensors"
     (tmp_path / "fedavg" / "config.yaml").unlink()
     with pytest.raises(DamagedFile, match=r"fedavg is missing, or has no config\.yaml: it is one of the runs"):

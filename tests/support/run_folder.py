@@ -75,7 +75,8 @@ def write_run(
 
 def write_comparison(path: Path, settings: str, runs: Sequence[str]) -> None:
     """Make `path` compare these runs, which are in folders below it."""
-    RunWriter(RunFolder(path)).describe_comparison(settings, runs)
+    compared = {name: RunFolder(path / name).manifest().run for name in runs}
+    RunWriter(RunFolder(path)).describe_comparison(settings, compared)
 
 
 def rewritten(path: Path, name: str, content: bytes) -> None:
