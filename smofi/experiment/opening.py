@@ -64,7 +64,7 @@ class FolderRun:
 def opened(
     config: Config, federation: Federation, path: Path, callback: Callback | None, workers: Workers | None
 ) -> Iterator[list[FolderRun]]:
-    """A session per method, each with its folder locked; all are closed if anything fails. The folder of a comparison is
+    """A session per method, each with its folder locked; all are closed if anything fails. A comparison's own folder is
     locked as long as this block lasts."""
     workers = workers or own_workers(config)
     sessions = {

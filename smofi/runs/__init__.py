@@ -25,7 +25,7 @@ from smofi.runs.partition import (
     write_partition_file,
 )
 from smofi.runs.taking import check_free
-from smofi.runs.writing import RunWriter
+from smofi.runs.writing import RunWriter, write_tracker_id
 
 __all__ = [
     "DamagedFile",
@@ -44,5 +44,6 @@ __all__ = [
     "read_checkpoint",
     "read_partition_file",
     "write_partition_file",
+    "write_tracker_id",
     "writer_of",
 ]

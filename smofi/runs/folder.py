@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from smofi.errors import InputError
-from smofi.files import read_regular, sealed, unsealed, write_atomically
+from smofi.files import read_regular, unsealed
 from smofi.plain_yaml import LARGEST, settings_in
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
 from smofi.runs.history import METRICS, read_lines, read_records, read_saved_records
@@ -225,11 +225,6 @@ class RunFolder:
         if not isinstance(kept, dict) or kept.get("run") != self.manifest().run:
             raise DamagedFile(f"{path} {CHANGED}", "Put the original back, or remove it to begin new records")
         return dict(kept["trackers"])
-
-    def write_tracker_id(self, tracker: str, id: str) -> None:
-        """Record what a tracker calls this run."""
-        kept = {"run": self.manifest().run, "trackers": {**self.tracker_ids(), tracker: id}}
-        write_atomically(self.path / TRACKING, sealed(kept))
 
     def _mapping(self, name: str) -> dict[str, Any] | None:
         """A JSON file of names with values; None if there is none."""

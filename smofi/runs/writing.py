@@ -12,7 +12,7 @@ import numpy.typing as npt
 from safetensors.torch import save
 from torch import Tensor
 
-from smofi.files import to_json, write_atomically
+from smofi.files import sealed, to_json, write_atomically
 from smofi.runs.checkpoint import StoredCheckpoint
 from smofi.runs.folder import (
     ABOUT,
@@ -22,6 +22,7 @@ from smofi.runs.folder import (
     MODEL,
     RESULT,
     ROUND,
+    TRACKING,
     WRITTEN_AGAIN,
     RunFolder,
     round_of,
@@ -96,7 +97,7 @@ class RunWriter:
         if [now] == list(self.manifest.saved) and self.history.whole:
             self.history.cut()
             return  # the very same
-        self._list(replace(self.manifest, saved=[*self.manifest.saved[-1:], now]))
+        self._list(replace(self.manifest, saved=[*self.manifest.saved, now]))
         write_atomically(self.path / METRICS, content)
         self._list(replace(self.manifest, saved=[now]))
         self.history.forget_sums()
@@ -180,9 +181,7 @@ class RunWriter:
         """
         sums = {name: [Checksum.of(content)] for name, content in contents.items()}
         new = [name for name in contents if not self._there(name, sums[name])]
-        if both := {
-            name: [*self.manifest.files[name][-1:], *sums[name]] for name in new if name in self.manifest.files
-        }:
+        if both := {name: [*self.manifest.files[name], *sums[name]] for name in new if name in self.manifest.files}:
             self._list(replace(self.manifest, files={**self.manifest.files, **both}))
         for name in new:
             self._write_or_make_room(name, contents[name])
@@ -226,6 +225,12 @@ class RunWriter:
         if manifest != self.manifest:
             write_atomically(self.path / MANIFEST, manifest.encode())
             self.manifest = manifest
+
+
+def write_tracker_id(folder: RunFolder, tracker: str, id: str) -> None:
+    """Record what a tracker calls a run."""
+    kept = {"run": folder.manifest().run, "trackers": {**folder.tracker_ids(), tracker: id}}
+    write_atomically(folder.path / TRACKING, sealed(kept))
 
 
 def _without(manifest: Manifest, names: Iterable[str]) -> Manifest:

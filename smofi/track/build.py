@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smofi.errors import check_choice
-from smofi.runs import RunFolder
+from smofi.runs import RunFolder, write_tracker_id
 from smofi.track.mlflow import MLflow
 from smofi.track.tensorboard import TensorBoard
 from smofi.track.tracker import Tracker
@@ -38,7 +38,7 @@ def _wandb(folder: RunFolder, config: Mapping[str, Any], run_name: str) -> Track
     recorded = folder.tracker_ids().get("wandb")
     resumed: dict[str, Any] = {"id": recorded, "resume": "allow"} if recorded else {}
     run = WandB(config=config, name=run_name, dir=str(folder.path), **resumed)
-    folder.write_tracker_id("wandb", run.id)
+    write_tracker_id(folder, "wandb", run.id)
     return run
 
 
@@ -47,7 +47,7 @@ def _mlflow(folder: RunFolder, config: Mapping[str, Any], run_name: str) -> Trac
     beside = f"sqlite:///{folder.path.resolve().parent / 'mlflow.db'}"
     uri = os.environ.get("MLFLOW_TRACKING_URI") or beside
     run = MLflow(tracking_uri=uri, config=config, run_name=run_name, id=folder.tracker_ids().get("mlflow"))
-    folder.write_tracker_id("mlflow", run.id)
+    write_tracker_id(folder, "mlflow", run.id)
     return run
 
 

@@ -15,7 +15,16 @@ import pytest
 import torch
 
 from smofi.errors import InputError
-from smofi.runs import DamagedFile, RunFolder, RunWriter, StoredCheckpoint, folders_for, folders_in, partition_in
+from smofi.runs import (
+    DamagedFile,
+    RunFolder,
+    RunWriter,
+    StoredCheckpoint,
+    folders_for,
+    folders_in,
+    partition_in,
+    write_tracker_id,
+)
 from support.run_folder import rewritten, write_comparison, write_run
 
 CONFIG = "rounds: 2\n"
@@ -305,9 +314,9 @@ def test_a_file_that_is_as_it_should_be_is_left_alone(tmp_path: Path) -> None:
 
 def test_trackers_have_names_of_their_own_for_a_run(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", CONFIG).folder
-    folder.write_tracker_id("wandb", "a")
-    folder.write_tracker_id("mlflow", "b")
-    folder.write_tracker_id("wandb", "c")
+    write_tracker_id(folder, "wandb", "a")
+    write_tracker_id(folder, "mlflow", "b")
+    write_tracker_id(folder, "wandb", "c")
     assert folder.tracker_ids() == {"wandb": "c", "mlflow": "b"}
     other = write_run(tmp_path / "other", CONFIG).folder
     (other.path / "tracking.json").write_bytes((folder.path / "tracking.json").read_bytes())
