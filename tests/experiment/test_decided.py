@@ -196,6 +196,7 @@ def one_thread() -> Any:
 
 
 @pytest.mark.usefixtures("one_thread")
+@pytest.mark.slow
 def test_the_folder_repeats_the_number_of_threads_unless_told_otherwise(tmp_path: Path) -> None:
     first, quick = tmp_path / "first", ["--rounds", "1", "--executor", "loop", "--display", "quiet"]
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(SETTINGS))
