@@ -353,6 +353,7 @@ def test_when_the_baseline_diverges_at_once_the_others_are_still_reported(
     assert list(folder.rglob("curves.png"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals are not the same there")
 def test_an_interrupted_run_exits_with_130_and_without_a_traceback(tmp_path: Path) -> None:
     process = smofi_process("run", *FLAGS, "--rounds", "1000000", "--method", "smofi", "--output", "here", cwd=tmp_path)

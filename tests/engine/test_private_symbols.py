@@ -89,6 +89,7 @@ def test_smofi_trains_without_them_to_the_same_bits(tmp_path: Path) -> None:
     assert trained("vmap")[0] == "up to 4 clients at once"
 
 
+@pytest.mark.slow
 def test_client_by_client_the_inside_of_vmap_is_never_asked_for(tmp_path: Path) -> None:
     done = run("-c", GUARDED, cache=tmp_path)
     assert done.stdout == "client by client\n"

@@ -190,6 +190,7 @@ def test_the_validation_split_is_nobodys(tmp_path: Path) -> None:
     assert len(held) + sum(len(client) for client in TINY.arguments()["clients"]) == len(owners)
 
 
+@pytest.mark.slow
 def test_another_process_cannot_write_the_folder_meanwhile(tmp_path: Path) -> None:
     (run,) = start(TINY, tmp_path / "run")
     done = finished("run", "--resume", tmp_path / "run")

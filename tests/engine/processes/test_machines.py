@@ -88,6 +88,7 @@ def machines() -> Iterator[Machines]:
         found.remove()
 
 
+@pytest.mark.slow
 def test_two_machines_give_the_bits_of_one_process(machines: Machines, tmp_path: Path) -> None:
     cases = ["fednag", "mergesfl", "late, own cuts, adam"]
     outputs, options = [tmp_path / "first", tmp_path / "second"], flags(cases, dtype="float32")
