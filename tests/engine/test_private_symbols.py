@@ -23,6 +23,8 @@ INNER = {name for one in (torch.empty(0), nn.Conv2d(1, 1, 1), nn.BatchNorm1d(1))
 
 GUARDED = """
 import sys, torch
+
+import pytest
 whole = torch._C._functorch
 class Guard:
     def __getattr__(self, name):
