@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
@@ -23,8 +24,6 @@ INNER = {name for one in (torch.empty(0), nn.Conv2d(1, 1, 1), nn.BatchNorm1d(1))
 
 GUARDED = """
 import sys, torch
-
-import pytest
 whole = torch._C._functorch
 class Guard:
     def __getattr__(self, name):
