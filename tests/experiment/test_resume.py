@@ -49,9 +49,7 @@ def test_killed_at_a_random_moment(trial: int, unbroken: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-@pytest.mark.parametrize(
-    "number", [10, *(pytest.param(n, marks=pytest.mark.slow) for n in (*range(1, 10), 15, 25))]
-)
+@pytest.mark.parametrize("number", [10, *(pytest.param(n, marks=pytest.mark.slow) for n in (*range(1, 10), 15, 25))])
 def test_killed_inside_a_write(call: str, number: int, unbroken: Path, tmp_path: Path) -> None:
     victim = child(tmp_path / "run", die_at=(call, number))
     victim.join()
