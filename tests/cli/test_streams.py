@@ -113,3 +113,13 @@ def test_a_run_ends_well_whatever_becomes_of_its_output(how: str, display: str, 
     assert (code, told) == (0, expected)
     assert {"model.safetensors", "result.json", "tensorboard"} <= {path.name for path in (tmp_path / "run").iterdir()}
     assert smofi.__version__ in (tmp_path / "run" / "about.json").read_text()
+
+
+def test_a_caller_gets_its_own_streams_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with open(tmp_path / "out", "w", encoding="ascii", errors="strict") as own:
+        monkeypatch.setattr(sys, "stdout", own)
+        monkeypatch.setattr(sys, "__stdout__", own)
+        assert main(["--version"]) == 0
+        assert sys.stdout is own
+        assert own.errors == "strict"
+    assert (tmp_path / "out").read_text() == f"{smofi.__version__}\n"

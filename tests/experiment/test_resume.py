@@ -17,7 +17,7 @@ import torch
 from smofi.data import Source
 from smofi.errors import InputError, TrainingWarning
 from smofi.experiment import resume, start, stored_config
-from smofi.runs import RunFolder, RunWriter, StoredCheckpoint, folders_in
+from smofi.runs import FolderLock, RunFolder, RunWriter, StoredCheckpoint, folders_in
 from smofi.runs.manifest import Checksum
 from support.crash import TINY, child, metrics, same_end, train
 from support.run_folder import rewritten
@@ -167,6 +167,16 @@ def test_runs_of_a_comparison_are_not_taken_for_each_other(tmp_path: Path) -> No
         with pytest.raises(InputError, match=r"fedavg is another run than the one that .* compares"):
             asked()
     assert contents(tmp_path / "run") == before
+
+
+def test_a_comparison_that_starts_has_its_folder_to_itself(tmp_path: Path) -> None:
+    both = TINY.model_copy(update={"method": ("fedavg", "smofi"), "rounds": 1})
+    other = FolderLock(tmp_path / "run")  # a run that is starting there
+    with pytest.raises(InputError, match="is being written by another process"):
+        start(both, tmp_path / "run")
+    other.release()
+    for one in start(both, tmp_path / "run"):
+        one.close()
 
 
 def test_a_run_that_diverges_at_once_can_be_resumed(tmp_path: Path) -> None:

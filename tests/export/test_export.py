@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,16 @@ from smofi import data
 from smofi.config import Config
 from smofi.errors import InputError
 from smofi.export import export_run
+from smofi.runs import StoredCheckpoint
 from smofi.runs.manifest import CHANGED
 from support.run_folder import (
     SETTINGS,
     finished,
+    going_on,
     images,
     initial,
     rewritten,
+    train,
     unfinished,
     write_comparison,
     write_run,
@@ -146,6 +150,19 @@ def test_unfinished_run_gives_its_newest_whole_checkpoint(tmp_path: Path) -> Non
     (tmp_path / "run" / "checkpoints" / "round-000001.safetensors").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"no trained model: .*its checkpoints are damaged .*000002.*000001"):
         export_run(tmp_path / "run", tmp_path / "none")
+
+
+def test_the_best_round_may_be_one_since_the_last_save(tmp_path: Path) -> None:
+    unfinished(tmp_path / "run")
+    writer = going_on(tmp_path / "run")
+    (first,) = train(SETTINGS).history
+    writer.append_records([first, replace(first, round=2, accuracy=0.75)])
+    best = writer.folder.checkpoint(1)
+    writer.save_best(StoredCheckpoint(2, best.tensors, best.notes))
+    export_run(tmp_path / "run", tmp_path / "out", ["safetensors"], best=True)
+    with safe_open(tmp_path / "out" / "model.safetensors", framework="pt") as file:
+        about = json.loads(file.metadata()["smofi"])
+    assert (about["round"], about["accuracy"]) == (2, 0.75)
 
 
 def test_metadata_and_card(tmp_path: Path) -> None:

@@ -322,6 +322,7 @@ def test_trackers_have_names_of_their_own_for_a_run(tmp_path: Path) -> None:
     (other.path / "tracking.json").write_bytes((folder.path / "tracking.json").read_bytes())
     with pytest.raises(DamagedFile, match=r"tracking\.json is not as the run saved it"):
         other.tracker_ids()
+    assert ["tracking.json" in error.what for error in other.damaged()] == [True]
 
 
 @pytest.mark.parametrize("forged", [False, True], ids=["damaged", "forged"])
