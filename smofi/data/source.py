@@ -20,6 +20,9 @@ from smofi.data.samples import Store, TensorSamples
 class Source:
     """Samples ready to train on. `owner` and `test_owner` say from whom each comes, where data is divided by nature.
 
+    `inputs, targets = source.train.tensors()` are its samples as two plain tensors, inputs as a model sees them;
+    `source.train.labels` are the targets alone, and `source.train[indices]` some of the samples, without a copy.
+
     >>> blank = TensorSamples.of(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
     >>> Source("blank", blank, blank, ("cat", "dog")).input_shape
     (1, 8, 8)
@@ -34,6 +37,13 @@ class Source:
     test_owner: Array | None = None
     owners: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"Source({self.name!r}: {len(self.train):,} samples to train on, {len(self.test):,} to test on, "
+            f"{self.kind} of shape {self.input_shape}, {self.classes} classes; "
+            "inputs, targets = source.train.tensors())"
+        )
 
     @property
     def classes(self) -> int:

@@ -15,9 +15,9 @@ from torch.nn.functional import cross_entropy, one_hot
 
 import smofi
 from reference import convnet, federation
-from smofi.data.samples import as_samples
 from smofi.engine.evaluate import Evaluator, macro_f1, top1
 from smofi.errors import InputError
+from smofi.training.given import as_samples
 
 
 def samples(inputs: Tensor, targets: Tensor) -> Any:
