@@ -73,6 +73,8 @@ def train_together(job: TrainingJob, workers: int) -> int:
             f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
             f"seed {config.seed}, {workers} worker{'s' * (workers > 1)}, in {folder}"
         )
+        if job.trackers:
+            training.live.say(f"recorded in {' and '.join(job.trackers)}")
         launcher.launch(lambda: follow_on(training.runs))
         try:
             return training.train()
