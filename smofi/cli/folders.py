@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from smofi.cli.arguments import Picture
 from smofi.cli.program import console
 from smofi.cli.reading import reading
-from smofi.cli.streams import complain
+from smofi.cli.streams import complain, remark
 from smofi.export import export_run
 from smofi.report.saving import check_picture
 from smofi.report.show import show_runs, snapshots_in
@@ -69,6 +69,6 @@ def export(
     target = destination or folder / ("export" if part is None else f"export-{part}")
     exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:
-        complain(note)
+        remark(f"note: {note}")
     print("\n".join(str(exported.folder / name) for name in exported.files))
     return 0
