@@ -11,7 +11,7 @@ from smofi.cli.arguments import Picture
 from smofi.cli.claiming import RUNS
 from smofi.cli.program import console
 from smofi.cli.reading import reading
-from smofi.cli.streams import complain
+from smofi.cli.streams import complain, remark
 from smofi.export import export_run
 from smofi.report.saving import check_picture
 from smofi.report.show import RunsView, entries_below, show_runs, snapshots_in
@@ -83,6 +83,6 @@ def export(
     target = destination or folder / ("export" if part is None else f"export-{part}")
     exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:
-        complain(note)
+        remark(f"note: {note}")
     print("\n".join(str(exported.folder / name) for name in exported.files))
     return 0

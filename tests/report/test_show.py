@@ -310,7 +310,7 @@ def test_damage_to_files_that_are_not_shown_is_told(
     out, err = capsys.readouterr()
     assert "finished, round 2 of 2" in out
     wrong = "is missing" if damage is None else "is not as the run saved it"
-    assert err.startswith(f"smofi: {path / name} {wrong}")
+    assert err.startswith(f"error: {path / name} {wrong}")
     assert err.count("\n") == 1
 
 
