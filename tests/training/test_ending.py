@@ -133,11 +133,13 @@ PROGRAM = """
     torch.manual_seed(0)
     x, y = torch.randn(512, 4), torch.arange(512) % 2
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    print("ready", flush=True)
-    result = smofi.train(
-        model, [(x, y)], rounds=100_000, participation=1.0, batch_size=8, local_epochs=20,
-        callback=lambda event: print("step", flush=True) if isinstance(event, smofi.TickDone) and not event.tick else None,
-    )
+
+    def callback(event):
+        if isinstance(event, smofi.TickDone) and event.tick == 0:
+            print("step", flush=True)
+
+    settings = dict(rounds=100_000, participation=1.0, batch_size=8, local_epochs=20)
+    result = smofi.train(model, [(x, y)], callback=callback, **settings)
     print(result.interrupted, len(result.history) >= 1, result.stopped)
 """
 

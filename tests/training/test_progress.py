@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import io
+import itertools
 import os
 import pty
 import re
@@ -86,7 +87,7 @@ def test_a_line_that_is_rewritten_hides_what_was_there() -> None:
     lines = file.getvalue().split("\n")
     assert len([line for line in lines if line.count("\r") >= 3]) == 1, "rounds and ticks are on one line"
     texts = max(lines, key=lambda line: line.count("\r")).split("\r")
-    for before, after in zip(texts, texts[1:], strict=False):
+    for before, after in itertools.pairwise(texts):
         assert len(after) >= len(before.rstrip()), "a shorter text is padded, so that nothing of the last one is left"
 
 
