@@ -80,6 +80,8 @@ def clients_of(
     check_count("min_size", min_size, low=0)
     check_seed("seed", seed)
     kind = parse(how) if isinstance(how, str) else how
+    if not isinstance(kind, Saved | Natural) and not callable(getattr(kind, "owners", None)):
+        refuse("how", how, 'a string such as "dirichlet(0.2)" or a value such as data.dirichlet(0.2)')
     if isinstance(kind, Saved):
         return kind.clients_of(labels, clients)
     rng = generator(seed, "partition")
