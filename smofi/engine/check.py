@@ -153,7 +153,7 @@ def try_evaluation(evaluator: Evaluator, samples: Samples, name: str) -> int:
     try:
         outputs, targets = evaluator.predict(samples, most=2)
         if evaluator.test is not None:
-            evaluator.measure(outputs, targets)
+            evaluator.look_at(evaluator.measure(outputs, targets)[1])
     except Exception as error:
         raise InputError(
             f"model is not accepted with this loss and metrics: evaluating {name} fails: {error}"

@@ -22,7 +22,7 @@ from smofi.engine.evaluate import Metric
 from smofi.engine.events import Callback
 from smofi.engine.passes import Cast, Loss, Wire
 from smofi.engine.processes.workers import Workers
-from smofi.errors import refuse
+from smofi.errors import InputError, refuse
 from smofi.method import Method
 from smofi.methods import parse_method
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
@@ -35,6 +35,8 @@ HELP = {
     "model": "an `nn.Sequential` of blocks: input block, core blocks, output block. It is not changed.",
     "clients": "a pair of tensors (inputs, targets) or a map-style Dataset per client",
     "test": "the same for the test data; without it nothing is evaluated",
+    "client_tests": "the test data of each client, None for one without, for the metrics per_client and worst_client",
+    "client_names": "what clients are called in per_client and in messages; numbers, if not given",
     "loss": "a function of (outputs, targets)",
     "callback": "a function that is called with every `smofi.Event`",
     "speeds": "relative speed of each client, by which MergeSFL sizes batches; equal if not given",
@@ -79,6 +81,8 @@ class Arguments:
     server_threads: int = 1
     memory_limit: int | str | None = None
     clock: str | Timing = "none"
+    client_tests: Sequence[Any] | None = None
+    client_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name, setting in TRAIN_ARGUMENTS.items():
@@ -87,6 +91,14 @@ class Arguments:
             refuse("callback", self.callback, "a function of one event, or None")
         if not isinstance(self.clients, Sequence) or not self.clients:
             refuse("clients", self.clients, "a list of at least one client")
+        for name in ("client_tests", "client_names"):
+            given = getattr(self, name)
+            if given is not None and (not isinstance(given, Sequence) or len(given) != len(self.clients)):
+                raise InputError(
+                    f"{name} is not accepted: expected a list with one entry for each of the clients, or None"
+                )
+        if len(names := list(map(str, self.client_names or ()))) > len(set(names)):
+            refuse("client_names", names, "a name of its own for each client")
         if self.patience is not None and self.validation is None:
             refuse("patience", self.patience, "validation data with it, or None")
 
