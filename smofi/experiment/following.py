@@ -23,7 +23,7 @@ def worker_count(config: Config) -> int:
     (3, 1)
     """
     one_server = all(parse_method(method).where.one_server for method in config.method)
-    useful = 1 if one_server or config.diagnose else round(config.participation * config.clients)
+    useful = 1 if one_server or config.diagnose else round(config.participation * config.known_clients)
     return processes.worker_count(config.workers, config.device, useful)
 
 
