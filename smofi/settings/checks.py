@@ -165,6 +165,13 @@ def folder(field: str, value: Any) -> str:
     return str(value)
 
 
+def column(field: str, value: Any) -> str:
+    """A column's name. Whether there is one shows when the file is read."""
+    if not isinstance(value, str) or not value.strip():
+        refuse(field, value, "the name of a column")
+    return value.strip()
+
+
 def size(field: str, value: Any) -> str:
     """A number of bytes, kept as it is written."""
     check_size(field, value)
