@@ -11,7 +11,8 @@ from smofi.cli.arguments import Picture
 from smofi.cli.program import console
 from smofi.cli.reading import reading
 from smofi.cli.streams import complain
-from smofi.export import export_run
+from smofi.errors import check_choice
+from smofi.export import FORMATS, export_run
 from smofi.report.saving import check_picture
 from smofi.report.show import show_runs, snapshots_in
 from smofi.report.timeline import read_timelines, save_timelines, timeline_table
@@ -66,6 +67,8 @@ def export(
     ] = False,
 ) -> int:
     """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""
+    for name in format or ():
+        check_choice("--format", name, FORMATS)
     target = destination or folder / ("export" if part is None else f"export-{part}")
     exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:
