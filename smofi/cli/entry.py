@@ -10,7 +10,7 @@ from types import FrameType
 from typing import NoReturn
 
 import smofi
-from smofi.cli.streams import LOSS, complain, lasting_streams
+from smofi.cli.streams import LOSS, complain, lasting_streams, remark
 from smofi.engine.processes.endings import Interrupted, follows, handled
 
 
@@ -43,7 +43,7 @@ def _call(given: list[str]) -> int:
 
 def _say_interrupted(number: int) -> int:
     if not follows():
-        complain("interrupted")
+        remark("Interrupted.")
     return 128 + number
 
 
