@@ -136,7 +136,7 @@ def _reader(kind: str, folder: Path) -> Any:
     spec = importlib.util.spec_from_file_location(f"read_{kind}", folder / f"read_{kind}.py")
     if spec is None or spec.loader is None:
         raise ValueError(f"read_{kind}.py is missing beside predict.py")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

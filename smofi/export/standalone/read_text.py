@@ -11,7 +11,7 @@ import numpy as np
 ENDINGS = (".txt",)
 TAKES = (
     "It takes texts in UTF-8, and answers with the character that comes next. The last characters of a text count, a "
-    "line break at its end among them; a text that is too short is filled up with spaces in front."
+    "line break at its end among them; a text that is too short is filled up in front."
 )
 
 
@@ -48,6 +48,8 @@ def _nearest(letter: str, facts: dict[str, Any]) -> str:
         return letter
     if letter in nearest:
         return str(nearest[letter])
+    if facts["decompose"] is None:
+        return str(facts["unknown"])
     plain = unicodedata.normalize(facts["decompose"], letter)[0]
     if plain in alphabet and (plain != " " or letter.isspace()):
         return plain
