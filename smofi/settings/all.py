@@ -199,7 +199,7 @@ class Settings(Checked):
         page="speed",
     )
     threads: int = setting(
-        1, checks.threads, "threads inside each operation; if not 1, the last bits depend on it", resumable=True
+        1, checks.threads, "threads per operation; if not 1, the last bits change", argument=Argument(), resumable=True
     )
     workers: int | None = setting(
         None,
