@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from smofi import experiment
 from smofi.cli.claiming import claimed_folder
@@ -87,6 +87,7 @@ class Training:
         self.folder = Path()
         self.runs: list[FolderRun] = []
         self.current: FolderRun | None = None
+        self.judged: dict[str, Any] = {}
 
     def open(self, folder: Path, launcher: Launcher) -> None:
         """Get the runs ready to train, and show what they did before they were resumed."""
@@ -99,8 +100,9 @@ class Training:
                 if self.job.resumed
                 else experiment.start(config, folder, self.live, command, progress, launcher.workers)
             )
+        self.judged = self.runs[0].judged  # of all of them
         for number, (method, one) in enumerate(zip(config.method, self.runs, strict=True)):
-            self.live.recall(number, History.of(method, one.session.run.history))
+            self.live.recall(number, History.of(method, one.session.run.history, **self.judged))
 
     def train(self) -> int:
         """Train what is left to train, then report. Exit code 1 for a run that diverged, 2 for one that could not be
@@ -118,7 +120,8 @@ class Training:
                     results[one.name] = error.result
                     unsaved.append(error)
         if self.live.mode != "jsonl":
-            print_results(self.job.config, self.folder, results, time.perf_counter() - started, self.live.mode)
+            seconds = time.perf_counter() - started
+            print_results(self.job.config, self.folder, results, self.judged, seconds, self.live.mode)
         for lost in unsaved:
             complain(str(lost))
         if caught and (self.runs or any(result.interrupted for result in results.values())):

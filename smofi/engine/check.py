@@ -170,7 +170,7 @@ def try_evaluation(evaluator: Evaluator, samples: Samples, name: str, *, measure
         if measures:
             check_targets(name, targets, evaluator.loss, width)
         if measures and evaluator.test is not None:
-            evaluator.measure(outputs, targets)
+            evaluator.look_at(evaluator.measure(outputs, targets)[1])
     except InputError:
         raise
     except Exception as error:

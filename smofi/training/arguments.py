@@ -20,7 +20,7 @@ from smofi.engine.evaluate import Metric
 from smofi.engine.events import Callback, Event, Record, RoundDone
 from smofi.engine.passes import Cast, Loss, Wire
 from smofi.engine.processes.workers import Workers
-from smofi.errors import check_flag, refuse
+from smofi.errors import InputError, check_flag, refuse
 from smofi.method import Method
 from smofi.methods import parse_method
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
@@ -30,6 +30,8 @@ HELP = {
     "model": "an `nn.Sequential` of blocks: input block, core blocks, output block. It is not changed.",
     "clients": "a pair of tensors (inputs, targets) or a map-style Dataset per client",
     "test": "the same for the test data; without it nothing is evaluated",
+    "client_tests": "the test data of each client, None for one without, for the metrics per_client and worst_client",
+    "client_names": "what clients are called in per_client and in messages; numbers, if not given",
     "loss": "a function of (outputs, targets)",
     "progress": "show how the run goes: a picture in a terminal, a line in a notebook, plain lines in a file",
     "on_round": "a function that is called with the `smofi.Record` of every round, when the round is done",
@@ -79,6 +81,8 @@ class Arguments:
     server_threads: int = 1
     memory_limit: int | str | None = None
     clock: str | Timing = "none"
+    client_tests: Sequence[Any] | None = None
+    client_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name, setting in TRAIN_ARGUMENTS.items():
@@ -93,6 +97,14 @@ class Arguments:
         if self.workers is not None and not isinstance(getattr(self.workers, "rank", None), int):
             refuse("workers", self.workers, "what smofi.joined() returns in a program started by torchrun, or None")
         _check_clients(self.clients)
+        for name in ("client_tests", "client_names"):
+            given = getattr(self, name)
+            if given is not None and (not isinstance(given, Sequence) or len(given) != len(self.clients)):
+                raise InputError(
+                    f"{name} is not accepted: expected a list with one entry for each of the clients, or None"
+                )
+        if len(names := list(map(str, self.client_names or ()))) > len(set(names)):
+            refuse("client_names", names, "a name of its own for each client")
         if self.patience is not None and self.validation is None:
             refuse("patience", self.patience, "validation data with it, or None")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -80,7 +81,14 @@ def _checked(arguments: Arguments) -> Session:
     stopping = Stopping(arguments.patience, arguments.target_accuracy)
     run = assemble(
         setup,
-        RunData(clients, test, validation, arguments.augment_value),
+        RunData(
+            clients,
+            test,
+            validation,
+            arguments.augment_value,
+            _client_tests(arguments.client_tests, layout, device),
+            tuple(map(str, arguments.client_names or ())),
+        ),
         planner,
         RunLength(arguments.rounds, arguments.eval_every, arguments.metrics, stopping, arguments.callback_value),
         Resources(arguments.workers, arguments.executor, arguments.memory_limit, arguments.diagnose),
@@ -93,6 +101,15 @@ def _held_out(name: str, data: Any, layout: Layout, device: torch.device) -> Sam
     if samples is not None and not len(samples):
         refuse(name, data, "at least one sample, or None")
     return samples
+
+
+def _client_tests(tests: Sequence[Any] | None, layout: Layout, device: torch.device) -> list[Samples | None] | None:
+    if tests is None:
+        return None
+    return [
+        None if data is None else as_samples(data, f"client_tests[{i}]", layout.dtype, device)
+        for i, data in enumerate(tests)
+    ]
 
 
 def _check_compile(arguments: Arguments, planner: Planner) -> None:
