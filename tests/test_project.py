@@ -91,8 +91,10 @@ def talking(code: str) -> list[int]:
 
 
 def test_only_the_command_line_talks() -> None:
-    package = ROOT / "smofi"
+    """And the display that `smofi.train(progress=True)` asks for."""
+    package, asked_for = ROOT / "smofi", ROOT / "smofi/report/inline.py"
     modules = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] != "cli"]
+    modules.remove(asked_for)
     assert len(modules) > 100
     found = [f"{path.relative_to(ROOT)}:{line}" for path in modules for line in talking(path.read_text())]
     assert not found, "\n".join(found)
