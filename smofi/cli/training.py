@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 import warnings
@@ -21,7 +20,7 @@ from smofi.cli.results import print_results
 from smofi.cli.streams import LOSS, complain, remark
 from smofi.config import Config
 from smofi.engine.events import Event
-from smofi.engine.processes.endings import Interrupted, follows, handled
+from smofi.engine.processes.endings import Interrupted, follows, handled, in_turn
 from smofi.engine.processes.starting import Launcher
 from smofi.engine.processes.starting import workers as started_workers
 from smofi.engine.processes.workers import WorkerGone
@@ -36,9 +35,6 @@ from smofi.track import combine, tracker
 from smofi.training import Result
 
 Display: TypeAlias = Literal["auto", "live", "plain", "quiet", "jsonl"]
-
-SAME_SIGNAL = 2.0
-"""Seconds: a signal to all processes comes again from torchrun, which hands on its own."""
 
 
 @dataclass(frozen=True)
@@ -167,17 +163,14 @@ class Training:
     def _finishing_the_round(self) -> Iterator[list[int]]:
         """Ctrl-C, SIGTERM and a closed terminal end a run after the current round; a second one ends it at once."""
         caught: list[int] = []
-        first = 0.0
 
         def stop(number: int, frame: FrameType | None) -> None:
-            nonlocal first
-            if not caught:
-                first = time.monotonic()
-                caught.append(number)
-                if self.current:
-                    self.current.session.run.interrupt()
-            elif "TORCHELASTIC_RUN_ID" not in os.environ or time.monotonic() - first > SAME_SIGNAL:
-                raise Interrupted(number)
+            caught.append(number)
+            if self.current:
+                self.current.session.run.interrupt()
 
-        with handled(stop):
+        def quit(number: int, frame: FrameType | None) -> None:
+            raise Interrupted(number)
+
+        with handled(in_turn(stop, quit)):
             yield caught

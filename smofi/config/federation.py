@@ -61,6 +61,8 @@ def gather(config: Config, progress: ReadProgress = silent) -> Federation:
         folder=config.data_folder,
         image_size=config.image_size,
         max_train=config.max_train,
+        label_column=config.label_column,
+        client_column=config.client_column,
         progress=progress,
         memory_limit=config.memory_limit,
     )

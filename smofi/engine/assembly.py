@@ -126,9 +126,10 @@ def _stopping(asked: Stopping, evaluator: Evaluator) -> Stopping:
 
 def _try_out(setup: Setup, state: GlobalState, data: RunData, planner: Planner, evaluator: Evaluator) -> bool:
     """Evaluate a few samples and take a step, on copies. Returns what `try_step` does."""
-    first = planner.eligible[0]
-    outputs = try_evaluation(evaluator, data.clients[first], f"clients[{first}]")
+    number = planner.eligible[0]
+    first = {f"clients[{number}]": data.clients[number]}
+    (outputs,) = (try_evaluation(evaluator, samples, name, measures=False) for name, samples in first.items())
     check_samples(data.clients, data.held_out | data.held_out_by_clients, setup.loss, outputs)
-    for name, samples in data.held_out.items():
+    for name, samples in (first | data.held_out).items():
         try_evaluation(evaluator, samples, name)
     return try_step(setup, state, planner, data.clients, data.augment)

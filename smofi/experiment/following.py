@@ -23,7 +23,7 @@ def worker_count(config: Config) -> int:
     (3, 1)
     """
     one_server = all(parse_method(method).where.one_server for method in config.method)
-    per_round = max(1, round(config.participation * config.clients))
+    per_round = max(1, round(config.participation * config.known_clients))
     with limited(config.memory_limit):
         workers = processes.worker_count(
             config.workers, config.device, 1 if one_server or config.diagnose else per_round

@@ -10,7 +10,7 @@ progress.py      how far a run has come                    show/           runs 
 plan.py          a dry run                                 advice/         which cut suits the clients' devices
 heterogeneity/   how the clients' data differ              devices.py      how their devices differ
 timeline/        what clients do in a round                models.py       what models and their cuts cost
-catalogue.py     the data sets and the presets
+catalogue.py     the data sets and the presets             inline.py       live.py for Python: terminal, notebook, file
 
 Internal: may change without notice.
 """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from statistics import fmean
+from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live as Frame
@@ -31,7 +33,13 @@ class Screen:
     def __init__(self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float]) -> None:
         self.console, self.runs, self.now = console, runs, now
         self.unicode = can_braille(console.encoding)
-        self.frame = Frame(console=console, auto_refresh=False, vertical_overflow="crop")
+        self.frame = Frame(
+            console=console,
+            auto_refresh=False,
+            vertical_overflow="crop",
+            redirect_stdout=_is_terminal(sys.stdout),  # what goes to a file stays there
+            redirect_stderr=_is_terminal(sys.stderr),
+        )
         self.started = self.drawn_at = now()
         self.drawing, self.unsaid = False, list[tuple[str, bool]]()
         self.curves: tuple[object, RenderableType] = (None, "")
@@ -164,6 +172,11 @@ def _further(histories: Sequence[History]) -> dict[str, list[str]]:
         metric = Scale.of(same)
         columns[metric.short] = [metric.short, *(metric.text(history.last) for history in same)]
     return columns
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether prints to it would spoil the picture; there may be no stream at all."""
+    return stream is not None and stream.isatty()
 
 
 class Cached:

@@ -15,10 +15,10 @@ from torch.nn.functional import cross_entropy, one_hot
 
 import smofi
 from reference import convnet, federation
-from smofi.data.samples import as_samples
 from smofi.engine.evaluate import Evaluator, Judges
 from smofi.engine.metrics import macro_f1, top1
 from smofi.errors import InputError
+from smofi.training.given import as_samples
 
 
 def samples(inputs: Tensor, targets: Tensor) -> Any:
