@@ -61,7 +61,7 @@ def copy_program(run: TrainedRun, folder: Path) -> list[str]:
 def without_places(value: Any) -> Any:
     """A setting without the folders of this machine: of a path that begins at its root or home, the last part.
 
-    >>> without_places("csv:/home/anna/my table.csv"), without_places("dirichlet(0.2)")
+    >>> without_places("csv:~/own/my table.csv"), without_places("dirichlet(0.2)")
     ('csv:my table.csv', 'dirichlet(0.2)')
     """
     if isinstance(value, (list, tuple)):
