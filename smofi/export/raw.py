@@ -26,7 +26,8 @@ def preprocessing(run: TrainedRun) -> dict[str, Any]:
     known: dict[str, Any] = {"raw_input": None, "resize_by_area": [], "standardise": moments}
     return {
         "format": FORMAT,
-        **(task.preparation or known),
+        **known,
+        **(task.preparation or {}),
         "model_input": {
             "type": str(example.dtype).removeprefix("torch."),
             "shape": ["batch", *example.shape[1:]],
