@@ -92,7 +92,8 @@ def talking(code: str) -> list[int]:
 
 def test_only_the_command_line_talks() -> None:
     package = ROOT / "smofi"
-    modules = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] != "cli"]
+    copied = package / "export" / "standalone" / "predict.py"  # a command line of its own
+    modules = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] != "cli" and path != copied]
     assert len(modules) > 100
     found = [f"{path.relative_to(ROOT)}:{line}" for path in modules for line in talking(path.read_text())]
     assert not found, "\n".join(found)

@@ -67,7 +67,7 @@ class Source:
         """The same with square images of another size; those to test on are resized when they are first used."""
         preparation = self.preparation and {
             **self.preparation,
-            "resize_by_area": [*self.preparation["resize_by_area"], side],
+            "resize_by_area": [*self.preparation.get("resize_by_area", ()), side],
         }
         return replace(
             self,
