@@ -41,6 +41,10 @@ class TrainingWarning(UserWarning):
     """A run that goes on, but probably not as its user wants it to."""
 
 
+class DataWarning(UserWarning):
+    """Data that is used, but may not be what its user takes it for."""
+
+
 class CacheWarning(UserWarning):
     """Cached data that was damaged: it is not used, but made anew."""
 
