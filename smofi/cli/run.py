@@ -8,7 +8,7 @@ from typing import Annotated
 import torch
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Flags, Scale, Source, resolve, settings_given
+from smofi.cli.arguments import SEVERAL, Flags, Scale, Source, resolve, settings_given
 from smofi.cli.training import Display, TrainingJob, train_together
 from smofi.config import Settings
 from smofi.errors import check_choice, refuse
@@ -29,7 +29,7 @@ def run(
         Display, Parameter(help="auto (live on a terminal, plain elsewhere), live, plain, quiet or jsonl")
     ] = "auto",
     track: Annotated[
-        list[str] | None, Parameter(help="also record the run in tensorboard, wandb or mlflow", negative=())
+        list[str] | None, Parameter(help="also record the run in tensorboard, wandb or mlflow", **SEVERAL)
     ] = None,
 ) -> int:
     """Train, compare methods, and draw their learning curves on the terminal and into a picture.
