@@ -158,8 +158,7 @@ class Settings(Checked):
     target_accuracy: float | None = setting(
         None,
         optional(number(above=0, high=1)),
-        "stop once this accuracy is reached, such as 0.9, on the validation data, or on the test data if there is none; "
-        "or this value of the judged metric",
+        "stop once this accuracy (or judged metric) is reached, such as 0.9, on validation data, else on test data",
         argument=Argument(check=optional(number())),
         resumable=True,
     )
