@@ -8,17 +8,17 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smofi.cli.arguments import Picture
+from smofi.cli.loading import loading
 from smofi.cli.program import console
-from smofi.cli.reading import reading
 from smofi.cli.streams import complain
-from smofi.export import export_run
 from smofi.report.saving import check_picture
-from smofi.report.show import show_runs, snapshots_in
-from smofi.report.timeline import read_timelines, save_timelines, timeline_table
+from smofi.runs import folders_in
 
 
 def show(folder: Path, /) -> int:
     """Show a run at a glance, finished or still going. Exit code 2 if a file of it is damaged or missing."""
+    with loading():
+        from smofi.report.show import show_runs, snapshots_in
     runs = snapshots_in(folder)
     console.print(show_runs(folder, runs))
     damaged = [error for run in runs for error in run.damaged]
@@ -40,6 +40,10 @@ def timeline(
     """
     if output is not None:
         check_picture(output)
+    folders_in(folder)  # refused if it is none
+    with loading():
+        from smofi.cli.reading import reading
+        from smofi.report.timeline import read_timelines, save_timelines, timeline_table
     with reading(str(folder)) as progress:
         timelines = read_timelines(folder, round, progress)
     for one in timelines:
@@ -67,6 +71,8 @@ def export(
 ) -> int:
     """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""
     target = destination or folder / ("export" if part is None else f"export-{part}")
+    with loading():
+        from smofi.export import export_run
     exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:
         complain(note)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import torch
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Flags, Scale, Source, resolve, settings_given
-from smofi.cli.training import Display, TrainingJob, train_together
+from smofi.cli.arguments import Display, Flags, Scale, Source, resolve, settings_given
+from smofi.cli.loading import loading
 from smofi.config import Settings
 from smofi.errors import check_choice, refuse
-from smofi.experiment.following import worker_count
-from smofi.experiment.resuming import stored_config
-from smofi.track import TRACKERS
+from smofi.experiment.stored import stored_config
 
 
 def run(
@@ -37,8 +34,11 @@ def run(
     Without arguments: FedAvg, FedAvgM and SMoFi side by side, on handwritten digits divided unevenly among 50 clients.
     Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
     """
-    for name in track or ():
-        check_choice("track", name, TRACKERS)
+    if track:
+        from smofi.track import TRACKERS
+
+        for name in track:
+            check_choice("track", name, TRACKERS)
     if resume is None:
         config = resolve(source, settings_given(flags), scale)
         folder = output
@@ -46,6 +46,11 @@ def run(
         if source is not None or output is not None or scale is not None:
             refuse("resume", str(resume), "no file, --scale or --output with it: the run's folder has its settings")
         config, folder = stored_config(resume, settings_given(flags)), resume
+    with loading():
+        import torch
+
+        from smofi.cli.training import TrainingJob, train_together
+        from smofi.experiment.following import worker_count
     torch.set_num_threads(config.threads)  # before workers are started: that of a single thread can be forked
     job = TrainingJob(config, folder, resume is not None, display, tuple(track or ()))
     return train_together(job, worker_count(config))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.data.samples import Samples
+from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS, ClientMetric, top1
 from smofi.engine.passes import Loss
 from smofi.engine.processes.tree import NOTHING
 from smofi.engine.processes.workers import OneWorker, Workers
@@ -18,48 +19,6 @@ from smofi.errors import check_choice, refuse
 
 Metric = Callable[[Tensor, Tensor], float]
 """metric(outputs, targets): one number for all samples of the test data."""
-
-ClientMetric = Callable[[list[float | None]], Any]
-
-
-def top1(outputs: Tensor, targets: Tensor) -> float:
-    """The share of samples whose largest output is the right one.
-
-    >>> top1(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
-    0.5
-    """
-    return float((outputs.argmax(1) == targets).double().mean())
-
-
-def macro_f1(outputs: Tensor, targets: Tensor) -> float:
-    """The mean over the classes that occur of 2 TP / (2 TP + FP + FN).
-
-    >>> macro_f1(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 0]))
-    1.0
-    """
-    classes = outputs.shape[1]
-    predicted = outputs.argmax(1)
-    right = torch.bincount(targets[predicted == targets], minlength=classes)
-    counted = torch.bincount(predicted, minlength=classes) + torch.bincount(targets, minlength=classes)
-    occurs = counted > 0
-    return float((2 * right[occurs].double() / counted[occurs]).mean())
-
-
-def per_client(accuracies: list[float | None]) -> Any:
-    """The global model's accuracy on each client's own samples, None for a client without any."""
-    return accuracies
-
-
-def worst_client(accuracies: list[float | None]) -> Any:
-    """The lowest of the clients' accuracies."""
-    return min(accuracy for accuracy in accuracies if accuracy is not None)
-
-
-TEST_METRICS: dict[str, Metric] = {"top1": top1, "macro_f1": macro_f1}
-CLIENT_METRICS: dict[str, ClientMetric] = {
-    "per_client": per_client,
-    "worst_client": worst_client,
-}
 
 
 class Evaluator:

@@ -16,7 +16,8 @@ from torch.nn.functional import cross_entropy, one_hot
 import smofi
 from reference import convnet, federation
 from smofi.data.samples import as_samples
-from smofi.engine.evaluate import Evaluator, macro_f1, top1
+from smofi.engine.evaluate import Evaluator
+from smofi.engine.metrics import macro_f1, top1
 from smofi.errors import InputError
 
 
