@@ -27,6 +27,11 @@ def import_function(setting: str, text: str) -> Callable[..., Any]:
     importlib.invalidate_caches()
     try:
         found = getattr(importlib.import_module(module), function, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # it is there, but not what it needs
+            raise failed(setting, text, f"importing {module}", error) from error
+        where = f"in the current folder, {Path.cwd()}, or among the installed packages"
+        refuse(setting, text, f"a module that can be imported, but there is no {error.name} {where}")
     except (Exception, SystemExit) as error:
         raise failed(setting, text, f"importing {module}", error) from error
     if found is None:

@@ -1,6 +1,6 @@
-"""Values written as strings: "fedprox(mu=0.01)+smofi", "dirichlet(0.2)", "sgd(lr=0.05, momentum=0.9)".
+"""Values written as strings: "fedprox(mu=0.01)+smofi", "dirichlet(0.2)", "python:mine:method(beta=0.5)".
 
-Read with Python's grammar, never executed: known names, plain numbers and quoted words as parameters.
+Read with Python's grammar, never executed: known names; plain numbers and words as parameters.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,14 +17,25 @@ from smofi.errors import InputError, check_choice, refuse
 
 Built = TypeVar("Built")
 
+IMPORTED = re.compile(r"\bpython:[\w.]*:\w*")
+"""A user's own function, which Python's grammar does not know."""
+
 
 @dataclass(frozen=True)
 class Call:
-    """A name with the parameters written behind it."""
+    """A name with the parameters written behind it.
+
+    >>> str(Call("fedprox", (0.1,), (("scope", "server"),))), str(Call("smofi"))
+    ("fedprox(0.1, scope='server')", 'smofi')
+    """
 
     name: str
     args: tuple[Any, ...] = ()
     kwargs: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        given = [*map(repr, self.args), *(f"{key}={value!r}" for key, value in self.kwargs)]
+        return f"{self.name}({', '.join(given)})" if given else self.name
 
 
 def read_calls(field: str, text: str, example: str) -> list[Call]:
@@ -31,20 +43,35 @@ def read_calls(field: str, text: str, example: str) -> list[Call]:
 
     >>> read_calls("method", "fedprox(mu=0.01)+smofi", "smofi")
     [Call(name='fedprox', args=(), kwargs=(('mu', 0.01),)), Call(name='smofi', args=(), kwargs=())]
+    >>> [str(call) for call in read_calls("method", "python:mine.own:pull(0.5)+smofi", "smofi")]
+    ['python:mine.own:pull(0.5)', 'smofi']
     """
+    imported = {f"imported_{number}": name for number, name in enumerate(IMPORTED.findall(text))}
+    names = iter(imported)
+    plain = IMPORTED.sub(lambda _: next(names), text.strip())
     try:
-        return [_read(term) for term in _terms(ast.parse(text.strip(), mode="eval").body)]
+        return [_read(term, imported) for term in _terms(ast.parse(plain, mode="eval").body)]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        refuse(field, text, f'a name with plain parameters, such as "{example}"')
+        refuse(field, text, f'a name, with its parameters in brackets if it has any, such as "{example}"')
 
 
 def build(builder: Callable[..., Built], call: Call) -> Built:
     """Call the builder; parameters that do not fit become a sentence that says how it is written."""
+    check_parameters(builder, call, describe(builder))
+    return builder(*call.args, **dict(call.kwargs))
+
+
+def check_parameters(builder: Callable[..., Any], call: Call, written: str) -> None:
+    """Refuse parameters that a builder does not take.
+
+    >>> check_parameters(lambda mu: mu, Call("fedprox"), "fedprox(mu)")
+    Traceback (most recent call last):
+    smofi.errors.InputError: fedprox: missing a required argument: 'mu'; it is written fedprox(mu)
+    """
     try:
         inspect.signature(builder).bind(*call.args, **dict(call.kwargs))
     except TypeError as error:
-        raise InputError(f"{call.name} is not accepted like this: {error}; it is written {describe(builder)}") from None
-    return builder(*call.args, **dict(call.kwargs))
+        raise InputError(f"{call.name}: {error}; it is written {written}") from None
 
 
 def build_one(field: str, text: str, builders: Mapping[str, Callable[..., Built]], example: str) -> Built:
@@ -66,8 +93,13 @@ def describe(builder: Callable[..., Any]) -> str:
     >>> describe(fedprox)
     "fedprox(mu, scope='model')"
     """
+    return f"{builder.__name__}{parameters_of(builder)}"
+
+
+def parameters_of(builder: Callable[..., Any]) -> str:
+    """The parameters of a builder with their defaults, in brackets."""
     parameters = inspect.signature(builder).parameters.values()
-    return f"{builder.__name__}({', '.join(str(p.replace(annotation=inspect.Parameter.empty)) for p in parameters)})"
+    return f"({', '.join(str(p.replace(annotation=inspect.Parameter.empty)) for p in parameters)})"
 
 
 def _terms(tree: ast.expr) -> list[ast.expr]:
@@ -76,15 +108,17 @@ def _terms(tree: ast.expr) -> list[ast.expr]:
     return [tree]
 
 
-def _read(term: ast.expr) -> Call:
+def _read(term: ast.expr, imported: Mapping[str, str]) -> Call:
     call = term if isinstance(term, ast.Call) else ast.Call(term, [], [])
     names = [keyword.arg for keyword in call.keywords]
     if not isinstance(call.func, ast.Name) or None in names or len(set(names)) < len(names):
         raise ValueError
     kwargs = tuple((str(keyword.arg), _value(keyword.value)) for keyword in call.keywords)
-    return Call(call.func.id, tuple(map(_value, call.args)), kwargs)
+    return Call(imported.get(call.func.id, call.func.id), tuple(map(_value, call.args)), kwargs)
 
 
 def _value(node: ast.expr) -> Any:
-    """A plain value; infinity by the name it is printed with."""
-    return math.inf if isinstance(node, ast.Name) and node.id == "inf" else ast.literal_eval(node)
+    """A plain value: a word needs no quotes, and infinity goes by the name it is printed with."""
+    if isinstance(node, ast.Name):
+        return math.inf if node.id == "inf" else node.id
+    return ast.literal_eval(node)

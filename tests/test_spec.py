@@ -65,7 +65,6 @@ HARMFUL = [
     "fedprox(__import__('os').system('x'))",
     "fedprox(mu=open('harm', 'w'))",
     "fedprox(mu=fedavg())",
-    "fedprox(mu=smofi)",
     "fedprox(mu=1)(2)",
     "smofi.methods",
     "smofi[0]",
@@ -119,6 +118,12 @@ ENDLESS = {
 }
 
 
+def test_a_word_needs_no_quotes_and_a_wrong_one_is_refused_by_its_parameter() -> None:
+    assert parse_method("sflv1(period=round)").name == "sflv1(period='round')"
+    with pytest.raises(InputError, match=r"^smofi: alpha='hello' is not accepted: expected a number <= 0$"):
+        parse_method("smofi(alpha=hello)")
+
+
 @pytest.mark.parametrize("text", HARMFUL, ids=ascii)
 def test_anything_but_names_with_plain_parameters_is_refused(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -128,7 +133,8 @@ def test_anything_but_names_with_plain_parameters_is_refused(
         parse_method(text)
     message = str(refusal.value)
     assert message == (
-        f'method={text!r} is not accepted: expected a name with plain parameters, such as "fedprox(mu=0.01)+smofi"'
+        f"method={text!r} is not accepted: expected a name, with its parameters in brackets if it has any, "
+        'such as "fedprox(mu=0.01)+smofi"'
     )
     assert "\n" not in message
     assert not list(tmp_path.iterdir()), "it was executed"
@@ -198,7 +204,7 @@ def test_parameters_go_by_position_or_by_name(call: Call, value: tuple[int, int]
 def test_parameters_that_do_not_fit_are_told_how_it_is_written(call: Call, problem: str) -> None:
     with pytest.raises(InputError) as refusal:
         build(pair, call)
-    assert str(refusal.value) == f"pair is not accepted like this: {problem}; it is written pair(a, b=2)"
+    assert str(refusal.value) == f"pair: {problem}; it is written pair(a, b=2)"
 
 
 def test_an_error_of_the_builder_itself_is_not_taken_for_a_misfit() -> None:
@@ -223,7 +229,10 @@ def test_a_builder_is_described_as_it_is_written() -> None:
         ("pear(1)", "kind='pear' is not accepted: expected one of pair, triple (did you mean 'pair'?)"),
         ("zzz", "kind='zzz' is not accepted: expected one of pair, triple"),
         ("pair(1)+pair(2)", "kind='pair(1)+pair(2)' is not accepted: expected a single one, such as \"pair(1)\""),
-        ("pair(1", "kind='pair(1' is not accepted: expected a name with plain parameters, such as \"pair(1)\""),
+        (
+            "pair(1",
+            "kind='pair(1' is not accepted: expected a name, with its parameters in brackets if it has any, such as \"pair(1)\"",
+        ),
     ],
 )
 def test_a_name_that_is_not_in_the_table_is_refused(text: str, sentence: str) -> None:

@@ -11,7 +11,7 @@ import pydantic
 
 from smofi.cli import data, folders, lists, plan, run
 from smofi.cli.program import COMMAND_LINE, app
-from smofi.cli.streams import complain
+from smofi.cli.streams import complain, remark
 from smofi.config import sentence_of
 from smofi.errors import CacheWarning, SmofiError, shortened, shown
 
@@ -51,7 +51,7 @@ def _as_sentence(show: Callable[..., None]) -> Callable[..., None]:
 
     def sentence(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, CacheWarning):
-            complain(str(message))
+            remark(f"warning: {message}")
         else:
             show(message, category, *where, **more)
 

@@ -8,20 +8,34 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smofi.cli.arguments import Picture
+from smofi.cli.claiming import RUNS
 from smofi.cli.loading import loading
 from smofi.cli.program import console
-from smofi.cli.streams import complain
+from smofi.cli.streams import complain, remark
 from smofi.report.saving import check_picture
 from smofi.runs import folders_in
 
 
-def show(folder: Path, /) -> int:
-    """Show a run at a glance, finished or still going. Exit code 2 if a file of it is damaged or missing."""
+def show(
+    folder: Annotated[
+        Path, Parameter(help="the folder of a run or a comparison, or one that has several in it")
+    ] = RUNS,
+    /,
+) -> int:
+    """Show a run at a glance, finished or still going; list the runs of a folder that has several, such as runs/.
+
+    Exit code 2 if a file is damaged or missing.
+    """
     with loading():
-        from smofi.report.show import show_runs, snapshots_in
-    runs = snapshots_in(folder)
-    console.print(show_runs(folder, runs))
-    damaged = [error for run in runs for error in run.damaged]
+        from smofi.report.show import RunsView, entries_below, show_runs, snapshots_in
+    if entries := entries_below(folder):
+        console.print(RunsView(folder, entries))
+        runs = [run for entry in entries for run in entry.runs]
+        unreadable = [entry.error for entry in entries if entry.error]
+    else:
+        runs, unreadable = snapshots_in(folder), []
+        console.print(show_runs(folder, runs))
+    damaged = [*unreadable, *(error for run in runs for error in run.damaged)]
     for error in damaged:
         complain(str(error))
     return 2 if damaged else 0
@@ -75,6 +89,6 @@ def export(
         from smofi.export import export_run
     exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:
-        complain(note)
+        remark(f"note: {note}")
     print("\n".join(str(exported.folder / name) for name in exported.files))
     return 0

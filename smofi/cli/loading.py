@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from smofi.cli.streams import complain
+from smofi.cli.streams import remark
 from smofi.engine.processes.endings import follows, handled
 
 
@@ -22,7 +22,7 @@ def loading() -> Iterator[None]:
 def say_interrupted(number: int) -> int:
     """The exit code after a signal; the first process also says that it was interrupted."""
     if not follows():
-        complain("interrupted")
+        remark("Interrupted.")
     return 128 + number
 
 

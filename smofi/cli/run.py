@@ -13,6 +13,8 @@ from smofi.config import Settings
 from smofi.errors import check_choice, refuse
 from smofi.experiment.stored import stored_config
 
+NO_TRACKER = "none"
+
 
 def run(
     source: Source = None,
@@ -26,7 +28,11 @@ def run(
         Display, Parameter(help="auto (live on a terminal, plain elsewhere), live, plain, quiet or jsonl")
     ] = "auto",
     track: Annotated[
-        list[str] | None, Parameter(help="also record the run in tensorboard, wandb or mlflow", negative=())
+        list[str] | None,
+        Parameter(
+            help="also record the run in tensorboard, wandb or mlflow; if resumed, it keeps those it has; or none",
+            negative=(),
+        ),
     ] = None,
 ) -> int:
     """Train, compare methods, and draw their learning curves on the terminal and into a picture.
@@ -38,7 +44,7 @@ def run(
         from smofi.track import TRACKERS
 
         for name in track:
-            check_choice("track", name, TRACKERS)
+            check_choice("track", name, (*TRACKERS, NO_TRACKER))
     if resume is None:
         config = resolve(source, settings_given(flags), scale)
         folder = output
@@ -52,5 +58,16 @@ def run(
         from smofi.cli.training import TrainingJob, train_together
         from smofi.experiment.following import worker_count
     torch.set_num_threads(config.threads)  # before workers are started: that of a single thread can be forked
-    job = TrainingJob(config, folder, resume is not None, display, tuple(track or ()))
+    job = TrainingJob(config, folder, resume is not None, display, _trackers(track, resume))
     return train_together(job, worker_count(config))
+
+
+def _trackers(wanted: list[str] | None, resumed: Path | None) -> tuple[str, ...]:
+    """The trackers asked for; a resumed run keeps those it has, unless it is told otherwise."""
+    if wanted is not None and NO_TRACKER in wanted and len(wanted) > 1:
+        refuse("track", wanted, f"{NO_TRACKER} alone, or trackers without it")
+    if wanted is None:
+        from smofi.track import trackers_of
+
+        return tuple(trackers_of(resumed)) if resumed else ()
+    return tuple(name for name in wanted if name != NO_TRACKER)

@@ -26,7 +26,7 @@ class Loss:
     def __call__(self, error: OSError) -> None:
         self.error = error
         if self.remark:
-            complain(f"standard output cannot be written ({error.strerror}): {self.remark}")
+            remark(f"warning: standard output cannot be written ({error.strerror}): {self.remark}")
 
 
 LOSS = Loss()
@@ -62,8 +62,14 @@ class LastingStream(io.RawIOBase):
 
 
 def complain(message: str) -> None:
-    """Print a sentence about something that went wrong."""
-    print(f"smofi: {message}", file=sys.stderr, flush=True)
+    """Print a sentence about something that went wrong. It does not begin with the program's name, which is also that
+    of a method."""
+    remark(f"error: {message}")
+
+
+def remark(message: str) -> None:
+    """Print a sentence that is no part of a command's output."""
+    print(message, file=sys.stderr, flush=True)
 
 
 @contextmanager

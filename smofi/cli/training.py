@@ -18,7 +18,7 @@ from smofi.cli.claiming import claimed_folder
 from smofi.cli.program import COMMAND_LINE, console
 from smofi.cli.reading import reading
 from smofi.cli.results import print_results
-from smofi.cli.streams import LOSS, complain
+from smofi.cli.streams import LOSS, complain, remark
 from smofi.config import Config
 from smofi.engine.events import Event
 from smofi.engine.processes.endings import Interrupted, follows, handled
@@ -71,6 +71,8 @@ def train_together(job: TrainingJob, workers: int) -> int:
             f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
             f"seed {config.seed}, {workers} worker{'s' * (workers > 1)}, in {folder}"
         )
+        if job.trackers:
+            training.live.say(f"recorded in {' and '.join(job.trackers)}")
         launcher.launch(lambda: follow_on(training.runs))
         try:
             return training.train()
@@ -122,7 +124,7 @@ class Training:
         for lost in unsaved:
             complain(str(lost))
         if caught and (self.runs or any(result.interrupted for result in results.values())):
-            complain(f"interrupted; continue with: {self._resumption()}")
+            remark(f"Interrupted; continue with: {self._resumption()}")
             return 128 + caught[0]
         if unsaved:
             return 2

@@ -123,7 +123,8 @@ def _read(name: str, folder: Path | None, image_size: int | None, progress: Read
 def _fetched(name: str) -> Decoded | None:
     """What came from the hub before, None if nothing did."""
     try:
-        return cache.find(name, FROM_HUB, FROM_HUB)
+        found = cache.find(name, FROM_HUB, FROM_HUB)
+        return None if found is None else hub.completed(name, found)
     except Damaged as damage:
         raise InputError(
             f"data={name!r} is not accepted: what was fetched from the Hugging Face hub into {data_home()} is damaged "

@@ -1,4 +1,4 @@
-"""The methods of the field, one short file each. Your own joins them through `register`.
+"""The methods of the field, one short file each. Your own joins them as python:module:function, or through `register`.
 
 fedavg.py     the clients' average                  fedavgm.py    momentum on the global update
 fedprox.py    a pull towards the global weights     slowmo.py     slow momentum on the global update
@@ -17,7 +17,7 @@ from smofi.methods.fednag import fednag
 from smofi.methods.fednar import fednar
 from smofi.methods.fedprox import fedprox
 from smofi.methods.mergesfl import mergesfl
-from smofi.methods.registry import METHODS, load_plugins, parse_method, register
+from smofi.methods.registry import METHODS, load_plugins, method_name, parse_method, register
 from smofi.methods.sflv1 import sflv1
 from smofi.methods.sflv2 import sflv2
 from smofi.methods.slowmo import slowmo
@@ -33,6 +33,7 @@ __all__ = [
     "fedprox",
     "load_plugins",
     "mergesfl",
+    "method_name",
     "parse_method",
     "register",
     "sflv1",

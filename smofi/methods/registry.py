@@ -1,4 +1,4 @@
-"""Methods by name, and methods written as strings: "fedprox(mu=0.01)+smofi"."""
+"""Methods by name, and methods written as strings: "fedprox(mu=0.01)+smofi", "python:module:function"."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import ParamSpec
 
 from smofi.composition import compose
-from smofi.errors import InputError, check_choice
+from smofi.errors import InputError, check_choice, refuse
+from smofi.imported import PREFIX, failed, import_function, names_in
 from smofi.method import Method
-from smofi.spec import build, read_calls
+from smofi.spec import Call, build, check_parameters, parameters_of, read_calls
+
+EXAMPLE = "fedprox(mu=0.01)+smofi"
 
 METHODS: dict[str, Callable[..., Method]] = {}
 
@@ -56,7 +59,21 @@ def parse_method(text: str) -> Method:
     >>> parse_method("fedprox(mu=0.01)+smofi").name
     'fedprox(mu=0.01)+smofi'
     """
-    return compose(*(build(_find(call.name), call) for call in read_calls("method", text, "fedprox(mu=0.01)+smofi")))
+    return _composed(text, _imported)
+
+
+def method_name(text: str) -> str:
+    """How a method is written in full. Nothing of the user's own is imported, so that a run can be shown anywhere.
+
+    >>> method_name("fedavgm(0.3)"), method_name("python:mine:pull(0.5) + smofi")
+    ('fedavgm(momentum=0.3)', 'python:mine:pull(0.5)+smofi')
+    """
+    return _composed(text, _named).name
+
+
+def _composed(text: str, own: Callable[[Call], Method]) -> Method:
+    calls = read_calls("method", text, EXAMPLE)
+    return compose(*(own(call) if call.name.startswith(PREFIX) else build(_find(call.name), call) for call in calls))
 
 
 def load_plugins() -> None:
@@ -72,6 +89,27 @@ def _find(name: str) -> Callable[..., Method]:
         for plugin in entry_points(group="smofi.methods", name=name):
             _load(plugin)
     return METHODS[check_choice("method", name, METHODS)]
+
+
+def _imported(call: Call) -> Method:
+    """What a user's own function returns, under the name by which it is called."""
+    function = import_function("method", call.name)
+    try:
+        check_parameters(function, call, f"{call.name}{parameters_of(function)}")
+        method = function(*call.args, **dict(call.kwargs))
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise failed("method", call.name, "calling it", error) from error
+    if not isinstance(method, Method):
+        refuse("method", call.name, f"a function that returns a smofi.Method, but it returned {type(method).__name__}")
+    return replace(method, name=str(call))
+
+
+def _named(call: Call) -> Method:
+    """The name alone."""
+    names_in("method", call.name)
+    return Method(name=str(call))
 
 
 def _load(plugin: EntryPoint) -> None:

@@ -18,7 +18,7 @@ from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.cohort.execution import parse_executor
 from smofi.errors import SmofiError, check_choice, check_count, check_flag, check_number, check_seed, check_size, refuse
 from smofi.later import torch
-from smofi.methods import parse_method
+from smofi.methods import method_name
 
 Accept = Callable[[str, Any], Any]
 """A function of a setting's name and a value."""
@@ -135,8 +135,8 @@ def executor(field: str, value: Any) -> str:
 
 
 def method(field: str, value: Any) -> str:
-    """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same."""
-    return parse_method(text_for("fedprox(mu=0.01)+smofi", parse_method)(field, value)).name
+    """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same; one of the user's own is not imported."""
+    return method_name(text_for("fedprox(mu=0.01)+smofi", method_name)(field, value))
 
 
 def cut(field: str, value: Any) -> str:

@@ -134,7 +134,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
     assert main(words(line)) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("smofi: ")
+    assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert err.endswith("\n")
     assert "Traceback" not in err
@@ -146,7 +146,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
 
 def test_a_number_that_no_machine_has_threads_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--threads", "9" * 20]) == 2
-    assert capsys.readouterr().err.startswith("smofi: threads=")
+    assert capsys.readouterr().err.startswith("error: threads=")
 
 
 def test_a_mistake_from_the_shell(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_mistake_from_the_shell(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert out == ""
-    assert err.startswith("smofi: rounds=")
+    assert err.startswith("error: rounds=")
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -304,7 +304,7 @@ def test_a_folder_given_twice_is_not_written_over(folder: Path, capsys: pytest.C
     out, err = capsys.readouterr()
     assert out == ""
     assert err == (
-        "smofi: output='here' is not accepted: it already contains a run; expected a new folder, or: "
+        "error: output='here' is not accepted: it already contains a run; expected a new folder, or: "
         "smofi run --resume here\n"
     )
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
@@ -364,6 +364,6 @@ def test_an_interrupted_run_exits_with_130_and_without_a_traceback(tmp_path: Pat
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err.startswith("smofi: interrupted")
+    assert err.startswith("Interrupted")
     assert err.count("\n") == 1
     assert "Traceback" not in out

@@ -112,7 +112,7 @@ def test_damage_and_forgery_are_told(
     rewritten(run, name, content)
     for command in COMMANDS:
         message = refused(command, run, capsys)
-        assert message.startswith(f"smofi: {run / name}")
+        assert message.startswith(f"error: {run / name}")
         assert sentence in message
 
 

@@ -35,7 +35,7 @@ def test_a_signal_while_torch_is_being_loaded_is_answered(number: signal.Signals
         assert process.poll() is None
         assert time.monotonic() < until
     process.send_signal(number)
-    assert process.communicate(timeout=60) == ("", "smofi: interrupted\n")
+    assert process.communicate(timeout=60) == ("", "Interrupted.\n")
     assert process.returncode == 128 + number
 
 
@@ -48,7 +48,7 @@ def test_a_run_that_is_stopped_before_it_starts_leaves_nothing(
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     asked = ["run", "--model", "python:support.misbehaving:network", "--cut", "0", "--method", "fedavg"]
     assert main([*asked, *(["--output", "here"] if where == "given" else [])]) == 128 + signal.SIGTERM
-    assert capsys.readouterr() == ("", "smofi: interrupted\n")
+    assert capsys.readouterr() == ("", "Interrupted.\n")
     assert list(tmp_path.iterdir()) == []
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
@@ -69,7 +69,7 @@ def test_ctrl_c_at_any_moment_ends_a_command_without_a_traceback(command: str, t
         process.send_signal(signal.SIGINT)
         err = process.communicate(timeout=60)[1]
         if process.returncode == 130 and "continue with" not in err:
-            assert err == "smofi: interrupted\n"
+            assert err == "Interrupted.\n"
             assert list(folder.iterdir()) == []
         else:  # a run that has begun is saved; a command that has ended may still be leaving
             assert process.returncode in (0, 130, -signal.SIGINT), err

@@ -17,7 +17,7 @@ from smofi.cli.streams import LastingStream
 from support.processes import ENVIRONMENT, QUICK
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-FULL = "smofi: standard output cannot be written: No space left on device\n"
+FULL = "error: standard output cannot be written: No space left on device\n"
 SMOFI = f"{sys.executable} -m smofi"
 
 
@@ -60,7 +60,7 @@ def test_a_run_goes_on_without_standard_output(
         assert main(["run", *QUICK, "--executor", "loop", "--rounds", "1", "--output", str(tmp_path / "run")]) == 0
         sys.stdout = full
     assert capsys.readouterr().err == (
-        "smofi: standard output cannot be written (No space left on device): the run goes on; see it with: "
+        "warning: standard output cannot be written (No space left on device): the run goes on; see it with: "
         f"smofi show {tmp_path / 'run'}\n"
     )
     assert (tmp_path / "run" / "model.safetensors").exists()
@@ -109,7 +109,7 @@ def test_a_run_ends_well_whatever_becomes_of_its_output(how: str, display: str, 
     asked = f"run {' '.join(QUICK[:-2])} --display {display} --rounds 3 --workers {workers} --track tensorboard"
     code, told = shell(f"{SMOFI} {asked} --output run {where}; exit ${{PIPESTATUS[0]}}", tmp_path)
     remark = f"standard output cannot be written ({why}): the run goes on; see it with: smofi show run"
-    expected = f"smofi: {remark}\n" if why and display != "quiet" else ""
+    expected = f"warning: {remark}\n" if why and display != "quiet" else ""
     assert (code, told) == (0, expected)
     assert {"model.safetensors", "result.json", "tensorboard"} <= {path.name for path in (tmp_path / "run").iterdir()}
     assert smofi.__version__ in (tmp_path / "run" / "about.json").read_text()

@@ -73,7 +73,7 @@ def test_no_room_at_the_start_is_a_sentence_and_the_folder_can_be_used_later(tmp
     with disk(tmp_path / "disk", "12k") as place:
         refused = smofi("run", "--rounds", 1, "--display", "quiet", "--output", place / "run")
         assert refused.returncode == 2
-        assert refused.stderr.startswith("smofi: ")
+        assert refused.stderr.startswith("error: ")
         assert str(place / "run") in refused.stderr
         assert refused.stderr.endswith(": No space left on device\n")
         assert refused.stderr.count("\n") == 1

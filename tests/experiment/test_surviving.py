@@ -106,7 +106,7 @@ def test_a_signal_saves_at_the_end_of_the_round_and_the_run_goes_on_from_there(
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == code
-    assert err == f"smofi: interrupted; continue with: smofi run --resume {folder}\n"
+    assert err == f"Interrupted; continue with: smofi run --resume {folder}\n"
     done = len((folder / "metrics.jsonl").read_text().splitlines())
     assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"round-{done:06d}.safetensors"]
     assert not (folder / "result.json").exists()
@@ -196,7 +196,7 @@ def test_another_process_cannot_write_the_folder_meanwhile(tmp_path: Path) -> No
     done = finished("run", "--resume", tmp_path / "run")
     assert done.returncode == 2
     message = (
-        f"smofi: {tmp_path / 'run'} is being written by another process (pid {os.getpid()}); wait for it or stop it"
+        f"error: {tmp_path / 'run'} is being written by another process (pid {os.getpid()}); wait for it or stop it"
     )
     assert done.stderr.strip() == message
     run.close()

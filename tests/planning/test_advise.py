@@ -262,6 +262,6 @@ def test_mistakes_are_one_sentence_before_any_work(tmp_path: Path, capsys: pytes
         assert main(arguments) == 2
         captured = capsys.readouterr()
         assert captured.out == ""
-        assert captured.err.startswith("smofi: ")
+        assert captured.err.startswith("error: ")
         assert sentence in captured.err
         assert captured.err.count("\n") == 1

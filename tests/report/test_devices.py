@@ -192,4 +192,4 @@ def test_devices_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 )
 def test_a_mistake_is_one_sentence(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", *arguments]) == 2
-    assert capsys.readouterr().err.startswith(f"smofi: {sentence}")
+    assert capsys.readouterr().err.startswith(f"error: {sentence}")

@@ -95,6 +95,7 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
         owners=tuple(map(printable, owners)),
         standardise=given["x"].dtype.kind != "f",
         about=_about(arrays),
+        raw_input={"kind": "array", "shape": list(train.inputs.shape[1:]), "type": train.inputs.dtype.name},
     )
 
 

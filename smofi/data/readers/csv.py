@@ -213,7 +213,14 @@ def _decoded(content: Content, path: Path, files: list[Path]) -> Decoded:
     if content.splits.numbers:
         test = "split column" if content.columns.split is not None else files[1].name
     about = {"test": test, "features": [printable(names[column]) for column in content.columns.features]}
-    return replace(decoded, owners=tuple(map(printable, owners)), standardise=True, about=about)
+    raw_input = {
+        "kind": "table",
+        "columns": [names[column] for column in content.columns.features],
+        "label": names[content.columns.label],
+        "missing": "refused",
+        "type": "float32",
+    }
+    return replace(decoded, owners=tuple(map(printable, owners)), standardise=True, about=about, raw_input=raw_input)
 
 
 def _divided(arrays: dict[str, Any], content: Content, path: Path) -> dict[str, Any]:

@@ -19,18 +19,16 @@ def settings(run: Snapshot) -> Facts:
 
     config = run.config
     width = f" width {config.width}" if config.width is not None else ""
+    share = f"{100 * config.participation:.3g} % of them in each round"
     facts = [
-        (
-            "data",
-            f"{config.data} by {config.partition}, {config.clients} clients, {config.participation} of them a round",
-        ),
+        ("data", f"{config.data} by {config.partition}, {config.clients} clients, {share}"),
         ("model", f"{config.model}{width} cut at {config.cut}"),
         ("training", f"{config.optimizer}, batch size {config.batch_size}, {config.local_epochs} local epochs"),
         ("seed", f"{config.seed}, on {config.device}"),
     ]
     if config.clock != "none":
-        deadline = f", {config.step_deadline} s for a step" if config.step_deadline else ""
-        devices = f"devices {config.devices}, available {config.availability}"
+        deadline = f", at most {config.step_deadline} s a step" if config.step_deadline else ""
+        devices = f"devices: {config.devices}, availability: {config.availability}"
         facts.append(("clock", f"{config.clock}, {devices}{deadline}"))
     if run.about.get("started"):
         versions = ", ".join(f"{name} {run.about[name]}" for name in ("smofi", "torch") if name in run.about)

@@ -18,7 +18,7 @@ from smofi.report.show.snapshot import Snapshot
 from smofi.report.style import DIM
 from smofi.report.table import results_table
 
-COLOURS = {"finished": "green", "still going": "cyan", "interrupted": "yellow", "diverged": "red"}
+COLOURS = {"finished": "green", "still going": "cyan", "interrupted": "yellow", "diverged": "red", "damaged": "red"}
 NARROWEST, WIDEST = 20, 100  # of the curves, in characters
 
 
@@ -79,7 +79,7 @@ class ComparisonView:
             if state == "still going" and run.progress.seconds_left is not None:
                 note = f"about {hours_minutes_seconds(run.progress.seconds_left)} left"
             cells = (f"{run.history.rounds}/{run.progress.rounds}", f"last {percent(run.history.last)}", note)
-            states.add_row(Text(run.method), Text(state, style=COLOURS.get(state, "")), *map(Text, cells))
+            states.add_row(Text(run.method), state_text(state), *map(Text, cells))
         return states
 
     def _diagnostics(self) -> Table:
@@ -95,8 +95,13 @@ class ComparisonView:
         return listing
 
 
+def state_text(state: str) -> Text:
+    """The state of a run in its colour."""
+    return Text(state, style=COLOURS.get(state, ""))
+
+
 def _heading(run: Snapshot) -> Text:
-    text = Text(f"{run.method}  ", style="bold") + Text(run.state, style=COLOURS[run.state])
+    text = Text(f"{run.method}  ", style="bold") + state_text(run.state)
     text += Text(f", round {run.history.rounds} of {run.progress.rounds}", style="not bold")
     return text + Text(f", process {run.writer}" if run.writer else "")
 

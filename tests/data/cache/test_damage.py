@@ -165,7 +165,7 @@ def test_the_command_says_so_in_one_sentence_and_goes_on(home: Path, capsys: pyt
     mended = capsys.readouterr()
     assert mended.out == whole.out
     assert mended.err == (
-        f"smofi: {targets.parent} is damaged (train.targets.npy: its checksum is another): "
+        f"warning: {targets.parent} is damaged (train.targets.npy: its checksum is another): "
         f"{Path('mine.npz').absolute()} is decoded anew\n"
     )
 

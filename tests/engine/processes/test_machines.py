@@ -120,7 +120,7 @@ def test_a_worker_killed_on_one_machine_ends_the_run_on_the_other(
     os.kill(workers[victim], signal.SIGKILL)
     assert gone(workers[1 - victim], seconds=10)
     told = [one.communicate(timeout=60)[1] for one in both]
-    other = f"smofi: worker {2 - victim} of 2 lost contact with another worker, which has ended or was killed"
+    other = f"error: worker {2 - victim} of 2 lost contact with another worker, which has ended or was killed"
     assert other in told[1 - victim]
     assert all(one.returncode != 0 for one in both)
 

@@ -43,7 +43,7 @@ def begun(folder: Path, agent: subprocess.Popen[str], rounds: int) -> list[int]:
 
 def said(told: str) -> list[str]:
     """What smofi has said; torchrun says more."""
-    return [line for line in told.splitlines() if line.startswith("smofi: ")]
+    return [line for line in told.splitlines() if line.startswith(("error: ", "Interrupted"))]
 
 
 @pytest.mark.parametrize("to", ["torchrun", "its group", "everyone"])
@@ -57,7 +57,7 @@ def test_a_signal_finishes_the_round_and_saves(number: signal.Signals, to: str, 
         (os.killpg if to == "its group" else os.kill)(agent.pid, number)
         told = agent.communicate(timeout=60)[1]
     assert all(gone(worker, seconds=1) for worker in workers)
-    assert said(told) == ["smofi: interrupted; continue with: smofi run --resume run"]
+    assert said(told) == ["Interrupted; continue with: smofi run --resume run"]
     done = len(accuracies(tmp_path / "run" / "smofi"))
     assert RunFolder(tmp_path / "run" / "smofi").saved_rounds()[-1] == done
 
@@ -82,7 +82,7 @@ def test_a_lost_worker_is_told_with_the_way_to_go_on(tmp_path: Path) -> None:
         told = agent.communicate(timeout=60)[1]
     assert gone(first, seconds=1)
     (line,) = said(told)
-    assert line.startswith("smofi: worker 1 of 2 lost contact with another worker, which has ended or was killed (")
+    assert line.startswith("error: worker 1 of 2 lost contact with another worker, which has ended or was killed (")
     saved = RunFolder(tmp_path / "run").saved_rounds()[-1]
     rest = f"), so the run cannot go on; round {saved} is saved: continue with: smofi run --resume run"
     assert line.endswith(rest)

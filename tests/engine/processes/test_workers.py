@@ -123,7 +123,7 @@ def test_a_worker_that_is_killed_ends_the_run_and_leaves_nobody_behind(way: str,
             assert leader.returncode == 2
             saved = RunFolder(tmp_path / "run").saved_rounds()[-1]
             assert leader.stderr.read() == (
-                f"smofi: worker 2 has ended (killed by signal 9), so the run cannot go on; round {saved} is saved: "
+                f"error: worker 2 has ended (killed by signal 9), so the run cannot go on; round {saved} is saved: "
                 f"continue with: smofi run --resume {tmp_path / 'run'}\n"
             )
     assert gone(follower), "a worker is left behind"
@@ -150,7 +150,7 @@ def test_a_signal_to_all_of_them_lets_the_first_one_finish_the_round(
         assert leader.stderr is not None
         told = leader.stderr.read()
     assert (leader.returncode, told.count("\n")) == (128 + number, 1), told
-    assert "smofi: interrupted; continue with: smofi run --resume" in told
+    assert "Interrupted; continue with: smofi run --resume" in told
     assert gone(follower, seconds=1)
     done = len(accuracies(tmp_path / "run" / "smofi"))
     assert (tmp_path / "run" / "smofi" / "checkpoints" / f"round-{done:06d}.safetensors").exists()
@@ -176,11 +176,11 @@ def test_what_fails_in_another_worker_is_told_and_ends_the_run(
 ) -> None:
     assert misbehave("raise") == 2
     first, second, *others = capfd.readouterr().err.splitlines()
-    assert (first.startswith("smofi: client "), first.endswith("failed in round 1, step 1: no luck today")) == (
+    assert (first.startswith("error: client "), first.endswith("failed in round 1, step 1: no luck today")) == (
         True,
     ) * 2
     assert second == (
-        "smofi: worker 2 has ended (exit code 1), so the run cannot go on; no round is saved yet: start again with: "
+        "error: worker 2 has ended (exit code 1), so the run cannot go on; no round is saved yet: start again with: "
         "smofi run --resume run"
     )
     assert others == []
@@ -211,7 +211,7 @@ def test_a_worker_that_dies_ends_the_run_of_a_first_one_that_is_busy(tmp_path: P
     assert done.returncode == 1
     (folder,) = (tmp_path / "runs").iterdir()
     assert done.stderr == (
-        "smofi: worker 2 has ended (killed by signal 9), so the run cannot go on; no round is saved yet: start again "
+        "error: worker 2 has ended (killed by signal 9), so the run cannot go on; no round is saved yet: start again "
         f"with: smofi run --resume runs/{folder.name}\n"
     )
 
@@ -300,6 +300,21 @@ def test_what_is_refused() -> None:
         Config(workers=0)
     with pytest.raises(InputError, match="diagnose=True is not accepted: expected False with 2 workers"):
         prepare(**Config(diagnose=True).arguments(), method="smofi", workers=DistributedWorkers(0, 2, "gloo"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"workers": 500}, "workers=500 is not accepted: expected at most 10, since that many clients take part"),
+        (
+            {"workers": 500, "clients": 2000, "participation": 1, "memory_limit": "1GB"},
+            "that memory_limit=1GB leaves, but 500 workers take at least 25 MB each",
+        ),
+    ],
+)
+def test_workers_without_work_or_memory_are_refused_before_anything_starts(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        worker_count(Config(**settings))
 
 
 @pytest.mark.parametrize(
