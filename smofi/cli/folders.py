@@ -12,6 +12,7 @@ from smofi.cli.claiming import RUNS
 from smofi.cli.loading import loading
 from smofi.cli.program import console
 from smofi.cli.streams import complain, remark
+from smofi.export.request import check_request
 from smofi.report.saving import check_picture
 from smofi.runs import folders_in
 
@@ -85,6 +86,7 @@ def export(
 ) -> int:
     """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""
     target = destination or folder / ("export" if part is None else f"export-{part}")
+    check_request(folder, target, format, part)
     with loading():
         from smofi.export import export_run
     exported = export_run(folder, target, format, part, cut, best)

@@ -2,13 +2,20 @@
 
 run.py       from a run folder to a folder of files            trained.py   the run, its model and its task, as read
 pieces.py    what the client and what the server computes      formats.py   safetensors, torch.export, ONNX
-card.py      the model card
+card.py      the model card                                    request.py   what is asked, and refused without torch
 
 Public: the names in `__all__`.
 """
 
 from __future__ import annotations
 
-from smofi.export.run import Exported, export_run
+from typing import TYPE_CHECKING
+
+from smofi.later import load_later
+
+if TYPE_CHECKING:
+    from smofi.export.run import Exported, export_run
+else:
+    load_later(__name__, run="Exported export_run")
 
 __all__ = ["Exported", "export_run"]
