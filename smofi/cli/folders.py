@@ -12,7 +12,8 @@ from smofi.cli.claiming import RUNS
 from smofi.cli.loading import loading
 from smofi.cli.program import console
 from smofi.cli.streams import complain, remark
-from smofi.export.request import check_request
+from smofi.errors import check_choice
+from smofi.export.request import FORMATS, check_request
 from smofi.report.saving import check_picture
 from smofi.runs import folders_in
 
@@ -84,7 +85,12 @@ def export(
         bool, Parameter(help="export the round with the best validation accuracy, not the last", negative=())
     ] = False,
 ) -> int:
-    """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""
+    """Write a run's trained model for plain torch or ONNX, whole or one side of the cut, with a model card.
+
+    The whole model comes with predict.py, which classifies raw input without smofi.
+    """
+    for name in format or ():
+        check_choice("--format", name, FORMATS)
     target = destination or folder / ("export" if part is None else f"export-{part}")
     check_request(folder, target, format, part)
     with loading():

@@ -29,6 +29,7 @@ def plan(
     torch.set_num_threads(config.threads)
     with reading(config.data) as progress:
         federation = gather(config, progress)
+    config = config.divided(federation)
     with refusing(f"a run of {config.model} on {config.data}"):
         summaries = [plan_run(config, method, federation) for method in config.method]
     console.print(plan_table(summaries))
@@ -57,6 +58,7 @@ def advise(
         from smofi.report.advice import advice_table, save_advice
     with reading(config.data) as progress:
         federation = gather(config, progress)
+    config = config.divided(federation)
     with refusing(f"a run of {config.model} on {config.data}"):
         advice = compare_cuts(config, federation)
     console.print(advice_table(advice))

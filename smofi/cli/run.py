@@ -55,8 +55,13 @@ def run(
     with loading():
         import torch
 
+        from smofi.cli.reading import reading
         from smofi.cli.training import TrainingJob, train_together
+        from smofi.config.federation import gather
         from smofi.experiment.following import worker_count
+    if config.clients is None:  # before workers are started: how many are useful depends on it
+        with reading(config.data) as progress:
+            config = config.divided(gather(config, progress))
     torch.set_num_threads(config.threads)  # before workers are started: that of a single thread can be forked
     job = TrainingJob(config, folder, resume is not None, display, _trackers(track, resume))
     return train_together(job, worker_count(config))

@@ -61,7 +61,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
 
 
 OWN = {
-    "folder": "pictures, a sub-folder per class; or per client, and in it per class",
+    "folder": "pictures or wav files, a sub-folder per class, or per client and in it per class; texts; idx files",
     "npz": "numpy arrays x and y, perhaps x_test and y_test, and client",
     "csv": "numeric columns, a label, perhaps client",
     "python": "your own function, such as python:module:function",
@@ -86,9 +86,9 @@ def check_data_name(field: str, name: Any) -> str:
     """
     names = [*EMBEDDED, *CATALOGUE]
     scheme, _, rest = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if name in names or (scheme in OWN and rest):
-        return str(name)
-    near = difflib.get_close_matches(str(name), names, n=1)
+    if isinstance(name, str) and (name in names or (scheme in OWN and rest)):
+        return name
+    near = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
     own = ", ".join(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}" for scheme in OWN)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")

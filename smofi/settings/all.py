@@ -23,7 +23,7 @@ PRECISIONS = ("float32", "bf16")
 """Of forward and backward passes; "float32" leaves a model of another type as it is."""
 
 _augment, _clock, _wire = text_for("crop(4)+flip", parse_augment), one_of(CLOCKS), one_of(COMPRESSIONS)
-_optimizer = text_for(DEFAULT_OPTIMIZER, parse_optimizer)
+_optimizer, _column = text_for(DEFAULT_OPTIMIZER, parse_optimizer), optional(checks.column)
 
 
 class Settings(Checked):
@@ -41,26 +41,29 @@ class Settings(Checked):
         "python:module:function",
         page="data",
     )
+    label_column: str | None = setting(
+        None, _column, "for csv:PATH, the column to predict; null for one called label, y, class or target"
+    )
+    client_column: str | None = setting(
+        None, _column, "for csv:PATH, the column that says whose sample it is; null for one called client, site or user"
+    )
     data_folder: str | None = setting(
-        None,
-        optional(checks.folder),
-        "folder with the official files of the data set; null to look in SMOFI_DATA/NAME",
-        resumable=True,
+        None, optional(checks.folder), "folder of the data set's official files; null: SMOFI_DATA/NAME", resumable=True
     )
     image_size: int | None = setting(
         None, optional(count), "resize images to this height and width; null to leave them as they are"
     )
-    max_train: int | None = setting(
-        None, optional(count), "number of training samples to use, the first ones; null for all"
-    )
-    max_test: int | None = setting(None, optional(count), "number of test samples to use, the first ones; null for all")
+    max_train: int | None = setting(None, optional(count), "training samples to use, the first ones; null for all")
+    max_test: int | None = setting(None, optional(count), "test samples to use, the first ones; null for all")
     augment: str | None = setting(
         None,
         optional(_augment),
         "vary training images: crop(4) shifts by up to 4 pixels, flip mirrors half of them, crop(4)+flip does both",
         argument=Argument(check=text_or(_augment, 'a string such as "crop(4)+flip", or None', Augment, NoneType)),
     )
-    clients: int = setting(50, count, "number of clients that the training data is divided among")
+    clients: int | None = setting(
+        50, optional(count), "number of clients; for natural, if not given, every owner with a batch of samples is one"
+    )
     partition: str = setting(
         "dirichlet(0.2)",
         Check(checks.partition),
@@ -145,15 +148,15 @@ class Settings(Checked):
     patience: int | None = setting(
         None,
         optional(count),
-        "stop after this many rounds without a better validation accuracy; needs validation",
+        "stop after this many rounds that are no better on the validation data; needs validation",
         argument=Argument(),
         resumable=True,
     )
     target_accuracy: float | None = setting(
         None,
         optional(number(above=0, high=1)),
-        "stop at this accuracy, such as 0.9, on the validation data if there is any, else on the test data",
-        argument=Argument(),
+        "stop at this accuracy, or value of the judged metric, on validation data if there is any, else on test data",
+        argument=Argument(check=optional(number())),
         resumable=True,
     )
     eval_every: int = setting(
@@ -167,10 +170,13 @@ class Settings(Checked):
     metrics: tuple[str, ...] = setting(
         ("top1",),
         several("top1", one_of((*TEST_METRICS, *CLIENT_METRICS))),
-        "one or a list of top1, macro_f1, per_client and worst_client",
+        "one or a list of top1, macro_f1, per_client and worst_client; the first single number is judged. The last two "
+        "are accuracies on clients' own test samples if the data says whose they are, else on training samples",
         argument=Argument(
             check=checks.checked_later,
-            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets)",
+            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets) that return a "
+            "number, the higher the better; the first single number is judged. per_client and worst_client are "
+            "accuracies on client_tests, or else on the clients' training data",
         ),
         page="watching",
     )
@@ -193,7 +199,7 @@ class Settings(Checked):
         page="speed",
     )
     threads: int = setting(
-        1, checks.threads, "threads inside each operation; if not 1, the last bits depend on it", resumable=True
+        1, checks.threads, "threads per operation; if not 1, the last bits change", argument=Argument(), resumable=True
     )
     workers: int | None = setting(
         None,
