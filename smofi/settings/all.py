@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import NoneType
 
-from smofi.clock import CLOCKS, Timing
-from smofi.data import check_data_name
+from smofi.clock.timing import CLOCKS, Timing
 from smofi.data.augment import Augment, parse_augment
+from smofi.data.catalogue import check_data_name
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
-from smofi.models import check_model_name
+from smofi.models.catalogue import check_model_name
 from smofi.models.norm import NORMS
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 from smofi.settings import checks
