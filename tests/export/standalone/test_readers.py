@@ -1,6 +1,8 @@
 """What is copied into an export prepares raw input as smofi does, to the bit, without importing it."""
 
+import ast
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,14 @@ def test_short_texts_are_filled_up_in_front() -> None:
         [0, 0, 0, 1, 2],
         [2, 1, 1, 1, 2],
     ]
+
+
+@pytest.mark.parametrize("path", sorted(Path(standalone.__file__).parent.glob("*.py")), ids=lambda path: path.name)
+def test_nothing_is_imported_that_an_export_does_not_name(path: Path) -> None:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {one.name for node in nodes if isinstance(node, ast.Import) for one in node.names}
+    names |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} <= {*sys.stdlib_module_names, "numpy", "PIL"}
 
 
 def listed(read: Any, path: Path, facts: dict[str, Any]) -> None:
