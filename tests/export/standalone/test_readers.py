@@ -106,6 +106,16 @@ def test_rows_that_do_not_fit_are_named(content: str, sentence: str, tmp_path: P
     assert sentence in str(caught.value)
 
 
+def test_a_table_that_is_not_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(b"a,b\n\xff,1\n")
+    (tmp_path / "rows.csv.gz").write_bytes(b"nothing")
+    for name in ("rows.csv", "rows.csv.gz"):
+        with pytest.raises(ValueError, match=f"{name}: expected a table in UTF-8 that can be read to its end"):
+            listed(read_table.read, tmp_path / name, {"columns": ["a", "b"]})
+    with pytest.raises(ValueError, match=r"rows\.csv: expected rows of numbers, as text"):
+        listed(read_array.read, tmp_path / "rows.csv", {"shape": [2], "type": "float32"})
+
+
 def test_pictures_of_another_size_are_named(tmp_path: Path) -> None:
     facts = facts_of(picture(tmp_path / "p").source())["raw_input"] | {"middle_square": None}
     path = tmp_path / "p" / "test" / "cat" / "0.png"
