@@ -8,7 +8,7 @@ from typing import Annotated
 import torch
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Flags, Scale, Source, resolve, settings_given
+from smofi.cli.arguments import SEVERAL, Flags, Scale, Source, resolve, settings_given
 from smofi.cli.reading import reading
 from smofi.cli.training import Display, TrainingJob, train_together
 from smofi.config import Settings
@@ -36,7 +36,7 @@ def run(
         list[str] | None,
         Parameter(
             help="also record the run in tensorboard, wandb or mlflow; if resumed, it keeps those it has; or none",
-            negative=(),
+            **SEVERAL,
         ),
     ] = None,
 ) -> int:

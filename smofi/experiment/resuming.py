@@ -16,14 +16,14 @@ from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.events import Callback
 from smofi.engine.processes.workers import Workers
-from smofi.errors import InputError
+from smofi.errors import InputError, check_path
 from smofi.experiment.opening import FolderRun, opened, own_config, whole_config
 from smofi.experiment.restoring import restore
 from smofi.runs import RunFolder, RunWriter, folders_in, partition_hash, partition_in
 
 
 def resume(
-    path: Path,
+    path: str | Path,
     settings: Config | Mapping[str, Any],
     callback: Callback | None = None,
     progress: ReadProgress = silent,
@@ -33,6 +33,7 @@ def resume(
 
     `settings` are those that are to change, or the whole configuration if `stored_config` has read it already.
     """
+    path = check_path("path", path)
     config = settings if isinstance(settings, Config) else stored_config(path, settings)
     torch.set_num_threads(config.threads)
     abouts = _abouts(path)

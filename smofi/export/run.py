@@ -13,7 +13,7 @@ from typing import Any
 
 import smofi
 from smofi.cut import Cut, CutSpec
-from smofi.errors import InputError, check_choice, refuse
+from smofi.errors import InputError, check_choice, check_path, refuse
 from smofi.export.card import model_card
 from smofi.export.formats import FORMATS, check_onnx
 from smofi.export.pieces import chosen_cut, pieces
@@ -50,8 +50,8 @@ def export_run(
     smofi.errors.InputError: no/such/run is not a run folder: it has no config.yaml
     """
     chosen, notes = _check_formats(formats)
-    target = _check_destination(Path(destination))
-    run = read_run(Path(folder), best)
+    target = _check_destination(check_path("destination", destination))
+    run = read_run(check_path("folder", folder), best)
     where = chosen_cut(run, part, cut)
     modules = pieces(run, part, where)
     notes += [error.what for error in run.damaged]

@@ -55,8 +55,9 @@ class NotebookLine:
     def show(self, event: Event, run: RunProgress) -> None:
         due = self.now() - self.written_at >= REWRITTEN_EVERY
         if isinstance(event, RunEnded) or (due and isinstance(event, RoundDone | TickDone)):
-            before, self.line, self.written_at = len(self.line), _line(run), self.now()
-            self._write(f"\r{self.line:<{before}}")
+            before, self.line, self.written_at = self.line, _line(run), self.now()
+            if self.line != before:
+                self._write(f"\r{self.line:<{len(before)}}")
 
     def _write(self, text: str) -> None:
         self.file.write(text)
@@ -65,8 +66,11 @@ class NotebookLine:
 
 def _line(run: RunProgress) -> str:
     history, metric = run.history, Scale.of([run.history])
-    left = f", {hours_minutes_seconds(run.seconds_left)} left" if run.state == "running" else f", {run.state}"
-    return (
-        f"{history.name}  {''.join(bar(run.done, BAR, unicode=True))}  round {history.rounds}/{run.rounds}, "
-        f"{metric.short} {metric.text(history.last)}, best {metric.text(history.best)}{left}"
-    )
+    known = [f"{history.name}  {''.join(bar(run.done, BAR, unicode=True))}  round {history.rounds}/{run.rounds}"]
+    if history.last is not None:
+        known.append(f"{metric.short} {metric.text(history.last)}, best {metric.text(history.best)}")
+    if run.state != "running":
+        known.append(run.state)
+    elif run.seconds_left is not None:
+        known.append(f"{hours_minutes_seconds(run.seconds_left)} left")
+    return ", ".join(known)
