@@ -138,10 +138,7 @@ class Settings(Checked):
         argument=Argument(help="seed of everything random: selection, batches, cuts that are drawn"),
     )
     device: str = setting(
-        "cpu",
-        Check(checks.device),
-        "torch device, such as cpu or cuda:0",
-        argument=Argument(check=checks.checked_later),
+        "cpu", Check(checks.device), "torch device, such as cpu or cuda", argument=Argument(check=checks.checked_later)
     )
 
     # evaluating and stopping
@@ -177,9 +174,8 @@ class Settings(Checked):
         "are accuracies on clients' own test samples if the data says whose they are, else on training samples",
         argument=Argument(
             check=checks.checked_later,
-            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets) that return a "
-            "number, the higher the better; the first single number is judged. per_client and worst_client are "
-            "accuracies on client_tests, or else on the clients' training data",
+            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets), higher is "
+            "better; the first number is judged. per_client, worst_client: on client_tests, or else on training data",
         ),
         page="watching",
     )
