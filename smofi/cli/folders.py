@@ -12,7 +12,8 @@ from smofi.cli.claiming import RUNS
 from smofi.cli.program import console
 from smofi.cli.reading import reading
 from smofi.cli.streams import complain, remark
-from smofi.export import export_run
+from smofi.errors import check_choice
+from smofi.export import FORMATS, export_run
 from smofi.report.saving import check_picture
 from smofi.report.show import RunsView, entries_below, show_runs, snapshots_in
 from smofi.report.timeline import read_timelines, save_timelines, timeline_table
@@ -79,7 +80,12 @@ def export(
         bool, Parameter(help="export the round with the best validation accuracy, not the last", negative=())
     ] = False,
 ) -> int:
-    """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""
+    """Write a run's trained model for plain torch or ONNX, whole or one side of the cut, with a model card.
+
+    The whole model comes with predict.py, which classifies raw input without smofi.
+    """
+    for name in format or ():
+        check_choice("--format", name, FORMATS)
     target = destination or folder / ("export" if part is None else f"export-{part}")
     exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:

@@ -16,6 +16,7 @@ from smofi.data import Source
 from smofi.data.partitions.natural import NATURAL
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.data.partitions.saved import Owners
+from smofi.engine.metrics import CLIENT_METRICS
 from smofi.errors import InputError, refuse
 from smofi.memory import limited
 from smofi.settings import SETTINGS, TRAIN_ARGUMENTS, Settings
@@ -55,10 +56,6 @@ class Config(Settings):
         held_out = self.validation or self.partition.startswith(SAVED)  # whose file says what is held out
         if self.patience is not None and not held_out:
             refuse("patience", self.patience, "a validation share > 0 with it, such as validation=0.1")
-        if self.target_accuracy is not None and not held_out and "top1" not in self.metrics:
-            refuse(
-                "target_accuracy", self.target_accuracy, "top1 among the metrics, or a validation share > 0, with it"
-            )
         if len(self.executor) not in (1, len(self.method)):
             accepted = f"one for all methods, or one for each of the {len(self.method)}"
             refuse("executor", list(self.executor), accepted)
@@ -117,6 +114,8 @@ class Config(Settings):
             "test": gathered.test,
             "validation": gathered.validation,
             "clock": self.timing,
+            "client_tests": gathered.client_tests() if CLIENT_METRICS.keys() & set(self.metrics) else None,
+            "client_names": gathered.client_names or None,
         }
 
     def owners(self) -> Owners:

@@ -20,7 +20,7 @@ from smofi.data.readers.folder import find_folder
 from smofi.data.readers.npz import find_npz
 from smofi.data.readers.python import read_python
 from smofi.data.source import Source, as_source
-from smofi.errors import DataWarning, InputError, check_count, refuse
+from smofi.errors import DataWarning, InputError, check_count, check_size, refuse
 from smofi.memory import as_text, limited, refusing, room
 
 OWN = {
@@ -63,6 +63,10 @@ def load(
     for field, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
         if value is not None:
             check_count(field, value, high=LARGEST_IMAGE if field == "image_size" else None)
+    if folder is not None and not isinstance(folder, str | Path):
+        refuse("folder", folder, "the path of a folder")
+    if memory_limit is not None:
+        check_size("memory_limit", memory_limit)
     named = _named_columns(name, label_column, client_column)
     with limited(memory_limit), refusing(f"data={name!r}"):
         found = _read(name, None if folder is None else Path(folder), image_size, named, progress)
@@ -104,9 +108,9 @@ def check_data_name(field: str, name: Any) -> str:
     """
     names = [*EMBEDDED, *CATALOGUE]
     scheme, _, rest = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if name in names or (scheme in OWN and rest):
-        return str(name)
-    near = difflib.get_close_matches(str(name), names, n=1)
+    if isinstance(name, str) and (name in names or (scheme in OWN and rest)):
+        return name
+    near = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
     own = ", ".join(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}" for scheme in OWN)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")

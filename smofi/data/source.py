@@ -21,6 +21,9 @@ from smofi.data.samples import Store, TensorSamples
 class Source:
     """Samples ready to train on. `owner` and `test_owner` say from whom each comes, where data is divided by nature.
 
+    `inputs, targets = source.train.tensors()` are its samples as two plain tensors, inputs as a model sees them;
+    `source.train.labels` are the targets alone, and `source.train[indices]` some of the samples, without a copy.
+
     `preparation` says in JSON values how the user's files became inputs, so that a trained model can be used elsewhere;
     docs/export.md lists its fields. None if it is not known.
 
@@ -39,6 +42,12 @@ class Source:
     owners: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     preparation: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Source({self.name!r}: {len(self.train):,} training and {len(self.test):,} test samples, each {self.kind} "
+            f"of shape {self.input_shape}, {self.classes} classes; inputs, targets = source.train.tensors())"
+        )
 
     @property
     def classes(self) -> int:

@@ -9,7 +9,7 @@ from smofi.clock import CLOCKS, Timing
 from smofi.data import check_data_name
 from smofi.data.augment import Augment, parse_augment
 from smofi.engine.cohort.wire import COMPRESSIONS
-from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
+from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
 from smofi.models import check_model_name
 from smofi.models.norm import NORMS
@@ -148,15 +148,15 @@ class Settings(Checked):
     patience: int | None = setting(
         None,
         optional(count),
-        "stop after this many rounds without a better validation accuracy; needs validation",
+        "stop after this many rounds that are no better on the validation data; needs validation",
         argument=Argument(),
         resumable=True,
     )
     target_accuracy: float | None = setting(
         None,
         optional(number(above=0, high=1)),
-        "stop at this accuracy, such as 0.9, on the validation data if there is any, else on the test data",
-        argument=Argument(),
+        "stop at this accuracy, or value of the judged metric, on validation data if there is any, else on test data",
+        argument=Argument(check=optional(number())),
         resumable=True,
     )
     eval_every: int = setting(
@@ -170,10 +170,13 @@ class Settings(Checked):
     metrics: tuple[str, ...] = setting(
         ("top1",),
         several("top1", one_of((*TEST_METRICS, *CLIENT_METRICS))),
-        "one or a list of top1, macro_f1, per_client and worst_client",
+        "one or a list of top1, macro_f1, per_client and worst_client; the first single number is judged. The last two "
+        "are accuracies on clients' own test samples if the data says whose they are, else on training samples",
         argument=Argument(
             check=checks.checked_later,
-            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets)",
+            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets) that return a "
+            "number, the higher the better; the first single number is judged. per_client and worst_client are "
+            "accuracies on client_tests, or else on the clients' training data",
         ),
         page="watching",
     )
@@ -196,7 +199,7 @@ class Settings(Checked):
         page="speed",
     )
     threads: int = setting(
-        1, checks.threads, "threads inside each operation; if not 1, the last bits depend on it", resumable=True
+        1, checks.threads, "threads per operation; if not 1, the last bits change", argument=Argument(), resumable=True
     )
     workers: int | None = setting(
         None,

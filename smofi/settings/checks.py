@@ -127,7 +127,7 @@ def executor(field: str, value: Any) -> str:
 
 
 def method(field: str, value: Any) -> str:
-    """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same; one of the user's own is not imported."""
+    """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same; nothing is imported."""
     return method_name(text_for("fedprox(mu=0.01)+smofi", method_name)(field, value))
 
 

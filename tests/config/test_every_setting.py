@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -278,7 +278,9 @@ def test_the_arguments_of_train_and_prepare_are_the_settings_and_what_stands_bes
     for function, given_back in ((smofi.train, smofi.Result), (smofi.prepare, smofi.Session)):
         signature = inspect.signature(function)
         assert set(signature.parameters) == set(TRAIN_ARGUMENTS) | set(HELP)
-        assert signature.return_annotation is given_back
+        assert get_type_hints(function)["return"] is given_back
+        assert str(signature).startswith("(model: nn.Sequential, clients: Sequence[Any], ")
+        assert str(signature).endswith(f" -> {given_back.__name__}")
         assert function.__name__ in ("train", "prepare")
         for name in signature.parameters:
             assert f"\n{name} " in (function.__doc__ or "")

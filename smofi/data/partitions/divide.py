@@ -105,7 +105,12 @@ def samples_by_client(owner: npt.NDArray[Any], clients: int | None = None) -> li
 
 def as_labels(labels: Any) -> Indices:
     """Labels as an array, one per sample."""
-    array = np.asarray(labels)
+    if hasattr(labels, "labels"):
+        refuse("labels", labels, "the labels alone, one per sample, such as source.train.labels")
+    try:
+        array = np.asarray(labels)
+    except (ValueError, TypeError, RuntimeError):
+        refuse("labels", labels, "one label per sample, shape [samples]")
     if array.ndim != 1:
         refuse("labels", f"an array of shape {array.shape}", "one label per sample, shape [samples]")
     return array

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.errors import InputError
-from smofi.report.numbers import percent
+from smofi.report.history import Scale
 from smofi.report.show.snapshot import Snapshot, snapshots_in
 from smofi.report.show.views import state_text
 from smofi.runs import runs_below
@@ -62,7 +62,7 @@ class RunsView:
                     Text(run.method),
                     state_text(run.state),
                     f"{run.history.rounds}/{run.progress.rounds}",
-                    percent(run.history.best),
+                    Scale.of([run.history]).text(run.history.best),
                     Text(f"{run.config.data} by {run.config.partition}" if first else ""),
                 )
             if entry.error:
