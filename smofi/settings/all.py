@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import NoneType
 
-from smofi.clock import CLOCKS, Timing
-from smofi.data import check_data_name
+from smofi.clock.timing import CLOCKS, Timing
 from smofi.data.augment import Augment, parse_augment
+from smofi.data.catalogue import check_data_name
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
-from smofi.models import check_model_name
+from smofi.models.catalogue import check_model_name
 from smofi.models.norm import NORMS
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 from smofi.settings import checks
@@ -138,10 +138,7 @@ class Settings(Checked):
         argument=Argument(help="seed of everything random: selection, batches, cuts that are drawn"),
     )
     device: str = setting(
-        "cpu",
-        Check(checks.device),
-        "torch device, such as cpu or cuda:0",
-        argument=Argument(check=checks.checked_later),
+        "cpu", Check(checks.device), "torch device, such as cpu or cuda", argument=Argument(check=checks.checked_later)
     )
 
     # evaluating and stopping
@@ -158,8 +155,7 @@ class Settings(Checked):
     target_accuracy: float | None = setting(
         None,
         optional(number(above=0, high=1)),
-        "stop once this accuracy is reached, such as 0.9, on the validation data, or on the test data if there is none; "
-        "or this value of the judged metric",
+        "stop once this accuracy (or judged metric) is reached, such as 0.9, on validation data, else on test data",
         argument=Argument(check=optional(number())),
         resumable=True,
     )
@@ -178,9 +174,8 @@ class Settings(Checked):
         "are accuracies on clients' own test samples if the data says whose they are, else on training samples",
         argument=Argument(
             check=checks.checked_later,
-            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets) that return a "
-            "number, the higher the better; the first single number is judged. per_client and worst_client are "
-            "accuracies on client_tests, or else on the clients' training data",
+            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets), higher is "
+            "better; the first number is judged. per_client, worst_client: on client_tests, or else on training data",
         ),
         page="watching",
     )
