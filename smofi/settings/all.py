@@ -41,12 +41,8 @@ class Settings(Checked):
         "python:module:function",
         page="data",
     )
-    label_column: str | None = setting(
-        None, _column, "for csv:PATH, the column to predict; null for one called label, y, class or target"
-    )
-    client_column: str | None = setting(
-        None, _column, "for csv:PATH, the column that says whose sample it is; null for one called client, site or user"
-    )
+    label_column: str | None = setting(None, _column, "in csv:PATH, what to predict; null: label, y, class or target")
+    client_column: str | None = setting(None, _column, "in csv:PATH, whose sample it is; null: client, site, user, ...")
     data_folder: str | None = setting(
         None, optional(checks.folder), "folder of the data set's official files; null: SMOFI_DATA/NAME", resumable=True
     )
