@@ -7,16 +7,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Picture
+from smofi.cli.arguments import SEVERAL, Folder, Picture
 from smofi.cli.claiming import RUNS
+from smofi.cli.loading import loading
 from smofi.cli.program import console
-from smofi.cli.reading import reading
 from smofi.cli.streams import complain, remark
 from smofi.errors import check_choice
-from smofi.export import FORMATS, export_run
+from smofi.export.request import FORMATS, check_request
 from smofi.report.saving import check_picture
-from smofi.report.show import RunsView, entries_below, show_runs, snapshots_in
-from smofi.report.timeline import read_timelines, save_timelines, timeline_table
+from smofi.runs import folders_in
 
 
 def show(
@@ -29,6 +28,8 @@ def show(
 
     Exit code 2 if a file is damaged or missing.
     """
+    with loading():
+        from smofi.report.show import RunsView, entries_below, show_runs, snapshots_in
     if entries := entries_below(folder):
         console.print(RunsView(folder, entries))
         runs = [run for entry in entries for run in entry.runs]
@@ -43,7 +44,7 @@ def show(
 
 
 def timeline(
-    folder: Path,
+    folder: Folder,
     /,
     *,
     round: Annotated[int | None, Parameter(help="number of the round, from 1; by default the last")] = None,
@@ -54,7 +55,11 @@ def timeline(
     Given the folder of a comparison, the methods are drawn below each other, over the same seconds.
     """
     if output is not None:
-        check_picture(output)
+        check_picture(output, "output")
+    folders_in(folder)  # refused if it is none
+    with loading():
+        from smofi.cli.reading import reading
+        from smofi.report.timeline import read_timelines, save_timelines, timeline_table
     with reading(str(folder)) as progress:
         timelines = read_timelines(folder, round, progress)
     for one in timelines:
@@ -65,12 +70,14 @@ def timeline(
 
 
 def export(
-    folder: Path,
-    destination: Path | None = None,
+    folder: Folder,
+    destination: Annotated[
+        Path | None, Parameter(help="the folder to write to; by default export, in the run's folder")
+    ] = None,
     /,
     *,
     format: Annotated[
-        list[str] | None, Parameter(help="safetensors, torch or onnx; by default all of them", negative=())
+        list[str] | None, Parameter(help="safetensors, torch or onnx; by default all of them", **SEVERAL)
     ] = None,
     part: Annotated[
         str | None, Parameter(help="client or server, for split inference; by default the whole model")
@@ -87,6 +94,9 @@ def export(
     for name in format or ():
         check_choice("--format", name, FORMATS)
     target = destination or folder / ("export" if part is None else f"export-{part}")
+    check_request(folder, target, format, part)
+    with loading():
+        from smofi.export import export_run
     exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:
         remark(f"note: {note}")

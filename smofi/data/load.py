@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from smofi.data import cache
 from smofi.data.cache import Damaged, cached, data_home, fingerprint, with_moments
-from smofi.data.catalogue import CATALOGUE, EMBEDDED
+from smofi.data.catalogue import CATALOGUE, EMBEDDED, check_data_name
 from smofi.data.decoded import DataFiles, Decoded, ReadProgress, silent
 from smofi.data.readers import hub
 from smofi.data.readers.csv import NamedColumns, find_csv
@@ -20,16 +18,8 @@ from smofi.data.readers.folder import find_folder
 from smofi.data.readers.npz import find_npz
 from smofi.data.readers.python import read_python
 from smofi.data.source import Source, as_source
-from smofi.errors import DataWarning, InputError, check_count, check_size, refuse
+from smofi.errors import DataWarning, InputError, check_count, check_path, check_size, refuse
 from smofi.memory import as_text, limited, refusing, room
-
-OWN = {
-    "folder": "pictures or wav files, a sub-folder per class, or per client and in it per class; texts; idx files",
-    "npz": "numpy arrays x and y, perhaps x_test and y_test, and client",
-    "csv": "numeric columns, a label, perhaps client",
-    "python": "your own function, such as python:module:function",
-}
-"""The user's own data, by what comes before the colon."""
 
 FROM_HUB = "hub"
 LARGEST_IMAGE = 1024
@@ -63,13 +53,13 @@ def load(
     for field, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
         if value is not None:
             check_count(field, value, high=LARGEST_IMAGE if field == "image_size" else None)
-    if folder is not None and not isinstance(folder, str | Path):
-        refuse("folder", folder, "the path of a folder")
     if memory_limit is not None:
         check_size("memory_limit", memory_limit)
+    if not callable(progress):
+        refuse("progress", progress, "a function of how far decoding is")
     named = _named_columns(name, label_column, client_column)
     with limited(memory_limit), refusing(f"data={name!r}"):
-        found = _read(name, None if folder is None else Path(folder), image_size, named, progress)
+        found = _read(name, None if folder is None else check_path("folder", folder), image_size, named, progress)
         source = found if isinstance(found, Source) else as_source(name, found)
         if isinstance(found, Decoded) and "warning" in found.about:
             warnings.warn(f"data={name!r}: {found.about['warning']}", DataWarning, stacklevel=2)
@@ -98,22 +88,6 @@ def _check_resized(source: Source, side: int) -> None:
     if not left.holds(needed):
         sizes = f"{samples:,} x {side} x {side} x {channels} x {width} bytes = {as_text(needed)}"
         refuse("image_size", side, f"images that fit into the {left.words}, but they would take {sizes}")
-
-
-def check_data_name(field: str, name: Any) -> str:
-    """A name that `load` knows, or the user's own data.
-
-    >>> check_data_name("data", "folder:pictures")
-    'folder:pictures'
-    """
-    names = [*EMBEDDED, *CATALOGUE]
-    scheme, _, rest = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if isinstance(name, str) and (name in names or (scheme in OWN and rest)):
-        return name
-    near = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
-    own = ", ".join(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}" for scheme in OWN)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")
 
 
 def fetch(name: str, progress: ReadProgress = silent) -> None:

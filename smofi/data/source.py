@@ -68,7 +68,7 @@ class Source:
         """The same with square images of another size; those to test on are resized when they are first used."""
         preparation = self.preparation and {
             **self.preparation,
-            "resize_by_area": [*self.preparation["resize_by_area"], side],
+            "resize_by_area": [*self.preparation.get("resize_by_area", ()), side],
         }
         return replace(
             self,
@@ -128,7 +128,7 @@ def as_source(name: str, decoded: Decoded) -> Source:
         test_owner=decoded.test.owner,
         owners=decoded.owners,
         remarks=tuple(_remarks(decoded)),
-        preparation=None if decoded.raw_input is None else _preparation(decoded.raw_input, train.store),
+        preparation=_preparation(decoded.raw_input, train.store) if decoded.raw_input else None,
     )
 
 
