@@ -12,12 +12,15 @@ from pathlib import Path
 
 from smofi.errors import InputError
 
+RUNS = Path("runs")
+"""Where `smofi run` makes a folder, unless told otherwise."""
+
 
 @contextmanager
 def claimed_folder(data: str) -> Iterator[Path]:
     """A folder below runs/, named after the time and the data set; removed again if this block fails."""
-    first = not Path("runs").exists()
-    folder = _claim(Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{_plain(data)}")
+    first = not RUNS.exists()
+    folder = _claim(RUNS / f"{time.strftime('%Y%m%d-%H%M%S')}-{_plain(data)}")
     try:
         yield folder
     except BaseException:

@@ -8,20 +8,35 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smofi.cli.arguments import SEVERAL, Folder, Picture
+from smofi.cli.claiming import RUNS
 from smofi.cli.program import console
 from smofi.cli.reading import reading
 from smofi.cli.streams import complain, remark
-from smofi.export import export_run
+from smofi.errors import check_choice
+from smofi.export import FORMATS, export_run
 from smofi.report.saving import check_picture
-from smofi.report.show import show_runs, snapshots_in
+from smofi.report.show import RunsView, entries_below, show_runs, snapshots_in
 from smofi.report.timeline import read_timelines, save_timelines, timeline_table
 
 
-def show(folder: Folder, /) -> int:
-    """Show a run at a glance, finished or still going. Exit code 2 if a file of it is damaged or missing."""
-    runs = snapshots_in(folder)
-    console.print(show_runs(folder, runs))
-    damaged = [error for run in runs for error in run.damaged]
+def show(
+    folder: Annotated[
+        Path, Parameter(help="the folder of a run or a comparison, or one that has several in it")
+    ] = RUNS,
+    /,
+) -> int:
+    """Show a run at a glance, finished or still going; list the runs of a folder that has several, such as runs/.
+
+    Exit code 2 if a file is damaged or missing.
+    """
+    if entries := entries_below(folder):
+        console.print(RunsView(folder, entries))
+        runs = [run for entry in entries for run in entry.runs]
+        unreadable = [entry.error for entry in entries if entry.error]
+    else:
+        runs, unreadable = snapshots_in(folder), []
+        console.print(show_runs(folder, runs))
+    damaged = [*unreadable, *(error for run in runs for error in run.damaged)]
     for error in damaged:
         complain(str(error))
     return 2 if damaged else 0
@@ -67,7 +82,12 @@ def export(
         bool, Parameter(help="export the round with the best validation accuracy, not the last", negative=())
     ] = False,
 ) -> int:
-    """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""
+    """Write a run's trained model for plain torch or ONNX, whole or one side of the cut, with a model card.
+
+    The whole model comes with predict.py, which classifies raw input without smofi.
+    """
+    for name in format or ():
+        check_choice("--format", name, FORMATS)
     target = destination or folder / ("export" if part is None else f"export-{part}")
     exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:

@@ -9,12 +9,16 @@ import torch
 from cyclopts import Parameter
 
 from smofi.cli.arguments import SEVERAL, Flags, Scale, Source, resolve, settings_given
+from smofi.cli.reading import reading
 from smofi.cli.training import Display, TrainingJob, train_together
 from smofi.config import Settings
+from smofi.config.federation import gather
 from smofi.errors import check_choice, refuse
 from smofi.experiment.following import worker_count
 from smofi.experiment.resuming import stored_config
-from smofi.track import TRACKERS
+from smofi.track import TRACKERS, trackers_of
+
+NO_TRACKER = "none"
 
 
 def run(
@@ -29,7 +33,12 @@ def run(
         Display, Parameter(help="auto (live on a terminal, plain elsewhere), live, plain, quiet or jsonl")
     ] = "auto",
     track: Annotated[
-        list[str] | None, Parameter(help="also record the run in tensorboard, wandb or mlflow", **SEVERAL)
+        list[str] | None,
+        Parameter(
+            help="also record the run in tensorboard, wandb or mlflow; a resumed run keeps those it has, unless this "
+            "is none",
+            **SEVERAL,
+        ),
     ] = None,
 ) -> int:
     """Train, compare methods, and draw their learning curves on the terminal and into a picture.
@@ -38,7 +47,7 @@ def run(
     Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
     """
     for name in track or ():
-        check_choice("track", name, TRACKERS)
+        check_choice("track", name, (*TRACKERS, NO_TRACKER))
     if resume is None:
         config = resolve(source, settings_given(flags), scale)
         folder = output
@@ -46,6 +55,18 @@ def run(
         if source is not None or output is not None or scale is not None:
             refuse("resume", str(resume), "no file, --scale or --output with it: the run's folder has its settings")
         config, folder = stored_config(resume, settings_given(flags)), resume
+    if config.clients is None:  # before workers are started: how many are useful depends on it
+        with reading(config.data) as progress:
+            config = config.divided(gather(config, progress))
     torch.set_num_threads(config.threads)  # before workers are started: that of a single thread can be forked
-    job = TrainingJob(config, folder, resume is not None, display, tuple(track or ()))
+    job = TrainingJob(config, folder, resume is not None, display, _trackers(track, resume))
     return train_together(job, worker_count(config))
+
+
+def _trackers(wanted: list[str] | None, resumed: Path | None) -> tuple[str, ...]:
+    """The trackers asked for; a resumed run keeps those it has, unless it is told otherwise."""
+    if wanted is not None and NO_TRACKER in wanted and len(wanted) > 1:
+        refuse("track", wanted, f"{NO_TRACKER} alone, or trackers without it")
+    if wanted is None:
+        return tuple(trackers_of(resumed)) if resumed else ()
+    return tuple(name for name in wanted if name != NO_TRACKER)

@@ -46,6 +46,10 @@ class Decoded:
     `length` is that of an excerpt, where inputs are one long text. `folder` is that of its cache, if it came from one,
     and `checksums` are those of its arrays there, by name ("train.inputs").
 
+    `raw_input` says what a sample is in the user's files and how it became an input, in JSON values: `kind` is table,
+    picture, sound, text or array, and the rest are that kind's facts (docs/export.md lists them). A reader that has
+    standardised its inputs itself adds `mean` and `deviation`, per channel or feature. None if it is not known.
+
     >>> import numpy as np
     >>> split = Split(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 1]))
     >>> Decoded("image", split, split, classes=("a", "b")).standardise
@@ -60,6 +64,7 @@ class Decoded:
     standardise: bool = True
     length: int = 0
     about: dict[str, Any] = field(default_factory=dict)
+    raw_input: dict[str, Any] | None = None
     folder: Path | None = None
     checksums: dict[str, str] = field(default_factory=dict)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,12 @@ from smofi.data.samples import Store, TensorSamples
 class Source:
     """Samples ready to train on. `owner` and `test_owner` say from whom each comes, where data is divided by nature.
 
+    `inputs, targets = source.train.tensors()` are its samples as two plain tensors, inputs as a model sees them;
+    `source.train.labels` are the targets alone, and `source.train[indices]` some of the samples, without a copy.
+
+    `preparation` says in JSON values how the user's files became inputs, so that a trained model can be used elsewhere;
+    docs/export.md lists its fields. None if it is not known.
+
     >>> blank = TensorSamples.of(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
     >>> Source("blank", blank, blank, ("cat", "dog")).input_shape
     (1, 8, 8)
@@ -34,6 +40,13 @@ class Source:
     test_owner: Array | None = None
     owners: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    preparation: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Source({self.name!r}: {len(self.train):,} training and {len(self.test):,} test samples, each {self.kind} "
+            f"of shape {self.input_shape}, {self.classes} classes; inputs, targets = source.train.tensors())"
+        )
 
     @property
     def classes(self) -> int:
@@ -52,12 +65,23 @@ class Source:
 
     def resized(self, side: int) -> Source:
         """The same with square images of another size; those to test on are resized when they are first used."""
-        return replace(self, train=self.train.resized(side), test=self.test.resized_when_used(side))
+        preparation = self.preparation and {
+            **self.preparation,
+            "resize_by_area": [*self.preparation["resize_by_area"], side],
+        }
+        return replace(
+            self,
+            train=self.train.resized(side),
+            test=self.test.resized_when_used(side),
+            preparation=preparation,
+        )
 
     def task(self) -> dict[str, Any]:
         """What a model for this data takes and gives, as plain values."""
         moments = {"mean": self.train.store.mean, "deviation": self.train.store.deviation}
-        known = {name: moment.tolist() for name, moment in moments.items() if moment is not None}
+        known: dict[str, Any] = {name: moment.tolist() for name, moment in moments.items() if moment is not None}
+        if self.preparation is not None:
+            known["preparation"] = dict(self.preparation)
         return {"kind": self.kind, "input_shape": self.input_shape, "classes": self.class_names, **known}
 
     def fingerprint(self) -> str:
@@ -92,9 +116,10 @@ def as_source(name: str, decoded: Decoded) -> Source:
     >>> as_source("blank", Decoded("image", split, split, classes=tuple("abcde"))).resized(4).input_shape
     (1, 4, 4)
     """
+    train = _samples("train", decoded)
     return Source(
         name=name,
-        train=_samples("train", decoded),
+        train=train,
         test=_samples("test", decoded),
         class_names=decoded.classes,
         kind=decoded.kind,
@@ -102,7 +127,21 @@ def as_source(name: str, decoded: Decoded) -> Source:
         test_owner=decoded.test.owner,
         owners=decoded.owners,
         remarks=tuple(_remarks(decoded)),
+        preparation=None if decoded.raw_input is None else _preparation(decoded.raw_input, train.store),
     )
+
+
+def _preparation(raw_input: Mapping[str, Any], store: Store) -> dict[str, Any]:
+    """From raw input to what a model sees: how it is read, resized, brought to mean 0 and deviation 1."""
+    facts = dict(raw_input)
+    moments = {name: facts.pop(name, None) for name in ("mean", "deviation")}
+    if store.mean is not None and store.deviation is not None:
+        moments = {"mean": store.mean.tolist(), "deviation": store.deviation.tolist()}
+    return {
+        "raw_input": facts,
+        "resize_by_area": [],
+        "standardise": moments if moments["mean"] is not None else None,
+    }
 
 
 def _remarks(decoded: Decoded) -> Iterator[str]:

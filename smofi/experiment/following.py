@@ -10,27 +10,32 @@ from smofi.config import Config
 from smofi.config.federation import gather
 from smofi.engine.processes import starting as processes
 from smofi.experiment.opening import FolderRun, own_arguments, own_workers
-from smofi.experiment.resuming import with_own_partition
+from smofi.experiment.resuming import gather_again
+from smofi.memory import limited
 from smofi.methods import parse_method
 from smofi.training import prepare
 
 
 def worker_count(config: Config) -> int:
-    """How many workers share a configured run; one where further ones would have nothing to do, unless more are asked
-    for.
+    """How many workers share a configured run; one where further ones would gain nothing, unless more are asked for.
 
     >>> worker_count(Config(workers=3)), worker_count(Config(method="sflv2"))
     (3, 1)
     """
     one_server = all(parse_method(method).where.one_server for method in config.method)
-    useful = 1 if one_server or config.diagnose else round(config.participation * config.clients)
-    return processes.worker_count(config.workers, config.device, useful)
+    per_round = max(1, round(config.participation * config.known_clients))
+    with limited(config.memory_limit):
+        workers = processes.worker_count(
+            config.workers, config.device, 1 if one_server or config.diagnose else per_round
+        )
+    processes.check_busy(workers, per_round)
+    return workers
 
 
 def follow(config: Config, resumed: Path | None = None) -> None:
     """Take part in the runs of the first worker, method after method, for as long as it goes on."""
     torch.set_num_threads(config.threads)
-    federation = gather(with_own_partition(config, resumed) if resumed else config)
+    federation = gather_again(config, resumed) if resumed else gather(config)
     workers = own_workers(config)
     with processes.led_by_the_first(workers):
         for method in config.method:

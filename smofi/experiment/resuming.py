@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,8 @@ def resume(
     """
     config = settings if isinstance(settings, Config) else stored_config(path, settings)
     torch.set_num_threads(config.threads)
-    federation = gather(with_own_partition(config, path), progress)
+    federation = gather_again(config, path, progress)
     data_hash = federation.source.fingerprint()
-    folders_in(path)  # refused if one is gone
     with opened(config, federation, path, callback, workers) as runs:
         for one in runs:
             _check_same(one, federation, data_hash)
@@ -70,6 +70,15 @@ def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Con
     if changed := changed_fields(before, config):
         raise InputError(f"{path} cannot be resumed with other settings: " + "; ".join(changed))
     return config
+
+
+def gather_again(config: Config, path: Path, progress: ReadProgress = silent) -> Federation:
+    """The data as the run in this folder had it. Earlier versions kept nothing about metrics, and judged clients by the
+    samples that they train on: such a run goes on like that."""
+    federation = gather(with_own_partition(config, path), progress)
+    if all("metrics" in (folder.about() or {}) for folder in folders_in(path)):
+        return federation
+    return replace(federation, client_names=(), test_clients=None)
 
 
 def with_own_partition(config: Config, path: Path) -> Config:

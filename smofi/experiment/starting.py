@@ -34,6 +34,7 @@ def start(
     torch.set_num_threads(config.threads)
     config = config.with_absolute_paths()
     federation = gather(config, progress)
+    config = config.divided(federation)
     with opened(config, federation, path, callback, workers) as runs:
         check_free(path, below)  # another process may have begun meanwhile
         try:

@@ -19,13 +19,17 @@ from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint, folders_in
 
 @dataclass(frozen=True)
 class Task:
-    """What the model takes and gives: the kind of input, its shape, the classes, how raw values are scaled."""
+    """What the model takes and gives: the kind of input, its shape, the classes, how raw values are scaled.
+
+    `preparation` is how raw input becomes the model's, as `Source.preparation` has it; None in older folders.
+    """
 
     kind: str
     input_shape: tuple[int, ...]
     classes: tuple[str, ...]
     mean: tuple[float, ...] = ()
     deviation: tuple[float, ...] = ()
+    preparation: Mapping[str, Any] | None = None
 
     def example(self, samples: int) -> Tensor:
         """Inputs of the right type and shape, all zero."""
@@ -99,13 +103,16 @@ def _read_task(folder: RunFolder) -> Task:
     """As the run recorded it, so that the data itself is not needed."""
     try:
         task = (folder.about() or {})["task"]
-        own = Task(str(task["kind"]), **{key: tuple(value) for key, value in task.items() if key != "kind"})
+        lists = {key: tuple(task[key]) for key in ("input_shape", "classes", "mean", "deviation") if key in task}
+        own = Task(str(task["kind"]), **lists, preparation=task.get("preparation"))
         if not all(isinstance(size, int) and size > 0 for size in own.input_shape) or not own.classes:
             raise TypeError("input_shape is not one")
         if not all(isinstance(name, str) for name in own.classes):
             raise TypeError("classes are not words")
         if not all(isinstance(one, (int, float)) for one in (*own.mean, *own.deviation)):
             raise TypeError("mean and deviation are not numbers")
+        if own.preparation is not None and not isinstance(own.preparation["raw_input"]["kind"], str):
+            raise TypeError("preparation is of no kind")
         return own
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{folder.about_file} cannot be used: expected the run's task ({error})") from error

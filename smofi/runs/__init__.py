@@ -13,7 +13,7 @@ Internal: may change without notice.
 """
 
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
-from smofi.runs.comparison import folders_for, folders_in, partition_in
+from smofi.runs.comparison import folders_for, folders_in, partition_in, runs_below
 from smofi.runs.folder import RunFolder
 from smofi.runs.lock import FolderLock, writer_of
 from smofi.runs.manifest import DamagedFile, UnreadableFile
@@ -43,6 +43,7 @@ __all__ = [
     "partition_in",
     "read_checkpoint",
     "read_partition_file",
+    "runs_below",
     "write_partition_file",
     "write_tracker_id",
     "writer_of",

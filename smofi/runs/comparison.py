@@ -12,7 +12,7 @@ from pathlib import Path
 
 from smofi.errors import InputError
 from smofi.runs.folder import CONFIG, RunFolder
-from smofi.runs.manifest import DamagedFile
+from smofi.runs.manifest import MANIFEST, DamagedFile
 from smofi.runs.partition import PARTITION
 
 
@@ -47,6 +47,13 @@ def folders_in(path: Path) -> list[RunFolder]:
         if one.manifest().run != run:
             raise DamagedFile(f"{one.path} is another run than the one that {path} compares", "Put that one back")
     return [RunFolder(path / name) for name in below] or [own]
+
+
+def runs_below(path: Path) -> list[Path]:
+    """The folders right below this one that a run or a comparison has; none if this is one itself."""
+    if not path.is_dir() or RunFolder(path).has_run:
+        return []
+    return sorted(one for one in path.iterdir() if (one / CONFIG).exists() and (one / MANIFEST).exists())
 
 
 def partition_in(path: Path) -> Path | None:

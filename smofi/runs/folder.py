@@ -81,11 +81,6 @@ class RunFolder:
         return self.path / TENSORBOARD
 
     @property
-    def best_file(self) -> Path:
-        """The state after the best round by validation accuracy."""
-        return self.path / BEST
-
-    @property
     def has_run(self) -> bool:
         """Whether a run was described here."""
         return self.config_file.exists()
@@ -119,6 +114,9 @@ class RunFolder:
         except OSError:
             if not self.has_run:
                 return Manifest("")
+            if not self.about_file.exists():
+                foreign = f"{self.path} is not a run folder: it has a {CONFIG}, but no {MANIFEST}, which every run has"
+                raise DamagedFile(foreign) from None
             missing = f"{path} is missing, and without it no file of the run can be checked"
             raise DamagedFile(missing, self._remedy(MANIFEST)) from None
         try:

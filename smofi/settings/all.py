@@ -9,7 +9,7 @@ from smofi.clock import CLOCKS, Timing
 from smofi.data import check_data_name
 from smofi.data.augment import Augment, parse_augment
 from smofi.engine.cohort.wire import COMPRESSIONS
-from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
+from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
 from smofi.models import check_model_name
 from smofi.models.norm import NORMS
@@ -23,7 +23,7 @@ PRECISIONS = ("float32", "bf16")
 """Of forward and backward passes; "float32" leaves a model of another type as it is."""
 
 _augment, _clock, _wire = text_for("crop(4)+flip", parse_augment), one_of(CLOCKS), one_of(COMPRESSIONS)
-_optimizer = text_for(DEFAULT_OPTIMIZER, parse_optimizer)
+_optimizer, _column = text_for(DEFAULT_OPTIMIZER, parse_optimizer), optional(checks.column)
 
 
 class Settings(Checked):
@@ -40,11 +40,14 @@ class Settings(Checked):
         "a data set that `smofi data` lists, or your own: folder:PATH, npz:PATH, csv:PATH, python:module:function",
         page="data",
     )
+    label_column: str | None = setting(
+        None, _column, "with csv:PATH: the column to predict; by default that called label, y, class or target"
+    )
+    client_column: str | None = setting(
+        None, _column, "with csv:PATH: the column that says whose sample it is; by default client, site or user"
+    )
     data_folder: str | None = setting(
-        None,
-        optional(checks.folder),
-        "folder with the official files of the data set; by default SMOFI_DATA/NAME",
-        resumable=True,
+        None, optional(checks.folder), "folder of the data set's official files, if not SMOFI_DATA/NAME", resumable=True
     )
     image_size: int | None = setting(
         None, optional(count), "resize images to this height and width; by default they stay as they are"
@@ -57,7 +60,9 @@ class Settings(Checked):
         "vary training images: crop(4) shifts by up to 4 pixels, flip mirrors half of them, crop(4)+flip does both",
         argument=Argument(check=text_or(_augment, 'a string such as "crop(4)+flip", or None', Augment, NoneType)),
     )
-    clients: int = setting(50, count, "number of clients that the training data is divided among")
+    clients: int | None = setting(
+        50, optional(count), "number of clients; for natural, if not given, every owner with a batch of samples is one"
+    )
     partition: str = setting(
         "dirichlet(0.2)",
         Check(checks.partition),
@@ -130,7 +135,7 @@ class Settings(Checked):
     device: str = setting(
         "cpu",
         Check(checks.device),
-        "torch device, such as cpu or cuda:0",
+        "a torch device, such as cpu or cuda:0",
         argument=Argument(check=checks.checked_later),
     )
 
@@ -148,25 +153,24 @@ class Settings(Checked):
     target_accuracy: float | None = setting(
         None,
         optional(number(above=0, high=1)),
-        "stop once this accuracy is reached, such as 0.9, on the validation data, or on the test data if there is none",
-        argument=Argument(),
+        "stop at this value of the judged metric, on the validation data, or on the test data if there is none",
+        argument=Argument(check=optional(number())),
         resumable=True,
     )
     eval_every: int = setting(
-        1,
-        count,
-        "rounds between evaluations; the last round is always evaluated",
-        argument=Argument(),
-        resumable=True,
+        1, count, "rounds between evaluations; the last round is always evaluated", argument=Argument(), resumable=True
     )
     checkpoint_every: int = setting(5, count, "rounds between checkpoints", resumable=True)
     metrics: tuple[str, ...] = setting(
         ("top1",),
         several("top1", one_of((*TEST_METRICS, *CLIENT_METRICS))),
-        "one or more of top1, macro_f1, per_client and worst_client",
+        "one or more of top1, macro_f1, per_client and worst_client; the first single number is judged. The last two "
+        "are accuracies on clients' own test samples if the data says whose they are, else on training samples",
         argument=Argument(
             check=checks.checked_later,
-            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets)",
+            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets) that return a "
+            "number, the higher the better; the first single number is judged. per_client and worst_client are "
+            "accuracies on client_tests, or else on the clients' training data",
         ),
         page="watching",
     )
@@ -189,7 +193,7 @@ class Settings(Checked):
         page="speed",
     )
     threads: int = setting(
-        1, checks.threads, "threads inside each operation; a result's last bits depend on it", resumable=True
+        1, checks.threads, "threads per operation; the last bits depend on it", argument=Argument(), resumable=True
     )
     workers: int | None = setting(
         None,
@@ -266,10 +270,7 @@ class Settings(Checked):
         resumable=True,
     )
     server_speedup: float = setting(
-        100.0,
-        number(above=0),
-        "with a clock: the server's speed, as a multiple of the mean device's",
-        timing=True,
+        100.0, number(above=0), "with a clock: the server's speed, as a multiple of the mean device's", timing=True
     )
     server_parallel: int | None = setting(
         None,

@@ -127,8 +127,7 @@ def executor(field: str, value: Any) -> str:
 
 
 def method(field: str, value: Any) -> str:
-    """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same. One of the user's own
-    is not imported."""
+    """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same; none is imported."""
     return method_name(text_for("fedprox(mu=0.01)+smofi", method_name)(field, value))
 
 
@@ -164,6 +163,13 @@ def folder(field: str, value: Any) -> str:
     if not isinstance(value, (str, Path)) or not str(value):
         refuse(field, value, "the path of a folder")
     return str(value)
+
+
+def column(field: str, value: Any) -> str:
+    """A column's name. Whether there is one shows when the file is read."""
+    if not isinstance(value, str) or not value.strip():
+        refuse(field, value, "the name of a column")
+    return value.strip()
 
 
 def size(field: str, value: Any) -> str:

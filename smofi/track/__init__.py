@@ -9,11 +9,11 @@ Public: the names in `__all__`.
 
 from __future__ import annotations
 
-from smofi.track.build import TRACKERS, tracker
+from smofi.track.build import TRACKERS, tracker, trackers_of
 from smofi.track.combine import Combined, combine
 from smofi.track.mlflow import MLflow
 from smofi.track.tensorboard import TensorBoard
 from smofi.track.tracker import Tracker
 from smofi.track.wandb import WandB
 
-__all__ = ["TRACKERS", "Combined", "MLflow", "TensorBoard", "Tracker", "WandB", "combine", "tracker"]
+__all__ = ["TRACKERS", "Combined", "MLflow", "TensorBoard", "Tracker", "WandB", "combine", "tracker", "trackers_of"]

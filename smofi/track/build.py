@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smofi.errors import check_choice
-from smofi.runs import RunFolder, write_tracker_id
+from smofi.runs import RunFolder, folders_in, write_tracker_id
 from smofi.track.mlflow import MLflow
 from smofi.track.tensorboard import TensorBoard
 from smofi.track.tracker import Tracker
@@ -27,6 +27,16 @@ def tracker(name: str, folder: str | os.PathLike[str], config: Mapping[str, Any]
 mean 'tensorboard'?)
     """
     return TRACKERS[check_choice("track", name, TRACKERS)](RunFolder(Path(folder)), config, run_name)
+
+
+def trackers_of(path: str | os.PathLike[str]) -> list[str]:
+    """The trackers that have recorded the run in this folder, or any run of this comparison."""
+    found = {name for folder in folders_in(Path(path)) for name in _recorded_by(folder)}
+    return [name for name in TRACKERS if name in found]
+
+
+def _recorded_by(folder: RunFolder) -> list[str]:
+    return [*folder.tracker_ids(), *(["tensorboard"] if folder.tensorboard.is_dir() else [])]
 
 
 def _tensorboard(folder: RunFolder, config: Mapping[str, Any], run_name: str) -> Tracker:

@@ -164,10 +164,6 @@ def test_what_is_kept(given: dict[str, Any], kept: Any) -> None:
             {"patience": 3},
             "patience=3 is not accepted: expected a validation share > 0 with it, such as validation=0.1",
         ),
-        (
-            {"target_accuracy": 0.9, "metrics": "macro_f1"},
-            "target_accuracy=0.9 is not accepted: expected top1 among the metrics, or a validation share > 0, with it",
-        ),
         ({"round": 5}, "round=5 is not accepted: there is no such setting, did you mean 'rounds'?"),
         (
             {"lr": 0.1},

@@ -15,9 +15,10 @@ from torch.nn.functional import cross_entropy, one_hot
 
 import smofi
 from reference import convnet, federation
-from smofi.data.samples import as_samples
-from smofi.engine.evaluate import Evaluator, macro_f1, top1
+from smofi.engine.evaluate import Evaluator, Judges
+from smofi.engine.metrics import macro_f1, top1
 from smofi.errors import InputError
+from smofi.training.given import as_samples
 
 
 def samples(inputs: Tensor, targets: Tensor) -> Any:
@@ -41,7 +42,7 @@ def predicting(predicted: list[int], targets: list[int], classes: int = 3) -> An
 
 
 def evaluator(metrics: Any, test: Any = None, clients: Any = (), **more: Any) -> Evaluator:
-    return Evaluator(Echo(), cross_entropy, metrics, test, clients, **more)
+    return Evaluator(Echo(), cross_entropy, metrics, Judges(test, clients=clients, **more))
 
 
 # Measures
@@ -110,7 +111,7 @@ def test_an_unknown_measure_is_refused(metric: Any, hint: str) -> None:
 def test_the_batch_size_of_the_evaluation_does_not_matter(batch_size: int) -> None:
     ((x, y),) = federation([1, 4, 4], sizes=(20,))
     model = convnet()
-    judge = Evaluator(model, cross_entropy, ("top1",), samples(x, y), (), batch_size=batch_size)
+    judge = Evaluator(model, cross_entropy, ("top1",), Judges(samples(x, y)), batch_size=batch_size)
     outputs, targets = judge.predict(samples(x, y))
     with torch.no_grad():
         expected = model.eval()(x)
@@ -125,7 +126,7 @@ def test_it_evaluates_in_evaluation_mode_and_changes_nothing() -> None:
     ((x, y),) = federation([1, 4, 4], sizes=(20,))
     model = convnet().train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    judge = Evaluator(model, cross_entropy, ("top1",), samples(x, y), ())
+    judge = Evaluator(model, cross_entropy, ("top1",), Judges(samples(x, y)))
     assert judge.evaluate() == judge.evaluate()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 

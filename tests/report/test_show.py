@@ -184,7 +184,7 @@ def timed(path: Path, ends: list[float], **options: Any) -> Path:
 
 def test_virtual_time(tmp_path: Path) -> None:
     out = " ".join(shown(timed(tmp_path / "run", [3600.0, 9000.0], result={}), width=200).split())
-    assert "clock full, devices phones, available always" in out
+    assert "clock full, devices: phones, availability: always" in out
     wanted = "virtual 2.5 hours, 1 h 15 min a round; 2.4 MB up, 200.0 kB down; clients wait 25.0% of their time"
     assert f"{wanted}; late or gone 1 of 4 times" in out
     plain = [line.split()[0] for line in shown(folder(tmp_path / "other", [0.5])).splitlines()]
@@ -195,8 +195,8 @@ def test_a_comparison_by_the_hour(tmp_path: Path) -> None:
     timed(tmp_path / "fedavg", [3600.0, 7200.0], method="fedavg", result={})
     timed(tmp_path / "smofi", [1800.0, 5400.0], method="smofi", result={})
     comparison(tmp_path, ["fedavg", "smofi"])
-    out = shown(tmp_path, width=120)
-    assert "virtual hours to 72.0%" in out
+    out = shown(tmp_path, width=140)
+    assert "virtual hours to target" in out
     rows = [[cell.strip() for cell in line.split("│")] for line in out.splitlines() if line.startswith("│ ")]
     # both reach 72% in round 2
     assert [(row[1], row[4], row[6], row[7]) for row in rows[:2]] == [
@@ -326,3 +326,40 @@ def test_a_real_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert alone.startswith("smofi  finished, round 2 of 2")
     assert "momentum alignment" in alone
     assert "model.safetensors" in alone
+
+
+def test_a_folder_with_runs_in_it_lists_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = folder(tmp_path / "runs" / "one", [0.5, 0.8], rounds=2, result={})
+    for name in ("fedavg", "smofi"):
+        folder(tmp_path / "runs" / "both" / name, [0.6], method=name)
+    write_comparison(tmp_path / "runs" / "both", CONFIG.format(method="fedavg, smofi", rounds=4), ("fedavg", "smofi"))
+    (tmp_path / "runs" / "notes").mkdir()
+    assert main(["show", str(tmp_path / "runs")]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1:4] == [
+        ["both", "fedavg", "interrupted", "1/4", "60.0%", "digits", "by", "dirichlet(0.2)"],
+        ["smofi", "interrupted", "1/4", "60.0%"],
+        ["one", "smofi", "finished", "2/2", "80.0%", "digits", "by", "dirichlet(0.2)"],
+    ]
+    (done / "config.yaml").write_text("data: cifar10\n")
+    assert main(["show", str(tmp_path / "runs")]) == 2
+    out, err = capsys.readouterr()
+    assert ["one", "damaged"] in [line.split() for line in out.splitlines()]
+    assert "one/config.yaml is not as the run saved it" in err
+
+
+def test_the_runs_of_a_command_are_those_below_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder(tmp_path / "runs" / "one", [0.5])
+    monkeypatch.chdir(tmp_path)
+    assert main(["show"]) == 0
+    assert "one" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["show"], ["run", "--resume"], ["timeline"]])
+def test_a_foreign_config_is_not_a_run(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.yaml").write_text("lr: 0.1\nmodel: {name: x}\n")
+    assert main([*command, str(tmp_path)]) == 2
+    told = f"{tmp_path} is not a run folder: it has a config.yaml, but no manifest.json, which every run has"
+    assert told in capsys.readouterr().err

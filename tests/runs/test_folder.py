@@ -292,7 +292,7 @@ def test_a_file_that_was_put_back_is_not_removed(tmp_path: Path) -> None:
     writer = saved(tmp_path / "run", 2)
     writer.save_best(state(2))
     writer.forget(["checkpoints/best.safetensors"])
-    assert writer.folder.best_file.exists()
+    assert (writer.path / "checkpoints/best.safetensors").exists()
     for _ in range(2):
         (tmp_path / "run" / "checkpoints" / "round-000002.safetensors").write_bytes(b"damaged")
         writer.set_aside(2)

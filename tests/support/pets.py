@@ -20,11 +20,12 @@ def pets(seed: int = 0, train: int = 20) -> Decoded:
         Split(images[train:], np.arange(5) % 2),
         classes=("cat", "dog"),
         owners=("a", "b"),
+        raw_input={"kind": "array", "shape": [4, 4, 3], "type": "uint8"},
     )
 
 
 def same(one: Decoded, other: Decoded) -> bool:
-    plain = ("kind", "classes", "owners", "standardise", "length")
+    plain = ("kind", "classes", "owners", "standardise", "length", "raw_input")
     return all(getattr(one, name) == getattr(other, name) for name in plain) and all(
         (mine is None and theirs is None) or np.array_equal(mine, theirs)
         for part in ("train", "test")

@@ -70,6 +70,8 @@ def numbers(round: int) -> dict[str, float]:
         "learning_rate": 0.125,
         "seconds": 0.25,
         "metrics/worst_client": 0.25,
+        "metrics/per_client/0": 0.25,
+        "metrics/per_client/1": 0.75,
         "diagnostics/update_divergence": 1.5,
     }
 

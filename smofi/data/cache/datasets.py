@@ -36,7 +36,8 @@ def cached(name: str, origin: str, version: str, decode: Callable[[], Decoded]) 
     `origin` says where the data comes from, `version` what state that is in: another version replaces the one before.
     """
     try:
-        if (found := find(name, origin, version)) is not None:
+        found = find(name, origin, version)
+        if found is not None and found.raw_input is not None:  # None: from before readers said what raw input is
             return found
     except Damaged as damage:
         place = place_of(name, origin, version)

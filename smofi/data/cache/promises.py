@@ -54,6 +54,7 @@ def _check_description(decoded: Decoded) -> None:
     _require(all(isinstance(name, str) for name in (*decoded.classes, *decoded.owners)), "names are not text")
     plain = isinstance(decoded.standardise, bool) and type(decoded.length) is int and isinstance(decoded.about, dict)
     _require(plain, "what is known about the data is of another type")
+    _require(decoded.raw_input is None or isinstance(decoded.raw_input, dict), "raw_input is of another type")
     said = [decoded.about[key] for key in SAID if key in decoded.about]
     words = [word for one in said for word in (one if isinstance(one, list) else [one])]
     _require(all(isinstance(word, str) for word in words), "what is said about the data is not text")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 import unicodedata
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,24 @@ NEAREST = {
     "{": "[", "<": "[", "Æ": "A", "æ": "a", "Œ": "O", "œ": "o", "Ø": "O", "ø": "o", "ß": "s", "Þ": "T", "þ": "t",
     "Ð": "D", "ð": "d", "Ł": "L", "ł": "l", "ſ": "s",
 }  # fmt: skip
+
+
+def text_input(length: int) -> dict[str, Any]:
+    """A reader's `raw_input`, where a sample is this many characters and the model's answer is the next one.
+
+    >>> text_input(80)["unknown"]
+    ' '
+    """
+    return {
+        "kind": "text",
+        "length": length,
+        "alphabet": LETTERS,
+        "normalise": "NFC",
+        "nearest": NEAREST,
+        "decompose": "NFKD",
+        "unknown": " ",
+        "type": "int64",
+    }
 
 
 @dataclass

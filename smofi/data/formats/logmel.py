@@ -13,6 +13,7 @@ reaches it.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,27 @@ FRAMES = (RATE - WINDOW) // HOP + 1
 FLOOR = 1e-8
 LOW, HIGH = -18.5, 4.0
 """The range of values kept: log(1e-8) = -18.4, and the loudest clips reach about 4."""
+
+
+SOUND_INPUT: dict[str, Any] = {
+    "kind": "sound",
+    "rate": RATE,
+    "samples": RATE,
+    "place": "middle",
+    "window": WINDOW,
+    "window_shape": "hann, symmetric",
+    "hop": HOP,
+    "fft": FFT,
+    "bands": BANDS,
+    "lowest": LOWEST,
+    "highest": HIGHEST,
+    "mel": "2595 log10(1 + f / 700)",
+    "floor": FLOOR,
+    "byte_0": LOW,
+    "byte_255": HIGH,
+    "type": "uint8",
+}
+"""A reader's `raw_input`: all of the above as facts."""
 
 
 def one_second(clip: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -113,6 +113,25 @@ def map_with_progress(
             results.extend(pool.map(work, chunk) if threads else map(work, chunk))
             progress(done + len(results), total or len(items))
     return results
+
+
+def picture_input(size: Sequence[int], *, upright: bool = False, side: int | None = None) -> dict[str, Any]:
+    """What `decode_picture` did to pictures that became `size`, height, width and channels: a reader's `raw_input`.
+
+    >>> picture_input((32, 32, 3))["channels"]
+    'RGB'
+    """
+    height, width, channels = size
+    return {
+        "kind": "picture",
+        "height": height,
+        "width": width,
+        "channels": "RGB" if channels == 3 else "L",
+        "transparent": "white",
+        "upright": upright,
+        "middle_square": side,
+        "type": "uint8",
+    }
 
 
 def is_picture(path: Path) -> bool:

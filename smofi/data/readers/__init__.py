@@ -2,7 +2,7 @@
 
 by name         cifar (cifar10, cifar100), fashion_mnist, tiny_imagenet, speech_commands, shakespeare, digits
 user's own      folder (pictures), npz, csv, python (a function)
-table           what is kept of a csv file while it is read
+header, table   the columns of a csv file by their names; what is kept of it while it is read
 hub             the same data sets by name, from the Hugging Face hub
 hub_conversion  its columns converted to what the official files would give
 leaf, roles     the two forms in which the texts of shakespeare come: excerpts, or whole texts by role

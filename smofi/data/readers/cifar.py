@@ -17,6 +17,7 @@ import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
 from smofi.data.formats.files import FileLayout, check_room, find_files, read_bytes, regular_size, wrong
+from smofi.data.formats.pictures import picture_input
 from smofi.data.formats.plain_pickle import read_plain_pickle
 
 PIXELS = 3 * 32 * 32
@@ -107,7 +108,8 @@ def _read(files: list[Path], kind: _Kind, progress: ReadProgress) -> Decoded:
         labels.append(targets)
         progress(number, len(batches))
     train = Split(np.concatenate(images[:-1]), np.concatenate(labels[:-1]))
-    return Decoded("image", train, Split(images[-1], labels[-1]), tuple(names))
+    raw_input = picture_input(train.inputs.shape[1:])
+    return Decoded("image", train, Split(images[-1], labels[-1]), tuple(names), raw_input=raw_input)
 
 
 def _read_binary(path: Path, kind: _Kind) -> tuple[Array, Array]:

@@ -26,10 +26,14 @@ def read_digits() -> Decoded:
     images = rows[order, :64].reshape(-1, 8, 8, 1).to(torch.float32) / 16
     labels = rows[order, 64].numpy()
     seen = images[:TRAIN_SIZE]
-    scaled = ((images - seen.mean()) / seen.std()).numpy()
+    mean, deviation = seen.mean(), seen.std()
+    scaled = ((images - mean) / deviation).numpy()
     train = Split(scaled[:TRAIN_SIZE], labels[:TRAIN_SIZE])
     test = Split(scaled[TRAIN_SIZE:], labels[TRAIN_SIZE:])
-    return Decoded("image", train, test, classes=tuple("0123456789"), standardise=False)
+    # as numbers from 0 to 16, which is what the file has: 16 is a power of 2, so to the bit the same
+    moments = {"mean": [16 * mean.item()], "deviation": [16 * deviation.item()]}
+    raw_input = {"kind": "array", "shape": [8, 8, 1], "type": "float32", "range": [0, 16], **moments}
+    return Decoded("image", train, test, classes=tuple("0123456789"), standardise=False, raw_input=raw_input)
 
 
 def _file() -> Path:

@@ -14,6 +14,7 @@ import numpy as np
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
 from smofi.data.formats.files import check_room, find_files, wrong
 from smofi.data.formats.idx import IdxHeader, read_idx, read_idx_header
+from smofi.data.formats.pictures import picture_input
 
 CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 LABEL = 9
@@ -49,7 +50,7 @@ def _read(files: list[Path], progress: ReadProgress) -> Decoded:
         arrays.append(read_idx(header))
         progress(number, len(files))
     train, test = (_split(arrays[k], arrays[k + 1], files[k + 1]) for k in (0, 2))
-    return Decoded("image", train, test, CLASSES)
+    return Decoded("image", train, test, CLASSES, raw_input=picture_input(train.inputs.shape[1:]))
 
 
 def _check_alike(images: IdxHeader, labels: IdxHeader) -> None:

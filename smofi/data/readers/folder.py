@@ -26,6 +26,7 @@ from smofi.data.formats.pictures import (
     PictureHeader,
     is_picture,
     map_with_progress,
+    picture_input,
     read_picture,
     read_picture_header,
     suffixes,
@@ -91,6 +92,7 @@ def _read(folder: Path, found: _Found, image_size: int | None, progress: ReadPro
         tuple(classes),
         tuple(owners),
         about=found.about,
+        raw_input=picture_input(images.shape[1:], upright=True, side=image_size),
     )
 
 

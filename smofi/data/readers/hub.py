@@ -14,7 +14,7 @@ from typing import Any
 from smofi.data.decoded import Decoded, ReadProgress
 from smofi.data.formats.columns import check_columns
 from smofi.data.readers.fashion_mnist import CLASSES
-from smofi.data.readers.hub_conversion import excerpts, pictures, spoken
+from smofi.data.readers.hub_conversion import excerpts, pictures, spoken, with_raw_input
 from smofi.errors import InputError, check_choice
 
 
@@ -116,6 +116,11 @@ def convert(name: str, splits: Mapping[str, Any], progress: ReadProgress) -> Dec
         check_columns(splits[split], entry.columns, place)
     decoded = entry.convert(splits, places, entry.columns, progress, **entry.options)
     return replace(decoded, about={**decoded.about, "remark": entry.remark}) if entry.remark else decoded
+
+
+def completed(name: str, decoded: Decoded) -> Decoded:
+    """What was fetched, perhaps before readers said what raw input is: then it is said now."""
+    return decoded if decoded.raw_input is not None else with_raw_input(decoded, HUB[name].convert)
 
 
 @contextmanager

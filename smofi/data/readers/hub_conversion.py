@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import torch
 from smofi.data.decoded import Array, Decoded, ReadProgress, Split, silent
 from smofi.data.formats.columns import class_names, class_numbers, column, contents, words
 from smofi.data.formats.files import check_room, wrong
-from smofi.data.formats.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
+from smofi.data.formats.letters import text_input
+from smofi.data.formats.logmel import BANDS, FRAMES, RATE, SOUND_INPUT, as_bytes, log_mel, one_second
 from smofi.data.formats.names import printable
-from smofi.data.formats.pictures import decode_picture, map_with_progress
+from smofi.data.formats.pictures import decode_picture, map_with_progress, picture_input
 from smofi.data.formats.wav import decode_wav
-from smofi.data.readers.leaf import Excerpts
+from smofi.data.readers.leaf import LENGTH, Excerpts
 from smofi.seeds import generator
 
 SPLITS = ("train", "test")
@@ -34,6 +36,13 @@ class SplitsProgress:
     def add(self, some: int) -> None:
         self.done += some
         self.progress(self.done, self.total)
+
+
+def with_raw_input(decoded: Decoded, by: Callable[..., Decoded]) -> Decoded:
+    """What one of the functions below made, with what it is: said here, for caches from before it was said, too."""
+    if by is pictures:
+        return replace(decoded, raw_input=picture_input(decoded.train.inputs.shape[1:]))
+    return replace(decoded, raw_input=SOUND_INPUT if by is spoken else text_input(LENGTH))
 
 
 def pictures(
@@ -63,7 +72,7 @@ def pictures(
         if order is not None:
             rows = generator(0, order, number).permutation(len(labels))
             read[number] = Split(images[rows], labels[rows])
-    return Decoded("image", read[0], read[1], tuple(classes or map(printable, names)))
+    return with_raw_input(Decoded("image", read[0], read[1], tuple(classes or map(printable, names))), pictures)
 
 
 def _images(
@@ -122,7 +131,8 @@ def spoken(
         rows = order.permutation(len(labels))
         owner = np.array([place_of[name] for name in by], np.int32)
         result.append(Split(images[rows], labels[rows].astype(np.int64), owner[rows]))
-    return Decoded("image", result[0], result[1], tuple(map(printable, kept)), tuple(map(printable, owners)))
+    decoded = Decoded("image", result[0], result[1], tuple(map(printable, kept)), tuple(map(printable, owners)))
+    return with_raw_input(decoded, spoken)
 
 
 def _sounds(dataset: Any, name: str, place: Path, wanted: Array, count: SplitsProgress) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from smofi.data.decoded import Array, Decoded, ReadProgress, Split
 from smofi.data.formats.files import wrong
-from smofi.data.formats.letters import LETTERS, NAMES, Changed, numbers
+from smofi.data.formats.letters import LETTERS, NAMES, Changed, numbers, text_input
 from smofi.data.formats.names import printable
 from smofi.seeds import generator
 
@@ -53,7 +53,7 @@ class Excerpts:
             wrong(folder, f"an excerpt of {LENGTH} characters to train on and one to test on, but there is none")
         return Decoded(
             "text", splits["train"], splits["test"], NAMES, tuple(map(printable, self.owners)), standardise=False,
-            length=LENGTH, about=self.changed.about(),
+            length=LENGTH, about=self.changed.about(), raw_input=text_input(LENGTH),
         )  # fmt: skip
 
 

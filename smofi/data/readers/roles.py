@@ -13,7 +13,7 @@ import numpy as np
 
 from smofi.data.decoded import Array, Decoded, Split
 from smofi.data.formats.files import check_room, wrong
-from smofi.data.formats.letters import NAMES, Changed, numbers
+from smofi.data.formats.letters import NAMES, Changed, numbers, text_input
 from smofi.data.formats.names import printable
 from smofi.data.readers.leaf import LENGTH
 from smofi.seeds import generator
@@ -66,7 +66,7 @@ class Roles:
         roles = {"roles": len(self.owners), "roles_too_short": self.too_short, "roles_to_test": len(self.texts["test"])}
         return Decoded(
             "text", train, test, NAMES, tuple(self.owners), standardise=False, length=LENGTH,
-            about={**roles, **self.changed.about()},
+            about={**roles, **self.changed.about()}, raw_input=text_input(LENGTH),
         )  # fmt: skip
 
 

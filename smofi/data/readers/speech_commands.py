@@ -22,7 +22,7 @@ import torch
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
 from smofi.data.formats.files import listing, read_bytes, wrong
-from smofi.data.formats.logmel import BANDS, FRAMES, RATE, as_bytes, log_mel, one_second
+from smofi.data.formats.logmel import BANDS, FRAMES, RATE, SOUND_INPUT, as_bytes, log_mel, one_second
 from smofi.data.formats.wav import read_wav
 from smofi.seeds import generator
 
@@ -75,6 +75,7 @@ def _read(place: Path, clips: list[Clip], progress: ReadProgress) -> Decoded:
         _split(test, images[len(train) :], words, speakers),
         classes=tuple(words),
         owners=tuple(speakers),
+        raw_input=SOUND_INPUT,
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
 from smofi.data.formats.files import check_room, listing, read_bytes, wrong
-from smofi.data.formats.pictures import is_picture, map_with_progress, read_picture
+from smofi.data.formats.pictures import is_picture, map_with_progress, picture_input, read_picture
 from smofi.seeds import generator
 
 SIDE = 64
@@ -67,6 +67,7 @@ def _read(
         Split(images[to_train], targets[to_train]),
         Split(images[to_test], targets[to_test]),
         _names(root, classes),
+        raw_input=picture_input((SIDE, SIDE, 3)),
     )
 
 

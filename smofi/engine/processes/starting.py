@@ -23,6 +23,10 @@ from smofi.engine.processes.spawning import SpawnLauncher, end_with_the_first, s
 from smofi.engine.processes.watching import Report
 from smofi.engine.processes.workers import DistributedWorkers, WorkerGone, Workers, joined
 from smofi.errors import check_choice, check_count, refuse
+from smofi.memory import as_text, room
+
+LEAST_MEMORY = {"fork": 25_000_000, "spawn": 200_000_000}
+"""Bytes that a worker takes for itself, however small the model: a forked one shares the program and the data."""
 
 
 class Launcher(Protocol):
@@ -82,13 +86,38 @@ def worker_count(requested: int | None, device: str, useful: int) -> int:
     if requested is None and "SMOFI_WORKERS" in os.environ:
         requested = int(os.environ["SMOFI_WORKERS"])
     if requested is not None:
-        return check_count("workers", requested, high=4096)
+        return _within_memory(check_count("workers", requested, high=4096), device)
     allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
     available = len(allowed(0)) if allowed else os.cpu_count() or 1
     if torch.device(device).type == "cuda":
         available = torch.cuda.device_count()
     most = max(1, min(available, useful))
     return 1 << (most.bit_length() - 1)
+
+
+def check_busy(workers: int, clients: int) -> None:
+    """Refuse more workers than there are clients in a round: the others would have nothing to do.
+
+    >>> check_busy(500, clients=10)
+    Traceback (most recent call last):
+    smofi.errors.InputError: workers=500 is not accepted: expected at most 10, since that many clients take part in a \
+round, and each worker needs one
+    """
+    if workers > clients and "WORLD_SIZE" not in os.environ:
+        refuse(
+            "workers",
+            workers,
+            f"at most {clients}, since that many clients take part in a round, and each worker needs one",
+        )
+
+
+def _within_memory(workers: int, device: str) -> int:
+    """The number of workers, unless memory is too small for them whatever they compute."""
+    each, left = LEAST_MEMORY[start_by(device)], room()
+    if workers > 1 and not left.holds((workers - 1) * each):
+        arithmetic = f"{workers} workers take at least {as_text(each)} each"
+        refuse("workers", workers, f"what fits into the {left.words}, but {arithmetic}")
+    return workers
 
 
 def own_device(device: str) -> str:

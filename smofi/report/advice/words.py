@@ -18,7 +18,7 @@ UNWEIGHED = (
 def heading(advice: Advice) -> str:
     """What is planned: the model, the data and the clients."""
     config = advice.config
-    taking_part = max(1, round(config.participation * config.clients))
+    taking_part = max(1, round(config.participation * config.known_clients))
     clients = f"{config.clients:,} clients, {taking_part:,} a round"
     return f"{config.model} on {config.data}, {clients}, by {config.partition}"
 

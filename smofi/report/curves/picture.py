@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smofi.errors import refuse
-from smofi.report.history import History
+from smofi.report.history import History, Scale
 from smofi.report.numbers import three_digits, time_unit
 from smofi.report.saving import save_picture
 from smofi.report.style import COLOURS, FAINT, GRID
@@ -28,8 +28,8 @@ def save_curves(
     title: str | None = None,
     over_hours: bool = False,
 ) -> Path:
-    """Draw the accuracies over rounds, or over the hours of virtual time, into a file; the same histories give the same
-    bytes.
+    """Draw the judged metric over rounds, or over the hours of virtual time, into a file; the same histories give the
+    same bytes.
 
     >>> import tempfile
     >>> save_curves(Path(tempfile.mkdtemp()) / "curves.svg", [History("fedavg", [0.4, 0.7, 0.8])]).name
@@ -44,10 +44,11 @@ def save_curves(
         (_plot_over_hours if over_hours else _plot_over_rounds)(axes, measured)
         if target is not None:
             axes.axhline(target, color=FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        _frame(axes)
+        scale = Scale.of(measured)
+        _frame(axes, scale)
         if title:
             axes.set_title(title, loc="left", fontweight="bold", fontsize=12, pad=12, parse_math=False)
-        _name_lines(axes, measured, target)
+        _name_lines(axes, measured, scale, target)
 
     return save_picture(path, compose, SIZE, padding={}, dpi=DPI)
 
@@ -111,8 +112,8 @@ def _plot_over_hours(axes: Axes, histories: Sequence[History]) -> None:
 
 
 def _plot(axes: Axes, places: Sequence[float], history: History, colour: str) -> None:
-    """The line goes on over rounds without an evaluation, and breaks where the accuracy is no number."""
-    known = [(place, value) for place, value in zip(places, history.accuracies, strict=True) if value is not None]
+    """The line goes on over rounds without an evaluation, and breaks where a value is no number."""
+    known = [(place, value) for place, value in zip(places, history.values, strict=True) if value is not None]
     values = [value if math.isfinite(value) else math.nan for _, value in known]
     axes.plot(
         [place for place, _ in known],
@@ -125,25 +126,27 @@ def _plot(axes: Axes, places: Sequence[float], history: History, colour: str) ->
     )
 
 
-def _frame(axes: Axes) -> None:
+def _frame(axes: Axes, scale: Scale) -> None:
     from matplotlib.ticker import PercentFormatter
 
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    if scale.share:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.margins(y=0.06)
-    axes.set_ylabel("accuracy")
+    axes.set_ylabel(scale.name, parse_math=False)
     axes.grid(axis="y", color=GRID, linewidth=1)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0, pad=6)
 
 
-def _name_lines(axes: Axes, histories: Sequence[History], target: float | None) -> None:
+def _name_lines(axes: Axes, histories: Sequence[History], scale: Scale, target: float | None) -> None:
     """Names stand beside the ends of their lines instead of in a legend."""
     ends = [
         (history.name, history.measured[-1], COLOURS[number % len(COLOURS)]) for number, history in enumerate(histories)
     ]
     if target is not None:
-        ends.append((f"target {three_digits(100 * target)}%", target, FAINT))
+        shown = f"{three_digits(100 * target)}%" if scale.share else scale.text(target)
+        ends.append((f"target {shown}", target, FAINT))
     low, high = axes.get_ylim()
     heights = spread([(value - low) / (high - low) for _, value, _ in ends], gap=0.055)
     for (name, _, colour), height in zip(ends, heights, strict=True):

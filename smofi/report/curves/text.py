@@ -10,8 +10,7 @@ from rich.text import Text
 
 from smofi.errors import check_count, refuse
 from smofi.report.canvas import LETTERS, Canvas, can_braille
-from smofi.report.history import History
-from smofi.report.numbers import percent
+from smofi.report.history import History, Scale
 from smofi.report.style import CURVE_STYLES, DIM
 
 NARROWEST = 20
@@ -44,7 +43,7 @@ def draw_curves(
     encoding: str = "utf-8",
     rounds: int | None = None,
 ) -> Text:
-    """The accuracies round by round, with axes and a legend; `width` and `height` include the axes. `rounds` is for
+    """The judged metric round by round, with axes and a legend; `width` and `height` include the axes. `rounds` is for
     histories that have been thinned.
 
     >>> print(draw_curves([History("fedavg", [0.0, 1.0])], width=20, height=4, encoding="ascii"))
@@ -65,10 +64,11 @@ def draw_curves(
     braille = can_braille(encoding)
     rows = height - 1
     marks = _marks(values, rows)
-    label = _formatter(marks)
+    metric = Scale.of(histories)
+    label = _formatter(marks, share=metric.share)
     margin = max(len(label(mark)) for mark in marks)
     canvas = Canvas(width - margin - 2, rows, braille=braille)
-    scale = _Scale(max(history.rounds for history in histories), marks[0], marks[-1])
+    scale = _Places(max(history.rounds for history in histories), marks[0], marks[-1])
     if target is not None:
         level = scale.height(target)
         canvas.line((0.0, level), (1.0, level), style=DIM, letter=".", every=4 if braille else 2)
@@ -76,7 +76,7 @@ def draw_curves(
     for history, key in zip(histories, keys, strict=True):
         _draw_curve(canvas, history, scale, key)
     labels = {round((rows - 1) * (1 - scale.height(mark))): label(mark) for mark in marks}
-    lines = [Text(f"{title}  " if title else "", style="bold") + Text("accuracy", style=DIM)]
+    lines = [Text(f"{title}  " if title else "", style="bold") + Text(metric.name, style=DIM)]
     for number in range(rows):
         edge = ("┤" if number in labels else "│") if braille else "|"
         lines.append(Text(f"{labels.get(number, ''):>{margin}} ") + Text(edge, style=DIM) + canvas.row(number))
@@ -92,8 +92,8 @@ class _Key(NamedTuple):
     letter: str
 
 
-class _Scale(NamedTuple):
-    """Where on the canvas, from 0 to 1, a round and an accuracy are."""
+class _Places(NamedTuple):
+    """Where on the canvas, from 0 to 1, a round and a value are."""
 
     rounds: int
     low: float
@@ -106,9 +106,9 @@ class _Scale(NamedTuple):
         return index / max(1, self.rounds - 1), self.height(value)
 
 
-def _draw_curve(canvas: Canvas, history: History, scale: _Scale, key: _Key) -> None:
+def _draw_curve(canvas: Canvas, history: History, scale: _Places, key: _Key) -> None:
     previous: tuple[float, float] | None = None
-    for index, value in enumerate(history.accuracies):
+    for index, value in enumerate(history.values):
         if value is None:  # the line goes on to the next round that has a value
             continue
         if not math.isfinite(value):
@@ -126,13 +126,13 @@ def _marks(values: Sequence[float], rows: int) -> list[float]:
     return marks
 
 
-def _formatter(marks: Sequence[float]) -> Callable[[float], str]:
+def _formatter(marks: Sequence[float], *, share: bool) -> Callable[[float], str]:
     """As many decimals as neighbouring marks need to differ."""
     if max(abs(mark) for mark in marks) >= 1e5:
         return lambda mark: f"{mark:.3g}"
-    step = 100 * (marks[1] - marks[0])
+    step = (100 if share else 1) * (marks[1] - marks[0])
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    return lambda mark: f"{mark:.{decimals}%}"
+    return lambda mark: f"{mark:.{decimals}{'%' if share else 'f'}}"
 
 
 def _round_axis(last: int, width: int, braille: bool) -> Text:
@@ -152,12 +152,12 @@ def _round_axis(last: int, width: int, braille: bool) -> Text:
 
 
 def _legend(histories: Sequence[History], keys: Sequence[_Key], target: float | None, braille: bool) -> list[Text]:
-    entries = []
+    metric, entries = Scale.of(histories), []
     for history, key in zip(histories, keys, strict=True):
-        ends_at = percent(history.measured[-1]) if history.measured else "no values"
+        ends_at = metric.text(history.measured[-1]) if history.measured else "no values"
         entries.append(Text("⣤⣤" if braille else key.letter * 2, style=key.style) + Text(f" {history.name} {ends_at}"))
     if target is not None:
-        entries.append(Text("⠄⠄" if braille else "..", style=DIM) + Text(f" target {percent(target)}"))
+        entries.append(Text("⠄⠄" if braille else "..", style=DIM) + Text(f" target {metric.text(target)}"))
     return entries
 
 

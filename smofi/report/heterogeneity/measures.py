@@ -33,7 +33,8 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Heterogeneity:
-    """How many samples of each class each client has, `[clients, classes]`, with a title and the names of the classes.
+    """How many samples of each class each client has, `[clients, classes]`, with a title, the names of the classes, and
+    those of the clients where they have any.
 
     >>> about = Heterogeneity("two clients", np.array([[5, 5], [30, 0]]), ["cat", "dog"], batch_size=16)
     >>> about.sizes.tolist(), about.below_batch, about.classes_per_client.tolist()
@@ -45,6 +46,7 @@ class Heterogeneity:
     class_names: Sequence[str]
     batch_size: int
     remarks: Sequence[str] = ()
+    client_names: Sequence[str] = ()
 
     @classmethod
     def of(cls, config: Config, federation: Federation) -> Heterogeneity:
@@ -57,6 +59,7 @@ class Heterogeneity:
             source.class_names,
             config.batch_size,
             [f"a sample is {shape}, {len(federation.test):,} to test on", *source.remarks],
+            federation.client_names,
         )
 
     def __post_init__(self) -> None:
@@ -93,6 +96,10 @@ class Heterogeneity:
     def by_size(self) -> npt.NDArray[np.int64]:
         """The clients, largest first; equal ones in their order."""
         return np.argsort(-self.sizes, kind="stable")
+
+    def name_of(self, client: int) -> str:
+        """A client's name, or else its number."""
+        return self.client_names[client] if self.client_names else f"{client:,}"
 
     def groups(self) -> list[Group]:
         """A colour per class; where the colours do not suffice, per stretch of classes.

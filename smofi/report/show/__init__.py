@@ -3,6 +3,7 @@
 snapshot.py    what the files say at this moment
 facts.py       a run's settings, progress, files and diagnostics, as rows of text
 views.py       one run with its curve, or several methods side by side
+listing.py     the runs in a folder, a row for each
 
 It only reads, and takes no lock, so that looking never disturbs the process that writes.
 """
@@ -13,10 +14,11 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
+from smofi.report.show.listing import RunsView, entries_below
 from smofi.report.show.snapshot import Snapshot, snapshots_in
 from smofi.report.show.views import ComparisonView, RunView
 
-__all__ = ["Snapshot", "show_runs", "snapshots_in"]
+__all__ = ["RunsView", "Snapshot", "entries_below", "show_runs", "snapshots_in"]
 
 
 def show_runs(folder: Path, runs: list[Snapshot]) -> RenderableType:

@@ -16,6 +16,9 @@ PROMISE = (
     "with the same `executor`, 1, 2, 4 and 8 workers give the same bits."
 )
 
+EIGHT_A_ROUND = ["0.66" if one == "0.5" else one for one in QUICK]
+"""One client for each worker."""
+
 
 @pytest.mark.parametrize("page", ["README.md", "docs/workers.md"])
 def test_the_promise_is_made(page: str) -> None:
@@ -27,7 +30,8 @@ def test_the_promise_is_kept(executor: str, tmp_path: Path) -> None:
     models = set()
     for workers in re.findall(r"\d+", PROMISE):
         folder = tmp_path / workers
-        asked = [*QUICK, "--rounds", "2", "--executor", executor, "--workers", workers, "--output", str(folder)]
+        asked = [*EIGHT_A_ROUND, "--rounds", "2", "--executor", executor]
+        asked += ["--workers", workers, "--output", str(folder)]
         assert main(["run", *asked]) == 0
         models.add(hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest())
     assert len(models) == 1

@@ -303,6 +303,21 @@ def test_what_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"workers": 500}, "workers=500 is not accepted: expected at most 10, since that many clients take part"),
+        (
+            {"workers": 500, "clients": 2000, "participation": 1, "memory_limit": "1GB"},
+            "that memory_limit=1GB leaves, but 500 workers take at least 25 MB each",
+        ),
+    ],
+)
+def test_workers_without_work_or_memory_are_refused_before_anything_starts(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        worker_count(Config(**settings))
+
+
+@pytest.mark.parametrize(
     ("changes", "count"),
     [({"method": "mergesfl"}, 1), ({"diagnose": True}, 1), ({"clients": 3, "participation": 0.3}, 1), ({}, None)],
 )

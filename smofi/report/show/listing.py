@@ -1,0 +1,71 @@
+"""What `smofi show` prints about a folder that has runs in it: a row for each run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from smofi.errors import InputError
+from smofi.report.history import Scale
+from smofi.report.show.snapshot import Snapshot, snapshots_in
+from smofi.report.show.views import state_text
+from smofi.runs import runs_below
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A folder among others: its runs, or why they cannot be read."""
+
+    path: Path
+    runs: list[Snapshot]
+    error: InputError | None = None
+
+    @property
+    def started(self) -> str:
+        return str(self.runs[0].about.get("started", "")) if self.runs else ""
+
+
+def entries_below(path: Path) -> list[Entry]:
+    """The runs and comparisons right below a folder, the latest last; none if there are none."""
+    return sorted((_entry(one) for one in runs_below(path)), key=lambda entry: (entry.started, entry.path))
+
+
+def _entry(path: Path) -> Entry:
+    try:
+        return Entry(path, snapshots_in(path))
+    except InputError as error:
+        return Entry(path, [], error)
+
+
+class RunsView:
+    """A row for each run, the methods of a comparison below each other."""
+
+    def __init__(self, path: Path, entries: list[Entry]) -> None:
+        self.path, self.entries = path, entries
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        for heading in ("folder", "method", "state"):
+            listing.add_column(heading, overflow="fold")
+        for heading in ("rounds", "best"):
+            listing.add_column(heading, justify="right", no_wrap=True)
+        listing.add_column("data", overflow="fold")
+        for entry in self.entries:
+            for number, run in enumerate(entry.runs):
+                first = number == 0
+                listing.add_row(
+                    Text(entry.path.name if first else ""),
+                    Text(run.method),
+                    state_text(run.state),
+                    f"{run.history.rounds}/{run.progress.rounds}",
+                    Scale.of([run.history]).text(run.history.best),
+                    Text(f"{run.config.data} by {run.config.partition}" if first else ""),
+                )
+            if entry.error:
+                listing.add_row(Text(entry.path.name), "", state_text("damaged"))
+        yield listing
+        yield Text(f"To see one: smofi show {self.path / self.entries[-1].path.name}", style="dim")
