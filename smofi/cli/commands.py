@@ -15,7 +15,7 @@ from smofi.cli.mistakes import sentence_for
 from smofi.cli.program import COMMAND_LINE, app
 from smofi.cli.streams import complain, remark
 from smofi.cli.typed import Typed
-from smofi.errors import CacheWarning, SmofiError, shortened
+from smofi.errors import CacheWarning, DataWarning, SmofiError, shortened
 
 LONGEST_SENTENCE = 2000
 
@@ -53,7 +53,7 @@ def _as_sentence(show: Callable[..., None]) -> Callable[..., None]:
     """Shows warnings as before, but those about the cache without the line of code that gives them."""
 
     def sentence(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, CacheWarning):
+        if issubclass(category, (CacheWarning, DataWarning)):
             remark(f"warning: {message}")
         else:
             show(message, category, *where, **more)

@@ -10,9 +10,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from smofi import experiment
+from smofi.cli.arguments import Display
 from smofi.cli.claiming import claimed_folder
 from smofi.cli.program import COMMAND_LINE, console
 from smofi.cli.reading import reading
@@ -33,8 +34,6 @@ from smofi.report import History
 from smofi.report.live import Live
 from smofi.track import combine, tracker
 from smofi.training import Result
-
-Display: TypeAlias = Literal["auto", "live", "plain", "quiet", "jsonl"]
 
 
 @dataclass(frozen=True)

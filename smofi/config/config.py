@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
-from torch import nn
 from typing_extensions import Self
 
-from smofi import models
-from smofi.clock import Timing
-from smofi.config.federation import Federation, gather
-from smofi.data import Source
+from smofi.clock.timing import Timing
 from smofi.data.partitions.natural import NATURAL
 from smofi.data.partitions.saved import PREFIX as SAVED
-from smofi.data.partitions.saved import Owners
 from smofi.engine.metrics import CLIENT_METRICS
-from smofi.errors import InputError, refuse
+from smofi.errors import InputError, refuse, refuse_unwanted
 from smofi.memory import limited
+from smofi.models.catalogue import MODELS, options_of, takes
 from smofi.settings import SETTINGS, TRAIN_ARGUMENTS, Settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from smofi.config.federation import Federation
+    from smofi.data import Source
+    from smofi.data.partitions.saved import Owners
 
 COPIES = 4
 """Of a model's weights, which any run takes: the initial model, the global one, a client's and its gradients."""
@@ -51,8 +54,8 @@ class Config(Settings):
     def _check_together(self) -> Self:
         for option in ("width", "norm"):
             value = getattr(self, option)
-            if value is not None and option not in models.options_of(self.model):
-                refuse(option, value, f"nothing (null in YAML), for model {self.model} has no such option")
+            if value is not None and option not in options_of(self.model):
+                refuse_unwanted(option, value, f"model {self.model} has no such option")
         held_out = self.validation or self.partition.startswith(SAVED)  # whose file says what is held out
         if self.patience is not None and not held_out:
             refuse("patience", self.patience, "a validation share > 0 with it, such as validation=0.1")
@@ -105,6 +108,8 @@ class Config(Settings):
 
         `method` tells for which of several it is, by default for the first: they may have executors of their own.
         """
+        from smofi.config.federation import gather
+
         gathered = federation or gather(self)
         return {
             **{name: getattr(self, name) for name in TRAIN_ARGUMENTS if name != "method"},
@@ -124,16 +129,20 @@ class Config(Settings):
         >>> sorted(set(Config(clients=4, validation=0.1).owners().tolist()))
         [-1, 0, 1, 2, 3]
         """
+        from smofi.config.federation import gather
+
         return gather(self).owners
 
     def build_model(self, source: Source) -> nn.Sequential:
         """The initial model, a function of the seed."""
-        if (needed := models.takes(self.model)) not in (None, source.kind):
-            fitting = [name for name in models.MODELS if models.takes(name) == source.kind]
+        from smofi.models.building import build
+
+        if (needed := takes(self.model)) not in (None, source.kind):
+            fitting = [name for name in MODELS if takes(name) == source.kind]
             refuse("model", self.model, f"a model for {source.kind}s, as in {self.data}: one of {', '.join(fitting)}")
         try:
             with limited(self.memory_limit):
-                return models.build(
+                return build(
                     self.model,
                     seed=self.seed,
                     input_shape=source.input_shape,

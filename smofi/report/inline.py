@@ -10,8 +10,9 @@ from rich.console import Console
 
 from smofi.engine.events import Event, RoundDone, RunEnded, TickDone
 from smofi.report.curves import NARROWEST
+from smofi.report.history import Scale
 from smofi.report.live import Live
-from smofi.report.numbers import hours_minutes_seconds, percent
+from smofi.report.numbers import hours_minutes_seconds
 from smofi.report.progress import RunProgress, bar
 
 REWRITTEN_EVERY = 0.25  # seconds
@@ -54,8 +55,9 @@ class NotebookLine:
     def show(self, event: Event, run: RunProgress) -> None:
         due = self.now() - self.written_at >= REWRITTEN_EVERY
         if isinstance(event, RunEnded) or (due and isinstance(event, RoundDone | TickDone)):
-            before, self.line, self.written_at = len(self.line), _line(run), self.now()
-            self._write(f"\r{self.line:<{before}}")
+            before, self.line, self.written_at = self.line, _line(run), self.now()
+            if self.line != before:
+                self._write(f"\r{self.line:<{len(before)}}")
 
     def _write(self, text: str) -> None:
         self.file.write(text)
@@ -63,9 +65,12 @@ class NotebookLine:
 
 
 def _line(run: RunProgress) -> str:
-    history = run.history
-    left = f", {hours_minutes_seconds(run.seconds_left)} left" if run.state == "running" else f", {run.state}"
-    return (
-        f"{history.name}  {''.join(bar(run.done, BAR, unicode=True))}  round {history.rounds}/{run.rounds}, "
-        f"accuracy {percent(history.last)}, best {percent(history.best)}{left}"
-    )
+    history, metric = run.history, Scale.of([run.history])
+    known = [f"{history.name}  {''.join(bar(run.done, BAR, unicode=True))}  round {history.rounds}/{run.rounds}"]
+    if history.last is not None:
+        known.append(f"{metric.short} {metric.text(history.last)}, best {metric.text(history.best)}")
+    if run.state != "running":
+        known.append(run.state)
+    elif run.seconds_left is not None:
+        known.append(f"{hours_minutes_seconds(run.seconds_left)} left")
+    return ", ".join(known)
