@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from numbers import Integral, Real
+from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
@@ -37,6 +38,10 @@ class ClientError(SmofiError):
 
 class TrainingWarning(UserWarning):
     """A run that goes on, but probably not as its user wants it to."""
+
+
+class DataWarning(UserWarning):
+    """Data that is used, but may not be what its user takes it for."""
 
 
 class CacheWarning(UserWarning):
@@ -165,6 +170,19 @@ def check_choice(field: str, value: Any, options: Iterable[str]) -> str:
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         refuse(field, value, "one of " + ", ".join(options) + hint)
     return str(value)
+
+
+def check_path(field: str, value: Any) -> Path:
+    """A path, as text or as a Path. Whether there is such a file shows when it is read.
+
+    >>> check_path("folder", "runs/mine").name
+    'mine'
+    """
+    if not isinstance(value, (str, PurePath)) or not str(value):
+        refuse(field, value, "a path, as a string or a pathlib.Path")
+    if "\0" in str(value):
+        refuse(field, value, "a path without NUL characters")
+    return Path(value)
 
 
 def check_size(field: str, value: Any) -> int:

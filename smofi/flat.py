@@ -192,7 +192,7 @@ def _problems(model: object) -> Iterator[str]:
     if not isinstance(model, nn.Sequential) or type(model).forward is not nn.Sequential.forward:
         names = [name for name, _ in model.named_children()]
         pieces = names if len(names) > 1 else ["first", "second"]
-        yield f"{sequence}, with no forward of its own; to make one of it, smofi.blocks(model, {pieces}, sample)"
+        yield f"{sequence}, with no forward of its own; to make one of it, smofi.blocks(model, {pieces}, sample=inputs)"
         return
     if len(model) < 2:
         inside = len(model) == 1 and isinstance(model[0], nn.Sequential) and len(model[0]) > 1

@@ -50,7 +50,7 @@ def data(
     `smofi data --devices` shows what devices clients have; with a data set, how fast they are for the preset's model.
     """
     if output is not None:
-        check_picture(output)
+        check_picture(output, "output")
     kind = "phones" if devices is True else devices or None
     if name is None:
         if kind is None:

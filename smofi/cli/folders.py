@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Picture
+from smofi.cli.arguments import SEVERAL, Folder, Picture
 from smofi.cli.claiming import RUNS
 from smofi.cli.loading import loading
 from smofi.cli.program import console
@@ -44,7 +44,7 @@ def show(
 
 
 def timeline(
-    folder: Path,
+    folder: Folder,
     /,
     *,
     round: Annotated[int | None, Parameter(help="number of the round, from 1; by default the last")] = None,
@@ -55,7 +55,7 @@ def timeline(
     Given the folder of a comparison, the methods are drawn below each other, over the same seconds.
     """
     if output is not None:
-        check_picture(output)
+        check_picture(output, "output")
     folders_in(folder)  # refused if it is none
     with loading():
         from smofi.cli.reading import reading
@@ -70,12 +70,14 @@ def timeline(
 
 
 def export(
-    folder: Path,
-    destination: Path | None = None,
+    folder: Folder,
+    destination: Annotated[
+        Path | None, Parameter(help="the folder to write to; by default export, in the run's folder")
+    ] = None,
     /,
     *,
     format: Annotated[
-        list[str] | None, Parameter(help="safetensors, torch or onnx; by default all of them", negative=())
+        list[str] | None, Parameter(help="safetensors, torch or onnx; by default all of them", **SEVERAL)
     ] = None,
     part: Annotated[
         str | None, Parameter(help="client or server, for split inference; by default the whole model")

@@ -49,7 +49,7 @@ def advise(
     Rounds are planned, by a full clock unless the configuration has another; nothing is trained.
     """
     if output is not None:
-        check_picture(output)
+        check_picture(output, "output")
     config = resolve_with_clock(source, settings_given(flags), scale)
     with loading():
         from smofi.cli.reading import reading

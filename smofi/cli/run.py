@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Display, Flags, Scale, Source, resolve, settings_given
+from smofi.cli.arguments import SEVERAL, Display, Flags, Scale, Source, resolve, settings_given
 from smofi.cli.loading import loading
 from smofi.config import Settings
 from smofi.errors import check_choice, refuse
@@ -31,7 +31,7 @@ def run(
         list[str] | None,
         Parameter(
             help="also record the run in tensorboard, wandb or mlflow; if resumed, it keeps those it has; or none",
-            negative=(),
+            **SEVERAL,
         ),
     ] = None,
 ) -> int:

@@ -92,3 +92,10 @@ def check_data_name(field: str, name: Any) -> str:
     own = ", ".join(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}" for scheme in OWN)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")
+
+
+def check_columns(name: str, label: str | None, client: str | None) -> None:
+    """Refuse columns named by the user where there are none to name."""
+    for field, value in (("label_column", label), ("client_column", client)):
+        if value is not None and not name.startswith("csv:"):
+            refuse(field, value, f"nothing: columns can be named for csv:PATH, but the data is {name}")

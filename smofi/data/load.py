@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
 from smofi.data import cache
 from smofi.data.cache import Damaged, cached, data_home, fingerprint, with_moments
-from smofi.data.catalogue import CATALOGUE, EMBEDDED, check_data_name
+from smofi.data.catalogue import CATALOGUE, EMBEDDED, check_columns, check_data_name
 from smofi.data.decoded import DataFiles, Decoded, ReadProgress, silent
 from smofi.data.readers import hub
 from smofi.data.readers.csv import NamedColumns, find_csv
@@ -17,7 +18,7 @@ from smofi.data.readers.folder import find_folder
 from smofi.data.readers.npz import find_npz
 from smofi.data.readers.python import read_python
 from smofi.data.source import Source, as_source
-from smofi.errors import InputError, check_count, check_size, refuse
+from smofi.errors import DataWarning, InputError, check_count, check_path, check_size, refuse
 from smofi.memory import as_text, limited, refusing, room
 
 FROM_HUB = "hub"
@@ -52,14 +53,17 @@ def load(
     for field, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
         if value is not None:
             check_count(field, value, high=LARGEST_IMAGE if field == "image_size" else None)
-    if folder is not None and not isinstance(folder, str | Path):
-        refuse("folder", folder, "the path of a folder")
     if memory_limit is not None:
         check_size("memory_limit", memory_limit)
-    named = _named_columns(name, label_column, client_column)
+    if not callable(progress):
+        refuse("progress", progress, "a function of how far decoding is")
+    check_columns(name, label_column, client_column)
+    named = NamedColumns(label_column, client_column)
     with limited(memory_limit), refusing(f"data={name!r}"):
-        found = _read(name, None if folder is None else Path(folder), image_size, named, progress)
+        found = _read(name, None if folder is None else check_path("folder", folder), image_size, named, progress)
         source = found if isinstance(found, Source) else as_source(name, found)
+        if isinstance(found, Decoded) and "warning" in found.about:
+            warnings.warn(f"data={name!r}: {found.about['warning']}", DataWarning, stacklevel=2)
         if image_size is not None and source.kind != "image":
             refuse("image_size", image_size, f"nothing: {name} has no images")
         source = source.limited(max_train, max_test)
@@ -67,14 +71,6 @@ def load(
             return source
         _check_resized(source, image_size)
         return source.resized(image_size)
-
-
-def _named_columns(name: str, label: str | None, client: str | None) -> NamedColumns:
-    """The columns that the user has named, refused where there are none to name."""
-    for field, value in (("label_column", label), ("client_column", client)):
-        if value is not None and not name.startswith("csv:"):
-            refuse(field, value, f"nothing: columns can be named for csv:PATH, but the data is {name}")
-    return NamedColumns(label, client)
 
 
 def _check_resized(source: Source, side: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
 from smofi.data.cache import ResizedImages
@@ -67,7 +68,7 @@ class Source:
         """The same with square images of another size; those to test on are resized when they are first used."""
         preparation = self.preparation and {
             **self.preparation,
-            "resize_by_area": [*self.preparation["resize_by_area"], side],
+            "resize_by_area": [*self.preparation.get("resize_by_area", ()), side],
         }
         return replace(
             self,
@@ -152,6 +153,12 @@ def _remarks(decoded: Decoded) -> Iterator[str]:
             yield sentence.format(said if isinstance(said, str) else ", ".join(said))
     if "remark" in decoded.about:
         yield str(decoded.about["remark"])
+    if decoded.kind != "text":
+        untested = np.setdiff1d(np.arange(len(decoded.classes)), decoded.test.targets)
+        if len(untested):
+            names = ", ".join(repr(decoded.classes[number]) for number in untested[:5])
+            more = f" and {len(untested) - 5:,} more" if len(untested) > 5 else ""
+            yield f"not tested: {names}{more}, of which the test set has no sample; add some to it"
 
 
 def _samples(name: str, decoded: Decoded) -> TensorSamples:

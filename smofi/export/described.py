@@ -43,7 +43,7 @@ def describe_input(facts: Mapping[str, Any]) -> str:
     elif raw is not None and raw["kind"] != "text":
         lines.append("Values go into the model as they are.")
     if raw is not None:
-        lines.append(f"`{PREPROCESSING}` says all of this in full, for programs.")
+        lines.append(f"`{PREPROCESSING}` holds all of this in full, for programs.")
     return "\n\n".join(lines)
 
 
@@ -51,12 +51,11 @@ def describe_program(facts: Mapping[str, Any], missing: str | None) -> str:
     """How to run predict.py, or why it is not there."""
     if missing is not None:
         return f"There is no `predict.py`, which would answer for raw input: {missing}."
-    example = EXAMPLES.get(facts["raw_input"]["kind"], "FILE")
+    kind = facts["raw_input"]["kind"]
     return (
-        "`predict.py` reads raw input and prints a line of CSV for each: the most likely class and its probability. "
-        "It needs numpy, and onnxruntime or torch"
-        f"{', and pillow' if facts['raw_input']['kind'] == 'picture' else ''}, but not smofi.\n\n"
-        f"```\npython predict.py {example}\npython predict.py --help\n```"
+        "`predict.py` reads raw input and prints a line of CSV per sample: the most likely class and its probability. "
+        f"It needs numpy{', pillow' if kind == 'picture' else ''}, and onnxruntime or torch; smofi is not needed.\n\n"
+        f"```\npython predict.py {EXAMPLES.get(kind, 'FILE')}\npython predict.py --help\n```"
     )
 
 
@@ -81,7 +80,7 @@ def _cell(name: str) -> str:
 
 def _table(raw: Mapping[str, Any]) -> str:
     return (
-        f"A row of a table, {len(raw['columns'])} columns of numbers. The label was column {raw['label']!r}, which "
+        f"A row of a table with {len(raw['columns'])} columns of numbers. The label was column {raw['label']!r}, which "
         "`predict.py` does not need. Missing values are not accepted; a column that was constant in training has "
         "deviation 1."
     )

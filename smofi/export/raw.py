@@ -26,7 +26,8 @@ def preprocessing(run: TrainedRun) -> dict[str, Any]:
     known: dict[str, Any] = {"raw_input": None, "resize_by_area": [], "standardise": moments}
     return {
         "format": FORMAT,
-        **(task.preparation or known),
+        **known,
+        **(task.preparation or {}),
         "model_input": {
             "type": str(example.dtype).removeprefix("torch."),
             "shape": ["batch", *example.shape[1:]],
@@ -61,7 +62,7 @@ def copy_program(run: TrainedRun, folder: Path) -> list[str]:
 def without_places(value: Any) -> Any:
     """A setting without the folders of this machine: of a path that begins at its root or home, the last part.
 
-    >>> without_places("csv:/home/anna/my table.csv"), without_places("dirichlet(0.2)")
+    >>> without_places("csv:~/own/my table.csv"), without_places("dirichlet(0.2)")
     ('csv:my table.csv', 'dirichlet(0.2)')
     """
     if isinstance(value, (list, tuple)):

@@ -13,7 +13,7 @@ from typing import Any
 
 import smofi
 from smofi.cut import Cut, CutSpec
-from smofi.errors import InputError
+from smofi.errors import InputError, check_path
 from smofi.export.card import model_card
 from smofi.export.pieces import chosen_cut, pieces
 from smofi.export.raw import PREPROCESSING, RUNNABLE, copy_program, preprocessing, why_no_program, without_places
@@ -50,8 +50,8 @@ def export_run(
     smofi.errors.InputError: no/such/run is not a run folder: it has no config.yaml
     """
     chosen, notes = chosen_formats(formats)
-    target = checked_destination(Path(destination))
-    run = read_run(Path(folder), best)
+    target = checked_destination(check_path("destination", destination))
+    run = read_run(check_path("folder", folder), best)
     where = chosen_cut(run, part, cut)
     modules = pieces(run, part, where)
     notes += [error.what for error in run.damaged]

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from smofi.errors import check_seed, refuse
+from smofi.errors import check_count, check_seed, refuse
 from smofi.memory import refusing
 from smofi.models.catalogue import MODELS, check_model_name, options_of
 from smofi.models.custom import custom, is_custom
@@ -37,6 +37,7 @@ def build(
     """
     check_model_name(name)
     check_seed("seed", seed)
+    check_count("copies", copies)
     options = {key: value for key, value in (("width", width), ("norm", norm)) if value is not None}
     for key, value in options.items():
         if key not in options_of(name):

@@ -54,8 +54,9 @@ class NotebookLine:
     def show(self, event: Event, run: RunProgress) -> None:
         due = self.now() - self.written_at >= REWRITTEN_EVERY
         if isinstance(event, RunEnded) or (due and isinstance(event, RoundDone | TickDone)):
-            before, self.line, self.written_at = len(self.line), _line(run), self.now()
-            self._write(f"\r{self.line:<{before}}")
+            before, self.line, self.written_at = self.line, _line(run), self.now()
+            if self.line != before:
+                self._write(f"\r{self.line:<{len(before)}}")
 
     def _write(self, text: str) -> None:
         self.file.write(text)
@@ -64,8 +65,11 @@ class NotebookLine:
 
 def _line(run: RunProgress) -> str:
     history = run.history
-    left = f", {hours_minutes_seconds(run.seconds_left)} left" if run.state == "running" else f", {run.state}"
-    return (
-        f"{history.name}  {''.join(bar(run.done, BAR, unicode=True))}  round {history.rounds}/{run.rounds}, "
-        f"accuracy {percent(history.last)}, best {percent(history.best)}{left}"
-    )
+    known = [f"{history.name}  {''.join(bar(run.done, BAR, unicode=True))}  round {history.rounds}/{run.rounds}"]
+    if history.last is not None:
+        known.append(f"accuracy {percent(history.last)}, best {percent(history.best)}")
+    if run.state != "running":
+        known.append(run.state)
+    elif run.seconds_left is not None:
+        known.append(f"{hours_minutes_seconds(run.seconds_left)} left")
+    return ", ".join(known)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live as Frame
@@ -37,8 +36,8 @@ class Screen:
             console=console,
             auto_refresh=False,
             vertical_overflow="crop",
-            redirect_stdout=_is_terminal(sys.stdout),  # what goes to a file stays there
-            redirect_stderr=_is_terminal(sys.stderr),
+            redirect_stdout=os.isatty(1),  # what goes to a file stays there
+            redirect_stderr=os.isatty(2),
         )
         self.started = self.drawn_at = now()
         self.drawing, self.unsaid = False, list[tuple[str, bool]]()
@@ -172,11 +171,6 @@ def _further(histories: Sequence[History]) -> dict[str, list[str]]:
         metric = Scale.of(same)
         columns[metric.short] = [metric.short, *(metric.text(history.last) for history in same)]
     return columns
-
-
-def _is_terminal(stream: TextIO | None) -> bool:
-    """Whether prints to it would spoil the picture; there may be no stream at all."""
-    return stream is not None and stream.isatty()
 
 
 class Cached:

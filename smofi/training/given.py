@@ -29,9 +29,7 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
             raise InputError(f"{name} is not accepted: expected as many inputs as targets, but it has {shapes}")
         return TensorSamples.of(inputs, targets).to(dtype, device)
     if isinstance(getattr(data, "train", None), TensorSamples):  # a Source
-        raise InputError(
-            f"{name} is not accepted: expected samples, such as source.train or source.test, not all of them"
-        )
+        raise InputError(f"{name} is not accepted: expected samples, such as source.train or source.test, not a Source")
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, dict, Tensor)):
         try:
             return DatasetSamples(data, dtype, device)

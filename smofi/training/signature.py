@@ -80,9 +80,8 @@ def _check_names(name: str, signature: inspect.Signature, args: tuple[Any, ...],
     for word in kwargs:
         if word not in known:
             near = _meant(word, known)
-            raise TypeError(
-                f"{name}() got an unexpected argument {word!r}" + (f"; did you mean {near}?" if near else "")
-            )
+            hint = f"did you mean {near}?" if near else f"help(smofi.{name}) lists its arguments"
+            raise TypeError(f"{name}() got an unexpected argument {word!r}; {hint}")
     by_place = [one.name for one in signature.parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
     if len(args) > len(by_place):
         raise TypeError(
@@ -103,5 +102,5 @@ def _meant(word: str, known: list[str]) -> str:
     """
     if word.lower() in OTHER_WORDS:
         return OTHER_WORDS[word.lower()]
-    near = difflib.get_close_matches(word, known, n=1) or [one for one in known if one in word or word in one]
+    near = [one for one in known if one in word or word in one] or difflib.get_close_matches(word, known, n=1)
     return near[0] if near and len(word) > 2 else ""

@@ -367,3 +367,28 @@ def test_a_real_run_in_a_pipe(tmp_path: Path) -> None:
         *["RoundStarted", "RoundDone"] * 2,
         "RunEnded",
     ]
+
+
+def judged(method: str) -> list[Event]:
+    """A run by its macro F1, with two further metrics."""
+    start, *rest = events(method, [None, None])
+    metrics = {"macro_f1": "macro F1", "worst_client": "worst client (on training data)", "gain": "gain"}
+    measured = {"macro_f1": 0.625, "worst_client": 0.25, "gain": 7.5}
+    return [
+        replace(start, metrics=metrics),  # type: ignore[type-var]
+        *(RoundDone(replace(one.record, metrics=measured)) if isinstance(one, RoundDone) else one for one in rest),
+    ]
+
+
+def test_displays_name_the_metric_that_is_judged_and_show_the_others() -> None:
+    out = watched("plain", [judged("smofi")], step=10)
+    assert "macro F1  62.5%  best  62.5%  worst client  25.0%  gain    7.5  train loss" in out
+    frame = last_frame(watched("live", [judged("smofi")], terminal=True, width=100))
+    heading, row = (line.split() for line in frame if line.startswith(("method", "smofi")))
+    assert heading == ["method", "round", "macro", "F1", "best", "s/round", "left", "worst", "client", "gain"]
+    assert row[2:] == ["2/2", "62.5%", "62.5%", "1", "done", "25.0%", "7.5"]
+    assert any(line.startswith("macro F1") for line in frame)
+    narrow = last_frame(watched("live", [judged("smofi")], terminal=True, width=50))
+    heading = next(line for line in narrow if line.startswith("method"))
+    assert "macro F1" in heading
+    assert "gain" not in heading

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import math
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -168,3 +169,60 @@ def test_the_baseline_is_fedavg_or_the_first_run_that_has_a_result() -> None:
 def test_what_cannot_be_compared_is_refused(runs: list[History], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         measure(runs)
+
+
+# What is judged, and what the table says of it
+
+
+def judged(name: str, values: list[float], **more: Any) -> History:
+    """A run that is judged by a function of the user's own, with the accuracy beside it."""
+    records = [{"accuracy": 0.5 + value / 100, "metrics": {"gain": value}, "seconds": 1.0} for value in values]
+    return History.of(name, records, metrics={"gain": "gain", "top1": "accuracy"}, **more)
+
+
+def test_values_outside_0_to_1_are_numbers_and_further_metrics_have_columns() -> None:
+    rows = compare([judged("fedavg", [-5.0, 10.0, 20.0]), judged("smofi", [15.0, 19.0, 30.0])])
+    assert [row.best for row in rows] == [20.0, 30.0]
+    assert [row.speed_up for row in rows] == [1.0, 1.5]
+    text = " ".join(shown(rows).split())
+    for piece in ("best gain", "best accuracy", "70.0%", "80.0%", "target: 18, 90% of fedavg's best"):
+        assert piece in text
+    assert "2000" not in text
+
+
+def test_below_0_the_target_is_a_tenth_below_the_best() -> None:
+    """The best of -2 is missed by a tenth at -2.2, which the second round reaches."""
+    (row,) = compare([judged("fedavg", [-3.0, -2.1, -2.0])])
+    assert (row.target, row.rounds) == (pytest.approx(-2.2), 2)
+
+
+def test_a_single_method_has_no_speed_up_and_nothing_bold() -> None:
+    table = results_table(compare([SMOFI]))
+    assert "speed-up" not in [str(column.header) for column in table.columns]
+    assert not any("[bold]" in str(cell) for column in table.columns for cell in column.cells)
+    both = results_table(compare([FEDAVG, SMOFI]))
+    assert "speed-up" in [str(column.header) for column in both.columns]
+    assert any("[bold]" in str(cell) for column in both.columns for cell in column.cells)
+
+
+@pytest.mark.parametrize(
+    ("fedavg", "smofi", "chance", "speed_up"),
+    [
+        ([0.50, 0.60], [0.58, 0.60], 0.5, True),  # a target of 0.54
+        ([0.50, 0.60], [0.58, 0.60], 0.54, False),  # which the most frequent class reaches
+        ([0.50, 0.60], [0.58, 0.60], None, True),
+        ([0.58, 0.60], [0.58, 0.60], None, False),  # all reach it in their first evaluation
+        ([None, 0.58, 0.60], [None, 0.58, 0.60], None, False),
+    ],
+)
+def test_a_target_that_takes_no_training_gives_no_speed_up(
+    fedavg: list[float | None], smofi: list[float | None], chance: float | None, speed_up: bool
+) -> None:
+    rows = compare([History("fedavg", fedavg, chance=chance), History("smofi", smofi, chance=chance)])
+    assert (rows[0].speed_up is not None) == speed_up
+    assert ("speed-up" in shown(rows)) == speed_up
+
+
+def test_seeds_have_targets_of_their_own() -> None:
+    runs = [History("fedavg", [0.5, 0.8 - seed / 10], seed=seed) for seed in (0, 1)]
+    assert "target: 90% of fedavg's best with the same seed" in shown(measure(runs))

@@ -76,6 +76,13 @@ def numbers(round: int) -> dict[str, float]:
     }
 
 
+def test_clients_are_recorded_by_their_names() -> None:
+    found = scalars(record(1, metrics={"per_client": {"north/east": 0.5, "south": None}}))
+    assert {name: value for name, value in found.items() if name.startswith("metrics/")} == {
+        "metrics/per_client/north_east": 0.5
+    }
+
+
 def start(done: int = 0) -> RunStarted:
     return RunStarted("smofi", rounds=4, clients=5, eligible=5, per_round=2, parameters=123, done=done)
 

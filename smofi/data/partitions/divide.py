@@ -78,6 +78,8 @@ def clients_of(
     [0, 1, 0, 1]
     """
     kind = parse(how) if isinstance(how, str) else how
+    if not isinstance(kind, Saved | Natural) and not callable(getattr(kind, "owners", None)):
+        refuse("how", how, 'a string such as "dirichlet(0.2)" or a value such as data.dirichlet(0.2)')
     if clients is not None or not isinstance(kind, (Natural, Saved)):
         check_count("clients", clients)
     check_count("min_size", min_size, low=0)

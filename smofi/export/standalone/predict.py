@@ -98,9 +98,11 @@ def load(folder: Path, runtime: str | None = None) -> Callable[[Any], Any]:
         raise ValueError(f"--runtime {runtime} needs {RUNTIMES[runtime][1]}, which is not in {folder}")
     usable = [name for name, package in there.items() if importlib.util.find_spec(package) is not None]
     chosen = runtime or next(iter(usable), None)
+    if not there:
+        raise ValueError(f"expected model.onnx or model.pt2 in {folder}, but there is neither")
     if chosen is None:
         needed = " or ".join(f"{package} (for {RUNTIMES[name][1]})" for name, package in there.items())
-        raise ValueError(f"this needs {needed or 'model.onnx or model.pt2 beside it'}; neither is installed")
+        raise ValueError(f"{needed} is not installed: pip install {next(iter(there.values()))}")
     return _by_onnx(folder / "model.onnx") if chosen == "onnx" else _by_torch(folder / "model.pt2")
 
 
@@ -158,8 +160,8 @@ def _parser(reader: Any) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="predict.py",
         description="Classify raw input with the model in this folder. " + reader.TAKES,
-        epilog="The answer is CSV: a line per input, with the most likely class and its probability. How inputs are "
-        "prepared stands in preprocessing.json. This needs numpy, and onnxruntime or torch; pictures need pillow.",
+        epilog="The answer is CSV: a line per input, with the most likely class and its probability. "
+        "preprocessing.json says how inputs are prepared. This needs numpy, and onnxruntime or torch; pictures need pillow.",
     )
     parser.add_argument("inputs", nargs="*", metavar="FILE", help=f"{', '.join(reader.ENDINGS)}, or a folder of these")
     if hasattr(reader, "from_words"):

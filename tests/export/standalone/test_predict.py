@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import torch
 
 from smofi import cli
 from smofi.export import export_run
+from smofi.export.raw import STANDALONE
 from smofi.export.trained import read_run
+from support.cards import run_card
 from support.elsewhere import environment
 from support.kinds import KINDS, Kind, table, untrained_run
 
@@ -69,10 +72,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SMOFI_DATA", str(tmp_path / "home"))
 
 
-def test_rows_of_a_table_without_smofi(tmp_path: Path) -> None:
+def test_rows_of_a_table_without_smofi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = table(tmp_path / "table")
     accuracy = untrained_run(kind, tmp_path / "run")
     export_run(tmp_path / "run", tmp_path / "out", ["onnx"])
+    monkeypatch.chdir(tmp_path / "out")
+    run_card(["onnx"])
     (tmp_path / "bad.csv").write_text("b,same\n1,2\n")
     program = str(tmp_path / "out" / "predict.py")
     calls = [
@@ -94,6 +99,27 @@ def test_rows_of_a_table_without_smofi(tmp_path: Path) -> None:
         "predict.py: there is nothing to classify; python predict.py --help says what it takes",
         f"predict.py: --runtime torch needs model.pt2, which is not in {tmp_path / 'out'}",
     ]
+
+
+def test_a_missing_package_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    python = environment(tmp_path / "environment", ["numpy"])
+    for name in ("predict.py", "read_table.py", "read_picture.py"):
+        shutil.copyfile(STANDALONE / name, folder / name)
+    (folder / "rows.csv").write_text("a\n1\n")
+
+    def refused(kind: str) -> str:
+        facts = {"raw_input": {"kind": kind, "columns": ["a"]}, "classes": []}
+        (folder / "preprocessing.json").write_text(json.dumps(facts))
+        done = subprocess.run([python, "predict.py", "rows.csv"], cwd=folder, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (1, "")
+        return done.stderr.strip()
+
+    assert refused("picture") == "predict.py needs PIL: pip install pillow"
+    assert refused("table") == f"predict.py: expected model.onnx or model.pt2 in {folder}, but there is neither"
+    (folder / "model.onnx").touch()
+    assert refused("table") == "predict.py: onnxruntime (for model.onnx) is not installed: pip install onnxruntime"
 
 
 @pytest.mark.slow
