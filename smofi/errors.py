@@ -58,6 +58,16 @@ def refuse(field: str, value: Any, accepted: str) -> NoReturn:
     raise InputError(f"{field}={shown(value)} is not accepted: expected {accepted}")
 
 
+def refuse_unwanted(field: str, value: Any, why: str) -> NoReturn:
+    """Refuse a value where none has a place.
+
+    >>> refuse_unwanted("image_size", 8, "patients.csv has no images")
+    Traceback (most recent call last):
+    smofi.errors.InputError: image_size=8 is not accepted: patients.csv has no images
+    """
+    raise InputError(f"{field}={shown(value)} is not accepted: {why}")
+
+
 def shown(value: Any) -> str:
     """A refused value as a sentence shows it: cut off where it is too long; of data and models, what they are.
 

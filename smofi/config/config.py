@@ -13,7 +13,7 @@ from smofi.data.catalogue import check_columns
 from smofi.data.partitions.natural import NATURAL
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.metrics import CLIENT_METRICS
-from smofi.errors import InputError, refuse
+from smofi.errors import InputError, refuse, refuse_unwanted
 from smofi.memory import limited
 from smofi.models.catalogue import MODELS, options_of, takes
 from smofi.settings import SETTINGS, TRAIN_ARGUMENTS, Settings
@@ -56,7 +56,7 @@ class Config(Settings):
         for option in ("width", "norm"):
             value = getattr(self, option)
             if value is not None and option not in options_of(self.model):
-                refuse(option, value, f"nothing (null in YAML), for model {self.model} has no such option")
+                refuse_unwanted(option, value, f"model {self.model} has no such option")
         held_out = self.validation or self.partition.startswith(SAVED)  # whose file says what is held out
         if self.patience is not None and not held_out:
             refuse("patience", self.patience, "a validation share > 0 with it, such as validation=0.1")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smofi.errors import refuse
+from smofi.errors import refuse, refuse_unwanted
 from smofi.later import function_later
 
 if TYPE_CHECKING:
@@ -98,4 +98,4 @@ def check_columns(name: str, label: str | None, client: str | None) -> None:
     """Refuse columns named by the user where there are none to name."""
     for field, value in (("label_column", label), ("client_column", client)):
         if value is not None and not name.startswith("csv:"):
-            refuse(field, value, f"nothing: columns can be named for csv:PATH, but the data is {name}")
+            refuse_unwanted(field, value, f"only csv:PATH has columns, and the data is {name}")

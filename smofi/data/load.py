@@ -18,7 +18,7 @@ from smofi.data.readers.folder import find_folder
 from smofi.data.readers.npz import find_npz
 from smofi.data.readers.python import read_python
 from smofi.data.source import Source, as_source
-from smofi.errors import DataWarning, InputError, check_count, check_path, check_size, refuse
+from smofi.errors import DataWarning, InputError, check_count, check_path, check_size, refuse, refuse_unwanted
 from smofi.memory import as_text, limited, refusing, room
 
 FROM_HUB = "hub"
@@ -65,7 +65,7 @@ def load(
         if isinstance(found, Decoded) and "warning" in found.about:
             warnings.warn(f"data={name!r}: {found.about['warning']}", DataWarning, stacklevel=2)
         if image_size is not None and source.kind != "image":
-            refuse("image_size", image_size, f"nothing: {name} has no images")
+            refuse_unwanted("image_size", image_size, f"{name} has no images")
         source = source.limited(max_train, max_test)
         if image_size is None or source.input_shape[1:] == (image_size, image_size):
             return source
@@ -118,7 +118,7 @@ def _read(
     scheme, colon, rest = name.partition(":")
     if colon or name in EMBEDDED:
         if folder is not None:
-            refuse("data_folder", str(folder), f"nothing: {name} already says where it is")
+            refuse_unwanted("data_folder", str(folder), f"{name} already says where it is")
         if name in EMBEDDED:
             return read_digits()
         if scheme == "python":

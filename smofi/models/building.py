@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from smofi.errors import check_count, check_seed, refuse
+from smofi.errors import check_count, check_seed, refuse_unwanted
 from smofi.memory import refusing
 from smofi.models.catalogue import MODELS, check_model_name, options_of
 from smofi.models.custom import custom, is_custom
@@ -41,7 +41,7 @@ def build(
     options = {key: value for key, value in (("width", width), ("norm", norm)) if value is not None}
     for key, value in options.items():
         if key not in options_of(name):
-            refuse(key, value, f"nothing: {name} has no such option")
+            refuse_unwanted(key, value, f"{name} has no such option")
     if not is_custom(name):
         make = MODELS[name].make
         sizes = [*input_shape, classes] if isinstance(input_shape, Sequence) else []
