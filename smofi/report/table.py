@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from smofi.report.measures import Row
+from smofi.report.names import Name, NamesTable
 from smofi.report.numbers import (
     UNKNOWN,
     TimeUnit,
@@ -32,8 +33,8 @@ def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
     hours = max((row.hours for row in rows if row.hours is not None), default=None)
     unit = time_unit(3600 * (hours or 0.0))
     target = percent(rows[0].target) if len({row.target for row in rows}) == 1 else "target"
-    drawn = Table(title=title, title_justify="left")
-    drawn.add_column("method", overflow="fold")
+    drawn = NamesTable(title=title, title_justify="left")
+    drawn.add_column("method")
     headings = ["best", "mean of rounds", f"rounds to {target}", "speed-up", "seconds"]
     headings[4:4] = [f"virtual {unit.name} to {target}", f"virtual {unit.name}"] if hours is not None else []
     for heading in headings:
@@ -58,7 +59,7 @@ def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
         if hours is not None:
             to_target, in_all = _virtual(row, unit)
             cells[4:4] = [_bold(to_target, row.hours_to == soonest), in_all]
-        drawn.add_row(_plain(row.name), *cells, *([str(row.seeds)] if several else []))
+        drawn.add_row(Name(row.name), *cells, *([str(row.seeds)] if several else []))
     return drawn
 
 
@@ -76,7 +77,3 @@ def _virtual(row: Row, unit: TimeUnit) -> tuple[str, str]:
 
 def _bold(text: str, marked: bool) -> str:
     return f"[bold]{text}[/bold]" if marked else text
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", r"\[")

@@ -127,7 +127,7 @@ def test_a_model_of_ones_own(
         ("models cnn --norm batch", "cnn has no such option"),
         ("models cnn --input-shape 3,x", "input_shape='3,x'"),
         ("models vgg11 --input-shape 3,16,16", "height and width >= 32"),
-        ("models python:nosuchmodule:net", "No module named 'nosuchmodule'"),
+        ("models python:nosuchmodule:net", "there is no nosuchmodule"),
         ("models cnn --classes many", "many"),
     ],
 )
