@@ -8,7 +8,7 @@ A method    compose, Method, and what fills its slots: Pull, Decay, Limit, Fuse,
             Turnout, Draw, Tick, Schedule: the ticks of a round; Candidates: the clients to select from
 A callback  Callback, Event: RunStarted, RoundStarted, TickDone, RoundDone, Warned, RunEnded
 A clock     Timing, Device, Presence
-Errors      SmofiError: InputError, CompositionError, ClientError; TrainingWarning, CacheWarning
+Errors      SmofiError: InputError, CompositionError, ClientError; TrainingWarning, CacheWarning, DataWarning
 Packages    data, methods, models
 
 Public are these names; the names in `__all__` of the packages `smofi.config`, `smofi.data`, `smofi.experiment`,

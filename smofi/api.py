@@ -20,7 +20,15 @@ from smofi.engine.events import (
 from smofi.engine.passes import Loss, Wire
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.engine.processes.workers import Workers, joined
-from smofi.errors import CacheWarning, ClientError, CompositionError, InputError, SmofiError, TrainingWarning
+from smofi.errors import (
+    CacheWarning,
+    ClientError,
+    CompositionError,
+    DataWarning,
+    InputError,
+    SmofiError,
+    TrainingWarning,
+)
 from smofi.method import (
     BatchSizes,
     Candidates,
@@ -49,6 +57,7 @@ __all__ = [
     "Candidates",
     "ClientError",
     "CompositionError",
+    "DataWarning",
     "CutSpec",
     "Decay",
     "Device",

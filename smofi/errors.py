@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
@@ -40,6 +41,10 @@ class TrainingWarning(UserWarning):
     """A run that goes on, but probably not as its user wants it to."""
 
 
+class DataWarning(UserWarning):
+    """Data that is used, but may not be what its user takes it for."""
+
+
 class CacheWarning(UserWarning):
     """Cached data that was damaged: it is not used, but made anew."""
 
@@ -55,16 +60,42 @@ def refuse(field: str, value: Any, accepted: str) -> NoReturn:
 
 
 def shown(value: Any) -> str:
-    """A refused value as a sentence shows it, cut off where it is too long.
+    """A refused value as a sentence shows it: cut off where it is too long; of data and models, what they are.
 
     >>> shown("round"), len(shown("9" * 1000)), shown(10**5000)
     ("'round'", 303, 'a whole number of more than 4000 digits')
+    >>> import torch
+    >>> shown([torch.zeros(64, 4), 7, "a"]), shown(list(range(100)))
+    ("[<Tensor of shape (64, 4), float32>, 7, 'a']", '[0, 1, 2, 3, 4, 5, 6, 7, ... (100 in all)]')
     """
+    if isinstance(value, (list, tuple, set, frozenset, dict)):
+        return _shown_items(value)
+    if hasattr(value, "dtype") and (shape := getattr(value, "shape", ())):
+        kind = str(value.dtype).removeprefix("torch.")
+        return f"<{type(value).__name__} of shape {tuple(shape)}, {kind}>"
     try:
         text = repr(value)
     except ValueError:  # Python does not write numbers as long as that
         return "a whole number of more than 4000 digits"
+    except Exception:
+        return f"<{type(value).__name__}>"
+    long = len(text) > LONGEST and not isinstance(value, (str, bytes, Integral))
+    if long or "\n" in text or " object at 0x" in text:
+        return f"<{type(value).__name__}>"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def _shown_items(values: Any, most: int = 8) -> str:
+    """The first few items of a list, a tuple, a set or a dictionary."""
+    items: list[str] = []
+    for item in values.items() if isinstance(values, dict) else values:
+        if len(items) == most or sum(map(len, items)) > LONGEST // 3:
+            items.append(f"... ({len(values)} in all)")
+            break
+        items.append(": ".join(map(shown, item)) if isinstance(values, dict) else shown(item))
+    text = ", ".join(items) + "," * (isinstance(values, tuple) and len(values) == 1)
+    opening, closing = "[]" if isinstance(values, list) else "()" if isinstance(values, tuple) else "{}"
+    return f"{opening}{text}{closing}"
 
 
 def shortened(sentence: str, most: int) -> str:
@@ -135,11 +166,24 @@ def check_flag(field: str, value: Any) -> bool:
 def check_choice(field: str, value: Any, options: Iterable[str]) -> str:
     """One of a few words, with a suggestion for a near miss."""
     options = list(options)
-    if value not in options:
-        near = difflib.get_close_matches(str(value), options, n=1)
+    if not isinstance(value, str) or value not in options:
+        near = difflib.get_close_matches(value, options, n=1) if isinstance(value, str) else []
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         refuse(field, value, "one of " + ", ".join(options) + hint)
     return str(value)
+
+
+def check_path(field: str, value: Any) -> Path:
+    """A path, as text or as a Path. Whether there is such a file shows when it is read.
+
+    >>> check_path("folder", "runs/mine").name
+    'mine'
+    """
+    if not isinstance(value, (str, PurePath)) or not str(value):
+        refuse(field, value, "a path, as a string or a pathlib.Path")
+    if "\0" in str(value):
+        refuse(field, value, "a path without NUL characters")
+    return Path(value)
 
 
 def check_size(field: str, value: Any) -> int:

@@ -179,17 +179,25 @@ def _lay_out(
     return tuple(places), tuple(edges)
 
 
-def _refuse_unfit(model: nn.Module) -> None:
+def _refuse_unfit(model: object) -> None:
     for problem in _problems(model):
         raise InputError(f"model={type(model).__name__} is not accepted: {problem}")
 
 
-def _problems(model: nn.Module) -> Iterator[str]:
+def _problems(model: object) -> Iterator[str]:
+    sequence = "expected an nn.Sequential of blocks (input block, core blocks, output block)"
+    if not isinstance(model, nn.Module):
+        yield sequence
+        return
     if not isinstance(model, nn.Sequential) or type(model).forward is not nn.Sequential.forward:
-        yield "expected an nn.Sequential of blocks (input block, core blocks, output block), with no forward of its own"
+        names = [name for name, _ in model.named_children()]
+        pieces = names if len(names) > 1 else ["first", "second"]
+        yield f"{sequence}, with no forward of its own; to make one of it, smofi.blocks(model, {pieces}, sample=inputs)"
         return
     if len(model) < 2:
-        yield f"expected at least two blocks, an input and an output block, and it has {len(model)}"
+        inside = len(model) == 1 and isinstance(model[0], nn.Sequential) and len(model[0]) > 1
+        hint = ", which is one itself: give that" if inside else ""
+        yield f"expected at least two blocks, an input and an output block, and it has {len(model)}{hint}"
     if any(is_lazy(parameter) for parameter in model.parameters()):
         yield "it has lazy modules that have not seen data yet; run it once on a sample"
         return

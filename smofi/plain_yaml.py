@@ -21,7 +21,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc, unused-ignore]
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
-            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not accepted here", mark)
+            raise yaml.constructor.ConstructorError(None, None, "expected the value itself, not an alias (*name)", mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -40,15 +40,19 @@ _Loader.add_implicit_resolver(
 )
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """The settings in a YAML file; anything else is refused in a sentence that names the file."""
-    return settings_in(read_regular(path, LARGEST, "a YAML file of settings"), str(path))
+def read_text(path: Path) -> str:
+    """The text of a YAML file; anything else is refused in a sentence that names the file."""
+    return _text_in(read_regular(path, LARGEST, "a YAML file of settings"), str(path))
 
 
 def settings_in(content: bytes, name: str) -> dict[str, Any]:
     """The settings in the bytes of a YAML file; `name` is what an error calls it."""
+    return parse_settings(_text_in(content, name), name)
+
+
+def _text_in(content: bytes, name: str) -> str:
     try:
-        return parse_settings(content.decode("utf-8-sig"), name)
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{name} is not text: byte {error.start + 1} is not UTF-8; expected a YAML file") from None
 
@@ -63,9 +67,9 @@ def parse_settings(text: str, name: str) -> dict[str, Any]:
         settings = yaml.load(text, Loader=_Loader)  # a SafeLoader: builds plain values only
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = f" in line {mark.line + 1}" if mark else ""
+        line = f"line {mark.line + 1}: " if mark else ""
         what = ", ".join(text for text in (error.context, error.problem) if text)
-        raise InputError(f"{name} cannot be read as YAML: {what}{line}") from None
+        raise InputError(f"{name} cannot be read as YAML: {line}{what}") from None
     except yaml.YAMLError as error:
         raise InputError(f"{name} cannot be read as YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
@@ -82,6 +86,17 @@ def parse_settings(text: str, name: str) -> dict[str, Any]:
         if not isinstance(key, str):
             raise InputError(f"{name}: {key!r} is not accepted as a key: expected the name of a setting")
     return settings
+
+
+def line_of(key: str, text: str) -> int | None:
+    """The line that a setting is given in, counted from 1.
+
+    >>> line_of("rounds", "# a run\\nrounds: 5")
+    2
+    """
+    tree = yaml.compose(text, Loader=_Loader)
+    keys = tree.value if isinstance(tree, yaml.MappingNode) else []
+    return next((one.start_mark.line + 1 for one, _ in keys if one.value == key), None)
 
 
 def as_yaml(value: Any) -> str:

@@ -55,7 +55,9 @@ def test_a_seed_has_128_bits_at_most() -> None:
 
 @pytest.mark.parametrize("value", [-(10**5000), [10**5000], {10**5000: 1}], ids=["number", "list", "dict"])
 def test_a_number_that_python_does_not_write_is_named(value: object) -> None:
-    with pytest.raises(InputError, match=r"^rounds=a whole number of more than 4000 digits is not accepted"):
+    with pytest.raises(
+        InputError, match=r"^rounds=[\[{]?a whole number of more than 4000 digits[:1 \]}]* is not accepted"
+    ):
         check_count("rounds", value)
-    with pytest.raises(InputError, match=r"^memory_limit=a whole number of more than 4000 digits"):
+    with pytest.raises(InputError, match=r"^memory_limit=[\[{]?a whole number of more than 4000 digits"):
         check_size("memory_limit", value)

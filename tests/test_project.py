@@ -91,10 +91,12 @@ def talking(code: str) -> list[int]:
 
 
 def test_only_the_command_line_talks() -> None:
+    """And the display that `smofi.train(progress=True)` asks for, and a file that is copied into exports."""
     package = ROOT / "smofi"
-    modules = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] != "cli"]
+    others = {package / "report/inline.py", package / "export/standalone/predict.py"}
+    modules = {path for path in package.rglob("*.py") if path.relative_to(package).parts[0] != "cli"} - others
     assert len(modules) > 100
-    found = [f"{path.relative_to(ROOT)}:{line}" for path in modules for line in talking(path.read_text())]
+    found = [f"{path.relative_to(ROOT)}:{line}" for path in sorted(modules) for line in talking(path.read_text())]
     assert not found, "\n".join(found)
 
 

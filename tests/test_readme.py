@@ -11,7 +11,10 @@ import pytest
 from smofi.cli import main
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / name for name in ("README.md", "docs/surviving.md", "docs/partitions.md", "docs/clock.md")]
+PAGES = [
+    ROOT / name
+    for name in ("README.md", "docs/surviving.md", "docs/partitions.md", "docs/clock.md", "docs/watching.md")
+]
 
 
 def blocks(language: str) -> list[str]:

@@ -231,7 +231,8 @@ def test_a_builder_is_described_as_it_is_written() -> None:
         ("pair(1)+pair(2)", "kind='pair(1)+pair(2)' is not accepted: expected a single one, such as \"pair(1)\""),
         (
             "pair(1",
-            "kind='pair(1' is not accepted: expected a name, with its parameters in brackets if it has any, such as \"pair(1)\"",
+            "kind='pair(1' is not accepted: expected a name, with its parameters in brackets if it has any, "
+            'such as "pair(1)"',
         ),
     ],
 )

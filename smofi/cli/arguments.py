@@ -8,14 +8,37 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import pydantic
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from smofi.config import Config, Settings, read_config
 from smofi.errors import SmofiError, refuse
 from smofi.settings import SETTINGS
 
 Source: TypeAlias = Annotated[str | None, Parameter(help="a YAML file or the name of a preset; flags win over it")]
-Flags: TypeAlias = Annotated[Settings, Parameter(name="*", negative=(), group="Settings")]
+SEVERAL: dict[str, Any] = {"consume_multiple": (1, None), "negative_iterable": ()}
+"""Of a flag that takes one or more values: `--method fedavg smofi`, or the flag again for each."""
+
+SECTIONS = {
+    "data": "Data",
+    "model": "Model, method and optimizer",
+    "rounds": "Rounds",
+    "validation": "Evaluating and stopping",
+    "executor": "How it is computed",
+    "clock": "Virtual time",
+}
+"""The groups of settings in the help, each by its first one."""
+
+
+def _group_settings() -> None:
+    group = None
+    for name, field in Settings.model_fields.items():
+        group = Group.create_ordered(SECTIONS[name]) if name in SECTIONS else group
+        field.metadata.append(Parameter(group=group))  # which cyclopts alone looks at
+
+
+_group_settings()
+Flags: TypeAlias = Annotated[Settings, Parameter(name="*", **SEVERAL)]
+Folder: TypeAlias = Annotated[Path, Parameter(help="the folder of a run")]
 Scale: TypeAlias = Annotated[
     str | None, Parameter(help="size of a preset: full, or small for a version that suits a CPU")
 ]

@@ -1,4 +1,4 @@
-"""All commands, and a sentence for every mistake."""
+"""All commands, and how one is called."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import cyclopts
 import pydantic
 
 from smofi.cli import data, folders, lists, plan, run
+from smofi.cli.examples import epilogue
+from smofi.cli.mistakes import sentence_for
 from smofi.cli.program import COMMAND_LINE, app
 from smofi.cli.streams import complain, remark
-from smofi.config import sentence_of
-from smofi.errors import CacheWarning, SmofiError, shortened, shown
+from smofi.cli.typed import Typed
+from smofi.errors import CacheWarning, DataWarning, SmofiError, shortened
 
 LONGEST_SENTENCE = 2000
 
@@ -30,19 +32,20 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     lists.methods,
     lists.models,
 )
-for command in COMMANDS:
-    app.command(command)
+for place, command in enumerate(COMMANDS):
+    app.command(command, help_epilogue=epilogue(command.__name__), sort_key=place)
 
 
 def call(arguments: list[str]) -> int:
     """Run the command that these arguments name. Exit code 2 for anything the user can correct."""
     COMMAND_LINE[:] = arguments
+    typed = Typed.of(app, arguments)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _as_sentence(warnings.showwarning)
-            return int(app(arguments, exit_on_error=False, print_error=False) or 0)
+            return int(app(typed.plainly, exit_on_error=False, print_error=False) or 0)
     except (cyclopts.CycloptsError, pydantic.ValidationError, SmofiError, OSError, MemoryError) as error:
-        complain(shortened(_sentence(error), LONGEST_SENTENCE))
+        complain(shortened(sentence_for(error, app, typed), LONGEST_SENTENCE))
     return 2
 
 
@@ -50,22 +53,9 @@ def _as_sentence(show: Callable[..., None]) -> Callable[..., None]:
     """Shows warnings as before, but those about the cache without the line of code that gives them."""
 
     def sentence(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, CacheWarning):
+        if issubclass(category, (CacheWarning, DataWarning)):
             remark(f"warning: {message}")
         else:
             show(message, category, *where, **more)
 
     return sentence
-
-
-def _sentence(error: Exception) -> str:
-    """What is wrong, without the box and the type names that cyclopts and pydantic put around it."""
-    if isinstance(error, cyclopts.CycloptsError):
-        cause = error.__cause__ or error.__context__
-        if isinstance(cause, pydantic.ValidationError):
-            return sentence_of(cause)
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{shown(str(error.filename))}: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return "there is not enough memory"
-    return sentence_of(error) if isinstance(error, pydantic.ValidationError) else str(error)

@@ -32,6 +32,8 @@ def data(
     partition: Annotated[str | None, flag("partition")] = None,
     batch_size: Annotated[int | None, flag("batch_size")] = None,
     seed: Annotated[int | None, flag("seed")] = None,
+    label_column: Annotated[str | None, flag("label_column")] = None,
+    client_column: Annotated[str | None, flag("client_column")] = None,
     data_folder: Annotated[str | None, flag("data_folder")] = None,
     image_size: Annotated[int | None, flag("image_size")] = None,
     max_train: Annotated[int | None, flag("max_train")] = None,
@@ -49,7 +51,7 @@ def data(
     `smofi data --devices` shows what devices clients have; with a data set, how fast they are for the preset's model.
     """
     if output is not None:
-        check_picture(output)
+        check_picture(output, "output")
     kind = "phones" if devices is True else devices or None
     if name is None:
         if kind is None:
@@ -65,6 +67,8 @@ def data(
         "partition": partition,
         "batch_size": batch_size,
         "seed": seed,
+        "label_column": label_column,
+        "client_column": client_column,
         "data_folder": data_folder,
         "image_size": image_size,
         "max_train": max_train,
@@ -79,19 +83,24 @@ def data(
 
 def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:
     """How the data is divided, and the clients' devices if wanted, for the model of a preset."""
-    fleet = Fleet.of(devices, config.clients, config.seed) if devices else None  # refused before anything is read
+    if devices and config.clients:
+        Fleet.of(devices, config.clients, config.seed)  # refused before anything is read
     with reading(config.data) as progress:
         federation = gather(config, progress)
+    config = config.divided(federation)
     division = Heterogeneity.of(config, federation)
     console.print(heterogeneity_table(division))
     for line in division.remarks:
         console.print(line, markup=False, highlight=False)
     if output is not None:
         print(f"Picture: {save_heterogeneity(output, division)}")
-    if devices and fleet:
+    if devices:
         console.print()
-        shown = Fleet.for_model(devices, config, federation.source) if preset else fleet
-        _print_devices(shown, output and output.with_stem(f"{output.stem}-devices"))
+        plain = Fleet.of(devices, config.known_clients, config.seed)
+        _print_devices(
+            Fleet.for_model(devices, config, federation.source) if preset else plain,
+            output and output.with_stem(f"{output.stem}-devices"),
+        )
 
 
 def _print_devices(fleet: Fleet, output: Path | None) -> None:

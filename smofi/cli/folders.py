@@ -7,12 +7,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Picture
+from smofi.cli.arguments import SEVERAL, Folder, Picture
 from smofi.cli.claiming import RUNS
 from smofi.cli.program import console
 from smofi.cli.reading import reading
 from smofi.cli.streams import complain, remark
-from smofi.export import export_run
+from smofi.errors import check_choice
+from smofi.export import FORMATS, export_run
 from smofi.report.saving import check_picture
 from smofi.report.show import RunsView, entries_below, show_runs, snapshots_in
 from smofi.report.timeline import read_timelines, save_timelines, timeline_table
@@ -42,7 +43,7 @@ def show(
 
 
 def timeline(
-    folder: Path,
+    folder: Folder,
     /,
     *,
     round: Annotated[int | None, Parameter(help="number of the round, from 1; by default the last")] = None,
@@ -53,7 +54,7 @@ def timeline(
     Given the folder of a comparison, the methods are drawn below each other, over the same seconds.
     """
     if output is not None:
-        check_picture(output)
+        check_picture(output, "output")
     with reading(str(folder)) as progress:
         timelines = read_timelines(folder, round, progress)
     for one in timelines:
@@ -64,12 +65,14 @@ def timeline(
 
 
 def export(
-    folder: Path,
-    destination: Path | None = None,
+    folder: Folder,
+    destination: Annotated[
+        Path | None, Parameter(help="the folder to write to; by default export, in the run's folder")
+    ] = None,
     /,
     *,
     format: Annotated[
-        list[str] | None, Parameter(help="safetensors, torch or onnx; by default all of them", negative=())
+        list[str] | None, Parameter(help="safetensors, torch or onnx; by default all of them", **SEVERAL)
     ] = None,
     part: Annotated[
         str | None, Parameter(help="client or server, for split inference; by default the whole model")
@@ -79,7 +82,12 @@ def export(
         bool, Parameter(help="export the round with the best validation accuracy, not the last", negative=())
     ] = False,
 ) -> int:
-    """Write a run's trained model with a model card, for plain torch, ONNX, or one side of the cut."""
+    """Write a run's trained model for plain torch or ONNX, whole or one side of the cut, with a model card.
+
+    The whole model comes with predict.py, which classifies raw input without smofi.
+    """
+    for name in format or ():
+        check_choice("--format", name, FORMATS)
     target = destination or folder / ("export" if part is None else f"export-{part}")
     exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:

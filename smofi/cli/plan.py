@@ -29,6 +29,7 @@ def plan(
     torch.set_num_threads(config.threads)
     with reading(config.data) as progress:
         federation = gather(config, progress)
+    config = config.divided(federation)
     with refusing(f"a run of {config.model} on {config.data}"):
         summaries = [plan_run(config, method, federation) for method in config.method]
     console.print(plan_table(summaries))
@@ -48,10 +49,11 @@ def advise(
     Rounds are planned, by a full clock unless the configuration has another; nothing is trained.
     """
     if output is not None:
-        check_picture(output)
+        check_picture(output, "output")
     config = resolve_with_clock(source, settings_given(flags), scale)
     with reading(config.data) as progress:
         federation = gather(config, progress)
+    config = config.divided(federation)
     with refusing(f"a run of {config.model} on {config.data}"):
         advice = compare_cuts(config, federation)
     console.print(advice_table(advice))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cyclopts
 from rich.console import Console, ConsoleDimensions
 
@@ -22,6 +24,19 @@ class WideEnough(Console):
         self.width, self.height = wanted
 
 
+def default_as_typed(value: Any) -> str | None:
+    """A default as an option would give it; none is shown for what is off or not given.
+
+    >>> default_as_typed(("fedavg", "smofi")), default_as_typed(100.0), default_as_typed(False)
+    ('fedavg smofi', '100', None)
+    """
+    if value is None or value is False:
+        return None
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 console = WideEnough()
 app = cyclopts.App(
     name="smofi",
@@ -30,6 +45,8 @@ app = cyclopts.App(
     result_action="return_value",
     suppress_keyboard_interrupt=False,
     console=console,
+    default_parameter=cyclopts.Parameter(show_default=default_as_typed),
+    group_parameters=cyclopts.Group("Options", sort_key=-1),
 )
 COMMAND_LINE: list[str] = []
 """What this command was called with, for the workers it starts and for the record."""

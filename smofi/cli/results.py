@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from smofi.cli.program import console
 from smofi.config import Config
 from smofi.errors import SmofiError
 from smofi.report import NARROWEST, History, compare, draw_curves, results_table, save_curves
+from smofi.report.clients import clients_table
 from smofi.report.heading import details, setting
 from smofi.runs import RunFolder
 from smofi.training import Result
@@ -17,12 +19,14 @@ from smofi.training import Result
 WIDEST = 100  # of the curves, in characters
 
 
-def print_results(config: Config, folder: Path, results: Mapping[str, Result], seconds: float, mode: str) -> None:
-    """Compare the methods, and save their curves in the folder; `quiet` saves only."""
+def print_results(
+    config: Config, folder: Path, results: Mapping[str, Result], judged: Mapping[str, Any], seconds: float, mode: str
+) -> None:
+    """Compare the methods, as they are `judged`, and save their curves in the folder; `quiet` saves only."""
     for name, result in results.items():
         if result.stopped and mode != "quiet" and not result.diverged:
             console.print(f"{name}: {result.stopped}", markup=False, highlight=False)
-    histories = [History.of(name, result.history) for name, result in results.items() if result.history]
+    histories = [History.of(name, result.history, **judged) for name, result in results.items() if result.history]
     rows = compare(histories)
     if not rows:
         return
@@ -33,6 +37,8 @@ def print_results(config: Config, folder: Path, results: Mapping[str, Result], s
         if mode != "live":  # whose last picture stays
             width = max(NARROWEST, min(console.width, WIDEST))
             console.print(draw_curves(histories, target=target, width=width, encoding=console.encoding))
+        if (clients := clients_table(histories)) is not None:
+            console.print(clients)
         console.print(f"{seconds:.0f} s. {saved}", highlight=False, soft_wrap=True)
 
 

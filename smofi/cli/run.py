@@ -8,9 +8,11 @@ from typing import Annotated
 import torch
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Flags, Scale, Source, resolve, settings_given
+from smofi.cli.arguments import SEVERAL, Flags, Scale, Source, resolve, settings_given
+from smofi.cli.reading import reading
 from smofi.cli.training import Display, TrainingJob, train_together
 from smofi.config import Settings
+from smofi.config.federation import gather
 from smofi.errors import check_choice, refuse
 from smofi.experiment.following import worker_count
 from smofi.experiment.resuming import stored_config
@@ -34,7 +36,7 @@ def run(
         list[str] | None,
         Parameter(
             help="also record the run in tensorboard, wandb or mlflow; if resumed, it keeps those it has; or none",
-            negative=(),
+            **SEVERAL,
         ),
     ] = None,
 ) -> int:
@@ -52,6 +54,9 @@ def run(
         if source is not None or output is not None or scale is not None:
             refuse("resume", str(resume), "no file, --scale or --output with it: the run's folder has its settings")
         config, folder = stored_config(resume, settings_given(flags)), resume
+    if config.clients is None:  # before workers are started: how many are useful depends on it
+        with reading(config.data) as progress:
+            config = config.divided(gather(config, progress))
     torch.set_num_threads(config.threads)  # before workers are started: that of a single thread can be forked
     job = TrainingJob(config, folder, resume is not None, display, _trackers(track, resume))
     return train_together(job, worker_count(config))

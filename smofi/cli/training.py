@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 import warnings
@@ -11,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from smofi import experiment
 from smofi.cli.claiming import claimed_folder
@@ -21,7 +20,7 @@ from smofi.cli.results import print_results
 from smofi.cli.streams import LOSS, complain, remark
 from smofi.config import Config
 from smofi.engine.events import Event
-from smofi.engine.processes.endings import Interrupted, follows, handled
+from smofi.engine.processes.endings import Interrupted, follows, handled, in_turn
 from smofi.engine.processes.starting import Launcher
 from smofi.engine.processes.starting import workers as started_workers
 from smofi.engine.processes.workers import WorkerGone
@@ -36,9 +35,6 @@ from smofi.track import combine, tracker
 from smofi.training import Result
 
 Display: TypeAlias = Literal["auto", "live", "plain", "quiet", "jsonl"]
-
-SAME_SIGNAL = 2.0
-"""Seconds: a signal to all processes comes again from torchrun, which hands on its own."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +87,7 @@ class Training:
         self.folder = Path()
         self.runs: list[FolderRun] = []
         self.current: FolderRun | None = None
+        self.judged: dict[str, Any] = {}
 
     def open(self, folder: Path, launcher: Launcher) -> None:
         """Get the runs ready to train, and show what they did before they were resumed."""
@@ -103,8 +100,9 @@ class Training:
                 if self.job.resumed
                 else experiment.start(config, folder, self.live, command, progress, launcher.workers)
             )
+        self.judged = self.runs[0].judged  # of all of them
         for number, (method, one) in enumerate(zip(config.method, self.runs, strict=True)):
-            self.live.recall(number, History.of(method, one.session.run.history))
+            self.live.recall(number, History.of(method, one.session.run.history, **self.judged))
 
     def train(self) -> int:
         """Train what is left to train, then report. Exit code 1 for a run that diverged, 2 for one that could not be
@@ -122,7 +120,8 @@ class Training:
                     results[one.name] = error.result
                     unsaved.append(error)
         if self.live.mode != "jsonl":
-            print_results(self.job.config, self.folder, results, time.perf_counter() - started, self.live.mode)
+            seconds = time.perf_counter() - started
+            print_results(self.job.config, self.folder, results, self.judged, seconds, self.live.mode)
         for lost in unsaved:
             complain(str(lost))
         if caught and (self.runs or any(result.interrupted for result in results.values())):
@@ -164,17 +163,14 @@ class Training:
     def _finishing_the_round(self) -> Iterator[list[int]]:
         """Ctrl-C, SIGTERM and a closed terminal end a run after the current round; a second one ends it at once."""
         caught: list[int] = []
-        first = 0.0
 
         def stop(number: int, frame: FrameType | None) -> None:
-            nonlocal first
-            if not caught:
-                first = time.monotonic()
-                caught.append(number)
-                if self.current:
-                    self.current.session.run.interrupt()
-            elif "TORCHELASTIC_RUN_ID" not in os.environ or time.monotonic() - first > SAME_SIGNAL:
-                raise Interrupted(number)
+            caught.append(number)
+            if self.current:
+                self.current.session.run.interrupt()
 
-        with handled(stop):
+        def quit(number: int, frame: FrameType | None) -> None:
+            raise Interrupted(number)
+
+        with handled(in_turn(stop, quit)):
             yield caught

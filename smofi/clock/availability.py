@@ -26,12 +26,12 @@ def presences(availability: str, clients: int, seed: int) -> list[Presence]:
     >>> presences("always", 2, seed=0)[1].comes(100.0)
     100.0
     """
+    if not isinstance(availability, str) or not (availability in ("always", "phones") or availability.endswith(".csv")):
+        refuse("availability", availability, "always, phones, or the path of a .csv file")
     if availability == "always":
         return [ALWAYS] * clients
     if availability == "phones":
         return [phone_presence(seed, client) for client in range(clients)]
-    if not isinstance(availability, str) or not availability.endswith(".csv"):
-        refuse("availability", availability, "always, phones, or the path of a .csv file")
     return one_each(read_traces(availability), clients, seed, "availability")
 
 

@@ -39,13 +39,13 @@ def devices_for(
     True
     """
     check_count("clients", clients)
-    if devices == "phones":
+    if isinstance(devices, str) and devices == "phones":
         chosen = _phones(clients, seed, check_count("macs", macs), symmetric)
     elif isinstance(devices, str):
         chosen = one_each(read_devices(devices), clients, seed, "devices")
     else:
         chosen = _checked(devices, clients)
-    if availability == "always":
+    if isinstance(availability, str) and availability == "always":
         return chosen
     if any(device.presence != ALWAYS for device in chosen):
         refuse("availability", availability, "always: these devices say themselves when they are available")

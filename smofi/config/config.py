@@ -13,8 +13,10 @@ from smofi import models
 from smofi.clock import Timing
 from smofi.config.federation import Federation, gather
 from smofi.data import Source
+from smofi.data.partitions.natural import NATURAL
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.data.partitions.saved import Owners
+from smofi.engine.metrics import CLIENT_METRICS
 from smofi.errors import InputError, refuse
 from smofi.memory import limited
 from smofi.settings import SETTINGS, TRAIN_ARGUMENTS, Settings
@@ -36,6 +38,15 @@ class Config(Settings):
         """A model named without a width gets its own default, not the first run's."""
         return {"width": None, **given} if isinstance(given, dict) and "model" in given else given
 
+    @model_validator(mode="before")
+    @classmethod
+    def _own_clients(cls, given: Any) -> Any:
+        """Where the partition tells how many clients there are, their number need not be given."""
+        if not isinstance(given, dict) or given.get("clients") not in (None, "null", "none"):
+            return given
+        told = str(given.get("partition")).strip().startswith((NATURAL, SAVED))
+        return {**given, "clients": None} if told else {name: given[name] for name in given if name != "clients"}
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         for option in ("width", "norm"):
@@ -45,15 +56,11 @@ class Config(Settings):
         held_out = self.validation or self.partition.startswith(SAVED)  # whose file says what is held out
         if self.patience is not None and not held_out:
             refuse("patience", self.patience, "a validation share > 0 with it, such as validation=0.1")
-        if self.target_accuracy is not None and not held_out and "top1" not in self.metrics:
-            refuse(
-                "target_accuracy", self.target_accuracy, "top1 among the metrics, or a validation share > 0, with it"
-            )
         if len(self.executor) not in (1, len(self.method)):
             accepted = f"one for all methods, or one for each of the {len(self.method)}"
             refuse("executor", list(self.executor), accepted)
         _ = self.timing
-        if self.cut.startswith("[") and (given := self.cut.count(",") + 1) != self.clients:
+        if self.cut.startswith("[") and (given := self.cut.count(",") + 1) != (self.clients or given):
             refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, but it has {given}")
         return self
 
@@ -61,6 +68,21 @@ class Config(Settings):
     def timing(self) -> Timing:
         """The settings of virtual time."""
         return Timing(**{name: getattr(self, name) for name, setting in SETTINGS.items() if setting.timing})
+
+    def divided(self, federation: Federation) -> Self:
+        """The same with the number of clients that its data was divided among.
+
+        >>> config = Config(clients=4)
+        >>> config.divided(gather(config)).clients
+        4
+        """
+        return self.model_validate(self.model_dump() | {"clients": len(federation.clients)})
+
+    @property
+    def known_clients(self) -> int:
+        """The number of clients, where it is known: given, or found by `divided`."""
+        assert self.clients is not None, "data that has not been divided yet"
+        return self.clients
 
     def with_absolute_paths(self) -> Self:
         """The same, understood from any working folder."""
@@ -92,6 +114,8 @@ class Config(Settings):
             "test": gathered.test,
             "validation": gathered.validation,
             "clock": self.timing,
+            "client_tests": gathered.client_tests() if CLIENT_METRICS.keys() & set(self.metrics) else None,
+            "client_names": gathered.client_names or None,
         }
 
     def owners(self) -> Owners:

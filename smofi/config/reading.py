@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from smofi.config.config import Config
 from smofi.config.presets import preset_names, preset_text
-from smofi.errors import InputError, SmofiError, refuse, shortened, shown
-from smofi.plain_yaml import parse_settings, read_settings
+from smofi.errors import LONGEST, InputError, SmofiError, refuse, shortened, shown
+from smofi.plain_yaml import as_yaml, line_of, parse_settings, read_text
 from smofi.runs import RunFolder
 from smofi.settings import SETTINGS
 
@@ -29,21 +29,22 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
     """
     overrides = overrides or {}
     if isinstance(source, str) and source in preset_names():
-        name, given = f"preset {source}", parse_settings(preset_text(source, scale), f"preset {source}")
+        name, text = f"preset {source}", preset_text(source, scale)
     else:
         _refuse_missing(Path(source))
         if scale is not None:
             refuse("scale", scale, f"the name of a preset with it: {', '.join(preset_names())}")
         if (inside := RunFolder(Path(source)).config_file).is_file():
             raise InputError(f"{source} is a folder: expected a YAML file; did you mean {inside}?")
-        name, given = str(source), read_settings(Path(source))
+        name, text = str(source), read_text(Path(source))
+    given = parse_settings(text, name)
     try:
         return Config(**{**given, **overrides})
     except ValidationError as error:
         field = _field_of(error)
         # Where several settings do not go together, it is the file's fault only if it fails without the overrides too.
         guilty = field not in overrides if field else _sentence_for(given) == sentence_of(error)
-        raise InputError(f"{name}: {sentence_of(error)}" if guilty else sentence_of(error)) from None
+        raise InputError(_in_file(sentence_of(error), name, text, given) if guilty else sentence_of(error)) from None
 
 
 def run_config(folder: RunFolder) -> Config | None:
@@ -72,6 +73,16 @@ def sentence_of(error: ValidationError) -> str:
     else:
         text = f"{field}={shown(value)} is not accepted: {cause or first['msg'][:1].lower() + first['msg'][1:]}"
     return shortened(text, LONGEST_SENTENCE)
+
+
+def _in_file(sentence: str, name: str, text: str, given: Mapping[str, Any]) -> str:
+    """The same sentence about a setting as its file has it, and where."""
+    field = sentence.partition("=")[0]
+    if field not in given:
+        return f"{name}: {sentence}"
+    written = shortened(as_yaml(given[field]), LONGEST)
+    as_written = sentence.replace(f"{field}={shown(given[field])}", f"{field}: {written}", 1)
+    return f"{name}, line {line_of(field, text)}: {as_written}"
 
 
 def _near(field: str) -> str:

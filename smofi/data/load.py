@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,17 @@ from smofi.data.cache import Damaged, cached, data_home, fingerprint, with_momen
 from smofi.data.catalogue import CATALOGUE, EMBEDDED
 from smofi.data.decoded import DataFiles, Decoded, ReadProgress, silent
 from smofi.data.readers import hub
-from smofi.data.readers.csv import find_csv
+from smofi.data.readers.csv import NamedColumns, find_csv
 from smofi.data.readers.digits import read_digits
 from smofi.data.readers.folder import find_folder
 from smofi.data.readers.npz import find_npz
 from smofi.data.readers.python import read_python
 from smofi.data.source import Source, as_source
-from smofi.errors import InputError, check_count, refuse
+from smofi.errors import DataWarning, InputError, check_count, check_path, check_size, refuse
 from smofi.memory import as_text, limited, refusing, room
 
 OWN = {
-    "folder": "pictures, a sub-folder per class; or per client, and in it per class",
+    "folder": "pictures or wav files, a sub-folder per class, or per client and in it per class; texts; idx files",
     "npz": "numpy arrays x and y, perhaps x_test and y_test, and client",
     "csv": "numeric columns, a label, perhaps client",
     "python": "your own function, such as python:module:function",
@@ -41,6 +42,8 @@ def load(
     image_size: int | None = None,
     max_train: int | None = None,
     max_test: int | None = None,
+    label_column: str | None = None,
+    client_column: str | None = None,
     progress: ReadProgress = silent,
     memory_limit: int | str | None = None,
 ) -> Source:
@@ -49,6 +52,7 @@ def load(
     folder         where its official files are; if not given, they are looked for in SMOFI_DATA/NAME (~/.cache/smofi)
     image_size     images are brought to this height and width
     max_train      how many training samples to use, the first ones; `max_test` is the same for test samples
+    label_column   of csv:PATH, the column to learn; `client_column` is the one that says whose sample it is
     progress       called with how far decoding is, the first time
     memory_limit   what reading may take, such as "2GB", with what the process uses; by default, what is available
 
@@ -59,9 +63,16 @@ def load(
     for field, value in (("image_size", image_size), ("max_train", max_train), ("max_test", max_test)):
         if value is not None:
             check_count(field, value, high=LARGEST_IMAGE if field == "image_size" else None)
+    if memory_limit is not None:
+        check_size("memory_limit", memory_limit)
+    if not callable(progress):
+        refuse("progress", progress, "a function of how far decoding is")
+    named = _named_columns(name, label_column, client_column)
     with limited(memory_limit), refusing(f"data={name!r}"):
-        found = _read(name, None if folder is None else Path(folder), image_size, progress)
+        found = _read(name, None if folder is None else check_path("folder", folder), image_size, named, progress)
         source = found if isinstance(found, Source) else as_source(name, found)
+        if isinstance(found, Decoded) and "warning" in found.about:
+            warnings.warn(f"data={name!r}: {found.about['warning']}", DataWarning, stacklevel=2)
         if image_size is not None and source.kind != "image":
             refuse("image_size", image_size, f"nothing: {name} has no images")
         source = source.limited(max_train, max_test)
@@ -69,6 +80,14 @@ def load(
             return source
         _check_resized(source, image_size)
         return source.resized(image_size)
+
+
+def _named_columns(name: str, label: str | None, client: str | None) -> NamedColumns:
+    """The columns that the user has named, refused where there are none to name."""
+    for field, value in (("label_column", label), ("client_column", client)):
+        if value is not None and not name.startswith("csv:"):
+            refuse(field, value, f"nothing: columns can be named for csv:PATH, but the data is {name}")
+    return NamedColumns(label, client)
 
 
 def _check_resized(source: Source, side: int) -> None:
@@ -89,9 +108,9 @@ def check_data_name(field: str, name: Any) -> str:
     """
     names = [*EMBEDDED, *CATALOGUE]
     scheme, _, rest = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if name in names or (scheme in OWN and rest):
-        return str(name)
-    near = difflib.get_close_matches(str(name), names, n=1)
+    if isinstance(name, str) and (name in names or (scheme in OWN and rest)):
+        return name
+    near = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
     own = ", ".join(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}" for scheme in OWN)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")
@@ -126,14 +145,18 @@ def where(name: str) -> str | None:
     return "cache, from the hub" if cache.exists(name, FROM_HUB, FROM_HUB) else None
 
 
-def _read(name: str, folder: Path | None, image_size: int | None, progress: ReadProgress) -> Decoded | Source:
+def _read(
+    name: str, folder: Path | None, image_size: int | None, named: NamedColumns, progress: ReadProgress
+) -> Decoded | Source:
     scheme, colon, rest = name.partition(":")
     if colon or name in EMBEDDED:
         if folder is not None:
             refuse("data_folder", str(folder), f"nothing: {name} already says where it is")
         if name in EMBEDDED:
             return read_digits()
-        return read_python(name) if scheme == "python" else _own(scheme, Path(rest).expanduser(), image_size, progress)
+        if scheme == "python":
+            return read_python(name)
+        return _own(scheme, Path(rest).expanduser(), image_size, named, progress)
     entry = CATALOGUE[name]
     place = data_home() / name if folder is None else folder.expanduser()
     try:
@@ -158,13 +181,15 @@ def _fetched(name: str) -> Decoded | None:
         ) from None
 
 
-def _own(scheme: str, path: Path, image_size: int | None, progress: ReadProgress) -> Decoded:
+def _own(scheme: str, path: Path, image_size: int | None, named: NamedColumns, progress: ReadProgress) -> Decoded:
     if not os.path.exists(path):  # unlike a path's own method, it does not fail on a name that is too long
         refuse("data", f"{scheme}:{path}", f"a path that exists, but there is no {path.absolute()}")
     if scheme == "folder":
         # pictures of many sizes are brought to one when they are decoded
         return _decoded(f"folder-{image_size or 'as-is'}", path, find_folder(path, image_size), progress)
-    return _decoded(scheme, path, find_npz(path) if scheme == "npz" else find_csv(path), progress)
+    if scheme == "npz":
+        return _decoded(scheme, path, find_npz(path), progress)
+    return _decoded(f"csv{named.key}", path, find_csv(path, named), progress)
 
 
 def _decoded(name: str, place: Path, files: DataFiles, progress: ReadProgress) -> Decoded:

@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
 from smofi.data.resizing import Keep, resize, resize_now
-from smofi.errors import InputError
 from smofi.seeds import draws, untouched_streams
 
 PROBED = 8
@@ -107,7 +105,8 @@ class Store:
 
 
 class TensorSamples:
-    """Some samples of a store. `samples[indices]` are some of these, without a copy.
+    """Some samples of a store. `samples[indices]` are some of these, without a copy; `inputs, targets =
+    samples.tensors()` are all of them as two plain tensors, and `samples.labels` the targets alone.
 
     >>> both = TensorSamples.of(torch.zeros(3, 1, 8, 8), torch.arange(3))
     >>> len(both[[0, 2]]), both[[0, 2]].labels.tolist(), both.shape
@@ -146,6 +145,9 @@ class TensorSamples:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"TensorSamples({len(self):,} of shape {self.shape}; .tensors() gives inputs and targets)"
 
     def __getitem__(self, indices: Any) -> TensorSamples:
         return TensorSamples(self._store, self._rows[indices].reshape(-1), self._side)
@@ -241,33 +243,6 @@ def batches(samples: Sequence[Samples], indices: Sequence[Tensor]) -> tuple[Tens
         return inputs.unflatten(0, shape), targets.unflatten(0, shape)
     read = [one.batch(some) for one, some in zip(samples, indices, strict=True)]
     return torch.stack([inputs for inputs, _ in read]), torch.stack([targets for _, targets in read])
-
-
-def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -> Samples:
-    """Wrap a pair of tensors or a map-style Dataset, or leave samples as they are; `name` is what an error calls them.
-
-    >>> len(as_samples((torch.zeros(3, 2), torch.zeros(3)), "clients[0]", torch.float32, torch.device("cpu")))
-    3
-    """
-    if isinstance(data, TensorSamples):
-        return data.to(dtype, device)
-    if isinstance(data, DatasetSamples):
-        return data
-    if isinstance(data, (tuple, list)) and len(data) == 2 and all(isinstance(p, (Tensor, np.ndarray)) for p in data):
-        inputs, targets = (torch.as_tensor(values) for values in data)
-        if not inputs.dim() or not targets.dim() or len(inputs) != len(targets):
-            shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
-            raise InputError(f"{name} is not accepted: expected as many inputs as targets, but it has {shapes}")
-        return TensorSamples.of(inputs, targets).to(dtype, device)
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, dict, Tensor)):
-        try:
-            return DatasetSamples(data, dtype, device)
-        except (TypeError, LookupError) as error:
-            raise InputError(f"{name} is not accepted: expected (input, target) pairs: {error}") from error
-    raise InputError(
-        f"{name} is not accepted: expected a pair of tensors (inputs, targets) or a map-style Dataset, "
-        f"not {type(data).__name__}"
-    )
 
 
 def _may_be_read_ahead(dataset: Dataset[Any], size: int) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
 from smofi.data.cache import ResizedImages
@@ -19,6 +20,9 @@ from smofi.data.samples import Store, TensorSamples
 @dataclass(frozen=True, eq=False)
 class Source:
     """Samples ready to train on. `owner` and `test_owner` say from whom each comes, where data is divided by nature.
+
+    `inputs, targets = source.train.tensors()` are its samples as two plain tensors, inputs as a model sees them;
+    `source.train.labels` are the targets alone, and `source.train[indices]` some of the samples, without a copy.
 
     `preparation` says in JSON values how the user's files became inputs, so that a trained model can be used elsewhere;
     docs/export.md lists its fields. None if it is not known.
@@ -39,6 +43,12 @@ class Source:
     remarks: tuple[str, ...] = ()
     preparation: Mapping[str, Any] | None = None
 
+    def __repr__(self) -> str:
+        return (
+            f"Source({self.name!r}: {len(self.train):,} training and {len(self.test):,} test samples, each {self.kind} "
+            f"of shape {self.input_shape}, {self.classes} classes; inputs, targets = source.train.tensors())"
+        )
+
     @property
     def classes(self) -> int:
         """How many classes there are; of text, characters."""
@@ -58,7 +68,7 @@ class Source:
         """The same with square images of another size; those to test on are resized when they are first used."""
         preparation = self.preparation and {
             **self.preparation,
-            "resize_by_area": [*self.preparation["resize_by_area"], side],
+            "resize_by_area": [*self.preparation.get("resize_by_area", ()), side],
         }
         return replace(
             self,
@@ -143,6 +153,12 @@ def _remarks(decoded: Decoded) -> Iterator[str]:
             yield sentence.format(said if isinstance(said, str) else ", ".join(said))
     if "remark" in decoded.about:
         yield str(decoded.about["remark"])
+    if decoded.kind != "text":
+        untested = np.setdiff1d(np.arange(len(decoded.classes)), decoded.test.targets)
+        if len(untested):
+            names = ", ".join(repr(decoded.classes[number]) for number in untested[:5])
+            more = f" and {len(untested) - 5:,} more" if len(untested) > 5 else ""
+            yield f"not tested: {names}{more}, of which the test set has no sample; add some to it"
 
 
 def _samples(name: str, decoded: Decoded) -> TensorSamples:

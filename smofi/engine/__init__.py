@@ -9,6 +9,7 @@ state        what a run carries from round to round
 checkpoint   the same with the run's history
 events       what happens during a run, as values that a callback sees
 evaluate     how good the global model is
+metrics      by which measures, and which of them is judged
 stopping     when to stop early
 check        what is refused before any training
 assembly     a run put together from all of these

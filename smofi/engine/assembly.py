@@ -16,33 +16,42 @@ from smofi.engine.cohort.setup import Setup
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cpu.freed_memory import keep_freed_memory
 from smofi.engine.cpu.quicken import quicken
-from smofi.engine.evaluate import Evaluator, Metric
+from smofi.engine.evaluate import Evaluator, Judges, Metric
 from smofi.engine.events import Callback
 from smofi.engine.memory.limit import most_at_once
+from smofi.engine.metrics import is_share
 from smofi.engine.plan import Planner
 from smofi.engine.processes.workers import OneWorker, Workers
 from smofi.engine.run import Run
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
-from smofi.errors import refuse
+from smofi.errors import check_number, refuse
 from smofi.flat import shell
 from smofi.models.dropout import seeded
 
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """The samples of a run: those of each client, which `augment` varies, and those held out."""
+    """The samples of a run: those of each client, which `augment` varies, and those held out, for all clients or from
+    each of them. Clients may have names."""
 
     clients: Sequence[Samples]
     test: Samples | None = None
     validation: Samples | None = None
     augment: Augment | None = None
+    client_tests: Sequence[Samples | None] | None = None
+    client_names: Sequence[str] = ()
 
     @property
     def held_out(self) -> dict[str, Samples]:
         """The test and validation samples, by name, where there are any."""
         named = {"test": self.test, "validation": self.validation}
         return {name: samples for name, samples in named.items() if samples is not None}
+
+    @property
+    def held_out_by_clients(self) -> dict[str, Samples]:
+        """The clients' own test samples, likewise."""
+        return {f"client_tests[{i}]": samples for i, samples in enumerate(self.client_tests or ()) if samples}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +100,8 @@ def assemble(setup: Setup, data: RunData, planner: Planner, length: RunLength, r
     if workers.rank == 0:
         execution = choose(resources.executor, simulation, planner.intended(0, planner.eligible), room_for)
     simulation = replace(simulation, setup=setup, execution=execution)
-    return Run(simulation, planner, evaluator, length.stopping, length.rounds, length.callback, length.eval_every)
+    stopping = _stopping(length.stopping, evaluator)
+    return Run(simulation, planner, evaluator, stopping, length.rounds, length.callback, length.eval_every)
 
 
 def _evaluator(
@@ -100,14 +110,26 @@ def _evaluator(
     """Judges the global weights: its model's parameters are views of them."""
     judged = shell(setup.template)
     setup.layout.bind(judged, state.weights.__getitem__, state.statistics.__getitem__)
-    return Evaluator(judged, setup.loss, metrics, data.test, data.clients, data.validation, workers=workers)
+    samples = Judges(data.test, data.validation, data.clients, data.client_tests, data.client_names)
+    return Evaluator(judged, setup.loss, metrics, samples, workers=workers)
+
+
+def _stopping(asked: Stopping, evaluator: Evaluator) -> Stopping:
+    """When to stop, by the metric that is judged."""
+    names, (validated, _) = evaluator.headings, evaluator.validated
+    judged = next(iter(names))
+    decides = judged if evaluator.validation is None else validated
+    if asked.target_accuracy is not None and is_share(decides):
+        check_number("target_accuracy", asked.target_accuracy, above=0, high=1)
+    return replace(asked, judged=judged, validated=validated, headings=names)
 
 
 def _try_out(setup: Setup, state: GlobalState, data: RunData, planner: Planner, evaluator: Evaluator) -> bool:
     """Evaluate a few samples and take a step, on copies. Returns what `try_step` does."""
-    first = planner.eligible[0]
-    outputs = try_evaluation(evaluator, data.clients[first], f"clients[{first}]")
-    check_samples(data.clients, data.held_out, setup.loss, outputs)
-    for name, samples in data.held_out.items():
+    number = planner.eligible[0]
+    first = {f"clients[{number}]": data.clients[number]}
+    (outputs,) = (try_evaluation(evaluator, samples, name, measures=False) for name, samples in first.items())
+    check_samples(data.clients, data.held_out | data.held_out_by_clients, setup.loss, outputs)
+    for name, samples in (first | data.held_out).items():
         try_evaluation(evaluator, samples, name)
     return try_step(setup, state, planner, data.clients, data.augment)

@@ -32,13 +32,14 @@ def check_device(device: str | torch.device) -> torch.device:
     >>> check_device("cpu")
     device(type='cpu')
     """
+    accepted = "a device that torch can use, such as cpu or cuda"
+    if not isinstance(device, str | torch.device):
+        refuse("device", device, accepted)
     try:
         found = torch.device(device)
         torch.zeros(1, device=found).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        refuse(
-            "device", str(device), f"a device that torch can use, such as cpu or cuda ({str(error).splitlines()[0]})"
-        )
+        refuse("device", str(device), f"{accepted} ({str(error).splitlines()[0]})")
     return found
 
 
@@ -46,8 +47,13 @@ def check_speeds(speeds: Sequence[float] | None, clients: int) -> Sequence[float
     """A positive number per client, or None."""
     if speeds is None:
         return None
-    if len(speeds) != clients:
-        refuse("speeds", speeds, f"{clients} numbers, one for each client, but it has {len(speeds)}")
+    try:
+        given = len(speeds)
+    except TypeError:
+        refuse("speeds", speeds, "a list of numbers, one for each client")
+    if given != clients:
+        numbers = f"{clients} number{'s' * (clients > 1)}"
+        refuse("speeds", speeds, f"{numbers}, one for each client, but it has {given}")
     return [check_number("speeds", speed, above=0) for speed in speeds]
 
 
@@ -71,7 +77,6 @@ def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | N
     """All samples are alike, finite, and of classes that the model has."""
     named = {f"clients[{i}]": samples for i, samples in enumerate(clients) if len(samples)}
     named |= {name: samples for name, samples in held_out.items() if samples is not None}
-    classifies = loss is cross_entropy or isinstance(loss, nn.CrossEntropyLoss)
     tensors = {name: samples for name, samples in named.items() if isinstance(samples, TensorSamples)}
     first = next(iter(tensors), "")
     stores = {id(samples.store): samples.store for samples in tensors.values()}
@@ -85,15 +90,24 @@ def check_samples(clients: Sequence[Samples], held_out: Mapping[str, Samples | N
             )
         if id(samples.store) in non_finite and not bool(samples.store.inputs[samples.rows].isfinite().all()):
             raise InputError(f"{name} is not accepted: its inputs contain values that are not finite numbers")
-        labels = samples.labels
-        if classifies and not labels.is_floating_point():
-            counted = labels[labels != IGNORED]
-            low, high = (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
-            if low < 0 or high >= classes:
-                raise InputError(
-                    f"{name} is not accepted: its targets range from {low} to {high}, but the model's classes "
-                    f"from 0 to {classes - 1}"
-                )
+        check_targets(name, samples.labels, loss, classes)
+
+
+def check_targets(name: str, targets: Tensor, loss: Loss, classes: int) -> None:
+    """Where the loss is the cross entropy, targets are classes that the model has, or a probability of each."""
+    if loss is not cross_entropy and not isinstance(loss, nn.CrossEntropyLoss):
+        return
+    accepted = f"the model has {classes} outputs, for targets from 0 to {classes - 1}"
+    if targets.dtype == torch.bool or (targets.is_floating_point() and targets.dim() == 1):
+        kind = str(targets.dtype).removeprefix("torch.")
+        raise InputError(
+            f"{name} is not accepted: its targets are of type {kind}, but {accepted}, as whole numbers (targets.long())"
+        )
+    counted = targets[targets != IGNORED]
+    if not targets.is_floating_point() and len(counted):
+        low, high = int(counted.min()), int(counted.max())
+        if low < 0 or high >= classes:
+            raise InputError(f"{name} is not accepted: its targets range from {low} to {high}, but {accepted}")
 
 
 def try_step(
@@ -148,17 +162,22 @@ def _drawn_in_step(client: ClientHalf, server: ServerHalf) -> bool:
     return not all(any(torch.equal(state, one) for one in untouched) for state in states)
 
 
-def try_evaluation(evaluator: Evaluator, samples: Samples, name: str) -> int:
-    """Evaluate two samples, metrics too; returns the width of the model's output."""
+def try_evaluation(evaluator: Evaluator, samples: Samples, name: str, *, measures: bool = True) -> int:
+    """Evaluate two samples, loss and metrics too if `measures`; returns the width of the model's output."""
     try:
         outputs, targets = evaluator.predict(samples, most=2)
-        if evaluator.test is not None:
-            evaluator.measure(outputs, targets)
+        width = int(outputs.shape[min(1, outputs.dim() - 1)])
+        if measures:
+            check_targets(name, targets, evaluator.loss, width)
+        if measures and evaluator.test is not None:
+            evaluator.look_at(evaluator.measure(outputs, targets)[1])
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(
             f"model is not accepted with this loss and metrics: evaluating {name} fails: {error}"
         ) from error
-    return int(outputs.shape[min(1, outputs.dim() - 1)])
+    return width
 
 
 def _constants(model: nn.Module, layout: Layout) -> Iterator[tuple[str, Tensor]]:

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from smofi.engine.metrics import USUAL, value_of
+
 
 @dataclass(frozen=True)
 class Record:
     """One round of history; `round` counts from 1. Accuracy and loss are the global model's on the test data,
-    `validation` its accuracy on the validation split; in a round without an evaluation all three are None and `metrics`
-    is empty. Diagnostics are recorded only with `diagnose`.
+    `validation` is what the judged metric says of the validation split; in a round without an evaluation all three are
+    None and `metrics` is empty. `metrics["per_client"]` is a list, or a dict where clients have names. Diagnostics are
+    recorded only with `diagnose`.
 
     With a clock, `virtual_seconds` is what the round takes on the clients' devices, and `virtual_end` the time since
     the run began. Of each selected client: `bytes_up`, `bytes_down`, and `idle`, the share of its time that it waits.
@@ -41,11 +44,16 @@ class Record:
         """Whether anything was measured after this round."""
         return self.loss is not None or self.validation is not None or bool(self.metrics)
 
+    def value(self, metric: str) -> float | None:
+        """A metric as a single number, `per_client` as the mean of the clients; None where it was not measured."""
+        return value_of(vars(self), metric)
+
 
 @dataclass(frozen=True)
 class RunStarted:
     """Before the first round: `eligible` of the `clients` have at least one batch, `per_round` of them take part.
-    A resumed run has `done` rounds behind it. `computed` says whether clients are computed one by one or at once."""
+    A resumed run has `done` rounds behind it. `computed` says whether clients are computed one by one or at once.
+    `metrics` are the metrics and what people call them; the first is the one that is judged."""
 
     method: str
     rounds: int
@@ -55,6 +63,7 @@ class RunStarted:
     parameters: int
     done: int = 0
     computed: str = ""
+    metrics: dict[str, str] = field(default_factory=USUAL.copy)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,12 @@ class Cohort(Protocol):
 
 
 class NonFinite(ArithmeticError):
-    """A loss or a weight is no longer a number: the round is void and the state is as it was before it."""
+    """A loss or a weight is no longer a number: the round is void and the state is as it was before it. `client` is
+    the one that it began with, where that is known."""
+
+    def __init__(self, message: str, client: int | None = None) -> None:
+        super().__init__(message)
+        self.client = client
 
 
 Begin = Callable[[RoundPlan], Cohort]
@@ -79,9 +84,8 @@ def refuse_non_finite(cohort: Cohort, plan: RoundPlan) -> None:
         step = plan.steps[row] - 1
     else:
         return
-    raise NonFinite(
-        f"{what} in round {plan.round + 1}, step {step + 1} of {plan.steps[row]}, client {plan.clients[row]}"
-    )
+    client = plan.clients[row]
+    raise NonFinite(f"{what} in round {plan.round + 1}, step {step + 1} of {plan.steps[row]}, client {client}", client)
 
 
 def _finite(tensor: Tensor) -> bool:

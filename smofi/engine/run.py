@@ -87,7 +87,7 @@ class Run:
 
     @property
     def best_round(self) -> int | None:
-        """The first round with the best validation accuracy, None if none was validated."""
+        """The first round that is best on the validation split, None if none was validated."""
         return self.best.of(self.history)
 
     def evaluates(self, round: int) -> bool:
@@ -104,8 +104,8 @@ class Run:
             return self._follow()
         planner = self.planner
         counts = (len(planner.sizes), len(planner.eligible), planner.per_round, len(self.state.weights))
-        computed = str(self.simulation.execution)
-        self.emit(RunStarted(planner.method.name, self.rounds, *counts, done=len(self.history), computed=computed))
+        done, computed, metrics = len(self.history), str(self.simulation.execution), self.evaluator.headings
+        self.emit(RunStarted(planner.method.name, self.rounds, *counts, done, computed, metrics))
         if planner.method.fuse and not self.simulation.setup.optimizer.moments:
             self.emit(Warned(f"{planner.method} has nothing to fuse: the optimizer keeps no momentum"))
         if planner.method.fuse and planner.per_round == 1:
@@ -123,8 +123,9 @@ class Run:
             except NonFinite as error:
                 self.diverged = True
                 self._evaluate_last()
+                which = f"{error}{self._name_of(error.client)}"
                 self.stopped = (
-                    f"{error}; the model is the one after round {len(self.history)}. To go further, {ADVICE}."
+                    f"{which}; the model is the one after round {len(self.history)}. To go further, {ADVICE}."
                 )
                 self.warn(self.stopped)
             else:
@@ -221,6 +222,11 @@ class Run:
         if self.history and not self.history[-1].evaluated:
             with own_random_state(self.state.weights.device):
                 self.history[-1] = replace(self.history[-1], **measured(self.evaluator.by_one_worker()))
+
+    def _name_of(self, client: int | None) -> str:
+        """A client's name in brackets, nothing if it has none."""
+        names = self.evaluator.data.client_names
+        return f" ({names[client]})" if names and client is not None else ""
 
     def _after_tick(self, round: int) -> Callable[[int], None]:
         return lambda tick: self.emit(TickDone(round, tick))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from smofi.engine.events import Record
+from smofi.engine.metrics import USUAL, headings
 
 NONE_YET = (-math.inf, 0)
 """The rank of no round."""
@@ -14,11 +15,15 @@ NONE_YET = (-math.inf, 0)
 
 @dataclass(frozen=True)
 class Stopping:
-    """Stop at a target accuracy (on the validation split if there is one, else on the test data), or after `patience`
-    rounds without a better validation accuracy; either only after a round that was evaluated."""
+    """Stop when the judged metric, as a rule the accuracy, reaches a target (on the validation split if there is one,
+    else on the test data), or after `patience` rounds in which it was not better on the validation split; either only
+    after a round that was evaluated. `judged` and `validated` are the metrics, `headings` what people call them."""
 
     patience: int | None = None
     target_accuracy: float | None = None
+    judged: str = "top1"
+    validated: str = "top1"
+    headings: Mapping[str, str] = field(default_factory=USUAL.copy)
 
     def reason(self, history: Sequence[Record], best: BestRound | None = None) -> str | None:
         """Why the run should stop after these rounds, None if it should go on. `best` has followed them so far.
@@ -28,20 +33,26 @@ class Stopping:
         if not history:
             return None
         latest = history[-1]
-        reached = latest.accuracy if latest.validation is None else latest.validation
+        held_out = latest.validation is not None
+        reached, metric = (latest.validation, self.validated) if held_out else (latest.value(self.judged), self.judged)
         if self.target_accuracy is not None and reached is not None and reached >= self.target_accuracy:
-            return f"reached the target accuracy {self.target_accuracy:g} with {reached:.4f} in round {latest.round}"
+            what = f"the target {self._called(metric)} {self.target_accuracy:g}"
+            return f"reached {what} with {reached:.4f} in round {latest.round}"
         number = (best or BestRound()).of(history)
         if self.patience is None or number is None or latest.validation is None:
             return None
         if (since := latest.round - number) >= self.patience:
-            return f"no better validation accuracy for {since} rounds, the best was in round {number}"
+            what = f"no better validation {self._called(self.validated)}"
+            return f"{what} for {since} rounds, the best was in round {number}"
         return None
+
+    def _called(self, metric: str) -> str:
+        return self.headings.get(metric) or headings([metric])[metric]
 
 
 class BestRound:
-    """The first round with the best validation accuracy, of a history that grows: it looks at every round once, but for
-    the latest, which may still be evaluated, or no longer count as evaluated."""
+    """The first round that is best on the validation split, of a history that grows: it looks at every round once, but
+    for the latest, which may still be evaluated, or no longer count as evaluated."""
 
     def __init__(self) -> None:
         self.history: Sequence[Record] = ()
@@ -57,10 +68,10 @@ class BestRound:
         for record in history[self.seen : -1]:
             self.best = max(self.best, _rank(record))
         self.seen = max(self.seen, len(history) - 1)
-        accuracy, number = max([self.best, *map(_rank, history[-1:])])
-        return -number if accuracy > -math.inf else None
+        value, number = max([self.best, *map(_rank, history[-1:])])
+        return -number if value > -math.inf else None
 
 
 def _rank(record: Record) -> tuple[float, int]:
-    """The higher the better; of equal accuracies, that of the earlier round."""
+    """The higher the better; of equal values, that of the earlier round."""
     return -math.inf if record.validation is None else record.validation, -record.round

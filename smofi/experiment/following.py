@@ -10,7 +10,7 @@ from smofi.config import Config
 from smofi.config.federation import gather
 from smofi.engine.processes import starting as processes
 from smofi.experiment.opening import FolderRun, own_arguments, own_workers
-from smofi.experiment.resuming import with_own_partition
+from smofi.experiment.resuming import gather_again
 from smofi.memory import limited
 from smofi.methods import parse_method
 from smofi.training import prepare
@@ -23,7 +23,7 @@ def worker_count(config: Config) -> int:
     (3, 1)
     """
     one_server = all(parse_method(method).where.one_server for method in config.method)
-    per_round = max(1, round(config.participation * config.clients))
+    per_round = max(1, round(config.participation * config.known_clients))
     with limited(config.memory_limit):
         workers = processes.worker_count(
             config.workers, config.device, 1 if one_server or config.diagnose else per_round
@@ -35,7 +35,7 @@ def worker_count(config: Config) -> int:
 def follow(config: Config, resumed: Path | None = None) -> None:
     """Take part in the runs of the first worker, method after method, for as long as it goes on."""
     torch.set_num_threads(config.threads)
-    federation = gather(with_own_partition(config, resumed) if resumed else config)
+    federation = gather_again(config, resumed) if resumed else gather(config)
     workers = own_workers(config)
     with processes.led_by_the_first(workers):
         for method in config.method:

@@ -45,6 +45,12 @@ class FolderRun:
         clock = self.session.run.planner.clock
         return clock.fingerprint if clock else None
 
+    @property
+    def judged(self) -> dict[str, Any]:
+        """What its metrics are called, the one that is judged first, and what a model reaches by chance."""
+        evaluator = self.session.run.evaluator
+        return {"metrics": evaluator.headings, "chance": evaluator.chance}
+
     def train(self) -> Result:
         """All rounds that are still to do, kept as they are done; then the final model."""
         self.session.run.keeper = self.keeper
@@ -109,8 +115,9 @@ def describe(runs: list[FolderRun], config: Config, federation: Federation, data
     """Write into each run's folder what the run is."""
     source = federation.source
     about = provenance(command) | {"seed": config.seed, "task": source.task(), "data_sha256": data_hash}
+    about |= {"client_names": federation.client_names} if federation.client_names else {}
     for one in runs:
-        own = about | {"devices_sha256": one.devices_hash} | _computed(config, one)
+        own = about | {"devices_sha256": one.devices_hash} | _computed(config, one) | one.judged
         one.keeper.writer.describe(own_config(config, one), own, federation.owners, source.train.labels.numpy())
 
 

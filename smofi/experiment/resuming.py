@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.events import Callback
 from smofi.engine.processes.workers import Workers
-from smofi.errors import InputError
+from smofi.errors import InputError, check_path
 from smofi.experiment.opening import FolderRun, opened, own_config, whole_config
 from smofi.experiment.restoring import restore
 from smofi.runs import RunFolder, RunWriter, folders_in, partition_hash, partition_in
 
 
 def resume(
-    path: Path,
+    path: str | Path,
     settings: Config | Mapping[str, Any],
     callback: Callback | None = None,
     progress: ReadProgress = silent,
@@ -32,14 +33,15 @@ def resume(
 
     `settings` are those that are to change, or the whole configuration if `stored_config` has read it already.
     """
+    path = check_path("path", path)
     config = settings if isinstance(settings, Config) else stored_config(path, settings)
     torch.set_num_threads(config.threads)
-    federation = gather(with_own_partition(config, path), progress)
+    abouts = _abouts(path)
+    federation = gather_again(config, path, abouts, progress)
     data_hash = federation.source.fingerprint()
-    folders_in(path)  # refused if one is gone
     with opened(config, federation, path, callback, workers) as runs:
-        for one in runs:
-            _check_same(one, federation, data_hash)
+        for one, about in zip(runs, abouts, strict=True):
+            _check_same(one, about, federation, data_hash)
             if len(runs) > 1:
                 run_config(one.folder)  # refused if it is not as it was saved
         restored = [restore(one.keeper, one.session) for one in runs]  # before anything is written: one may be refused
@@ -72,6 +74,22 @@ def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Con
     return config
 
 
+def _abouts(path: Path) -> list[Mapping[str, Any]]:
+    """What the folders of all runs say about them; refused if one is gone."""
+    return [folder.about() or {} for folder in folders_in(path)]
+
+
+def gather_again(
+    config: Config, path: Path, abouts: Sequence[Mapping[str, Any]] | None = None, progress: ReadProgress = silent
+) -> Federation:
+    """The data as the run in this folder had it. Earlier versions kept nothing about metrics, and judged clients by the
+    samples that they train on: such a run goes on like that."""
+    federation = gather(with_own_partition(config, path), progress)
+    if all("metrics" in about for about in abouts or _abouts(path)):
+        return federation
+    return replace(federation, client_names=(), test_clients=None)
+
+
 def with_own_partition(config: Config, path: Path) -> Config:
     """A run divided by another run's file has a copy of it, and no longer needs the other run."""
     copy = partition_in(path)
@@ -80,11 +98,10 @@ def with_own_partition(config: Config, path: Path) -> Config:
     return config.model_copy(update={"partition": f"{SAVED}{copy}"})
 
 
-def _check_same(one: FolderRun, federation: Federation, data_hash: str) -> None:
+def _check_same(one: FolderRun, about: Mapping[str, Any], federation: Federation, data_hash: str) -> None:
     """Refuse to go on with other data than the run was started with, divided in another way, or on other devices."""
     folder = one.folder
-    about = folder.about()
-    if about is None or "partition_sha256" not in about:
+    if "partition_sha256" not in about:
         raise InputError(f"{folder.about_file} cannot be used: expected the partition_sha256 of the run")
     if about.get("data_sha256", data_hash) != data_hash:
         raise InputError(

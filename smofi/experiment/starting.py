@@ -11,14 +11,14 @@ from smofi.config.federation import gather
 from smofi.data.decoded import ReadProgress, silent
 from smofi.engine.events import Callback
 from smofi.engine.processes.workers import Workers
-from smofi.errors import InputError
+from smofi.errors import InputError, check_path
 from smofi.experiment.opening import FolderRun, describe, opened, whole_config
 from smofi.runs import RunFolder, RunWriter, check_free, folders_for
 
 
 def start(
     config: Config,
-    path: Path,
+    path: str | Path,
     callback: Callback | None = None,
     command: str = "",
     progress: ReadProgress = silent,
@@ -29,11 +29,13 @@ def start(
     They are shared by `workers`, or by the workers that this process is one of, which uses as many threads as `config`
     says from now on.
     """
+    path = check_path("path", path)
     below = [folder.path for folder in folders_for(path, config.method) if folder.path != path]
     check_free(path, below)
     torch.set_num_threads(config.threads)
     config = config.with_absolute_paths()
     federation = gather(config, progress)
+    config = config.divided(federation)
     with opened(config, federation, path, callback, workers) as runs:
         check_free(path, below)  # another process may have begun meanwhile
         try:

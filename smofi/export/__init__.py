@@ -2,13 +2,15 @@
 
 run.py       from a run folder to a folder of files            trained.py   the run, its model and its task, as read
 pieces.py    what the client and what the server computes      formats.py   safetensors, torch.export, ONNX
-card.py      the model card
+raw.py       preprocessing.json, predict.py                     standalone/  what is copied: predict.py and its readers
+card.py      the model card                                     described.py  its words about raw input
 
 Public: the names in `__all__`.
 """
 
 from __future__ import annotations
 
+from smofi.export.formats import FORMATS
 from smofi.export.run import Exported, export_run
 
-__all__ = ["Exported", "export_run"]
+__all__ = ["FORMATS", "Exported", "export_run"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import json
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,19 +37,21 @@ def write_torch(folder: Path, pieces: list[ModelPiece], about: dict[str, Any]) -
 
 
 def write_onnx(folder: Path, pieces: list[ModelPiece], about: dict[str, Any]) -> list[str]:
-    """A file per piece, from `input` to `output`; the batch may have any size."""
+    """A file per piece, from `input` to `output`; the batch may have any size, and its dimension is called `batch`."""
     for piece in pieces:
+        path = folder / f"{piece.name}.onnx"
         size = sum(t.numel() * t.element_size() for t in piece.module.state_dict().values())
         with _without_warnings():
             torch.onnx.export(
                 _exported(piece),
-                f=folder / f"{piece.name}.onnx",
+                f=path,
                 input_names=["input"],
                 output_names=["output"],
                 dynamo=True,
                 verbose=False,
                 external_data=size > ONNX_LIMIT,
             )
+        _tidy(path)
     return [f"{piece.name}.onnx" for piece in pieces]
 
 
@@ -67,7 +71,26 @@ def check_onnx() -> None:
 
 def _exported(piece: ModelPiece) -> torch.export.ExportedProgram:
     batch = torch.export.Dim("batch", min=1)
-    return torch.export.export(piece.module, (piece.example,), dynamic_shapes=({0: batch},))
+    program = torch.export.export(piece.module, (piece.example,), dynamic_shapes=({0: batch},))
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # with the paths of this machine
+    return program
+
+
+def _tidy(path: Path) -> None:
+    """Call the batch dimension by its name, and leave out what torch noted about its own work."""
+    onnx = importlib.import_module("onnx")
+    model = onnx.load(path, load_external_data=False)
+    graph = model.graph
+    own_name = graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for size in (one for one in value.type.tensor_type.shape.dim if one.dim_param):
+            size.dim_param = re.sub(rf"\b{re.escape(own_name)}\b", "batch", size.dim_param)
+    nodes = [node for place in (graph, *model.functions) for node in place.node]
+    for noted in (model, graph, *nodes, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        noted.ClearField("metadata_props")
+        noted.ClearField("doc_string")
+    onnx.save(model, path)
 
 
 @contextlib.contextmanager

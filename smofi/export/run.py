@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +13,11 @@ from typing import Any
 
 import smofi
 from smofi.cut import Cut, CutSpec
-from smofi.errors import InputError, check_choice, refuse
+from smofi.errors import InputError, check_choice, check_path, refuse
 from smofi.export.card import model_card
 from smofi.export.formats import FORMATS, check_onnx
 from smofi.export.pieces import chosen_cut, pieces
+from smofi.export.raw import PREPROCESSING, RUNNABLE, copy_program, preprocessing, why_no_program, without_places
 from smofi.export.trained import TrainedRun, read_run
 
 
@@ -47,11 +50,14 @@ def export_run(
     smofi.errors.InputError: no/such/run is not a run folder: it has no config.yaml
     """
     chosen, notes = _check_formats(formats)
-    target = _check_destination(Path(destination))
-    run = read_run(Path(folder), best)
+    target = _check_destination(check_path("destination", destination))
+    run = read_run(check_path("folder", folder), best)
     where = chosen_cut(run, part, cut)
     modules = pieces(run, part, where)
     notes += [error.what for error in run.damaged]
+    missing = why_no_program(run, part, chosen)
+    if missing and part is None and RUNNABLE & set(chosen):
+        notes.append(f"predict.py is left out: {missing}")
     if run.unfinished and not best:
         notes.append(f"the run has not finished: exported its checkpoint after round {run.latest.get('round', 0)}")
     unfinished = target.with_name(f".{target.name}.part")
@@ -59,13 +65,28 @@ def export_run(
     try:
         unfinished.mkdir(parents=True)
         files = [name for one in chosen for name in FORMATS[one](unfinished, modules, _about(run, part, where))]
-        (unfinished / "README.md").write_text(model_card(run, part, where, modules, files), encoding="utf-8")
+        (unfinished / PREPROCESSING).write_text(_as_json(preprocessing(run)), encoding="utf-8")
+        files += [PREPROCESSING, *([] if missing else copy_program(run, unfinished))]
+        (unfinished / "README.md").write_text(model_card(run, part, where, modules, files, missing), encoding="utf-8")
+        _share(unfinished)
         os.replace(unfinished, target)
     except OSError as error:
         raise InputError(f"destination={str(target)!r} is not accepted: {error.strerror or error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return Exported(target, (*files, "README.md"), tuple(notes))
+
+
+def _share(folder: Path) -> None:
+    """Give every file the mode of a file that was simply written: safetensors' own is for the owner's eyes alone."""
+    mode = stat.S_IMODE((folder / PREPROCESSING).stat().st_mode)
+    for path in folder.iterdir():
+        path.chmod(mode)
+
+
+def _as_json(value: dict[str, Any]) -> str:
+    """As JSON with a line for each fact, however long."""
+    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 
 
 def _check_formats(formats: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -96,7 +117,7 @@ def _check_destination(path: Path) -> Path:
 def _about(run: TrainedRun, part: str | None, cut: Cut | None) -> dict[str, Any]:
     return {
         "version": smofi.__version__,
-        "config": dict(run.config),
+        "config": {key: without_places(value) for key, value in run.config.items()},
         "part": part,
         "cut": str(cut) if cut else None,
         "round": run.latest.get("round"),

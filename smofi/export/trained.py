@@ -16,6 +16,15 @@ from smofi.errors import InputError
 from smofi.flat import Layout
 from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint, folders_in
 
+FACTS = {
+    "table": ("columns", "label"),
+    "picture": ("height", "width", "channels", "transparent", "upright", "middle_square"),
+    "sound": ("rate", "samples", "window", "hop", "fft", "bands", "lowest", "highest", "floor", "byte_0", "byte_255"),
+    "text": ("length", "alphabet", "normalise", "nearest", "decompose", "unknown"),
+    "array": ("shape", "type"),
+}
+"""What must be known about raw input of each kind."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -111,11 +120,24 @@ def _read_task(folder: RunFolder) -> Task:
             raise TypeError("classes are not words")
         if not all(isinstance(one, (int, float)) for one in (*own.mean, *own.deviation)):
             raise TypeError("mean and deviation are not numbers")
-        if own.preparation is not None and not isinstance(own.preparation["raw_input"]["kind"], str):
-            raise TypeError("preparation is of no kind")
+        if own.preparation is not None:
+            _check_preparation(own.preparation)
         return own
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{folder.about_file} cannot be used: expected the run's task ({error})") from error
+
+
+def _check_preparation(preparation: Mapping[str, Any]) -> None:
+    """Raise a TypeError or a KeyError unless it has the facts that the card and predict.py rely on."""
+    raw: Any = preparation["raw_input"]
+    moments: Any = preparation.get("standardise")
+    if not isinstance(raw["kind"], str) or not all(name in raw for name in FACTS.get(raw["kind"], ())):
+        raise TypeError("preparation lacks facts about raw input")
+    if not all(type(side) is int and side > 0 for side in preparation.get("resize_by_area", ())):
+        raise TypeError("resize_by_area is not a list of sizes")
+    for name in ("mean", "deviation") if moments is not None else ():
+        if not all(isinstance(one, (int, float)) for one in moments[name]):
+            raise TypeError("mean and deviation are not numbers")
 
 
 def _load_model(model: nn.Module, folder: RunFolder) -> int:

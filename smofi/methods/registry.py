@@ -43,11 +43,12 @@ def register(builder: Callable[Parameters, Method]) -> Callable[Parameters, Meth
     @functools.wraps(builder)
     def named(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Method:
         given = signature.bind(*args, **kwargs).arguments
-        shown = [f"{key}={value!r}" for key, value in given.items() if value != signature.parameters[key].default]
         try:
-            return replace(builder(*args, **kwargs), name=builder.__name__ + (f"({', '.join(shown)})" if shown else ""))
+            made = builder(*args, **kwargs)
         except InputError as error:
             raise InputError(f"{builder.__name__}: {error}") from None
+        shown = [f"{key}={value!r}" for key, value in given.items() if value != signature.parameters[key].default]
+        return replace(made, name=builder.__name__ + (f"({', '.join(shown)})" if shown else ""))
 
     METHODS[builder.__name__] = named
     return named

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from smofi.errors import check_choice, check_seed, refuse
+from smofi.errors import check_choice, check_count, check_seed, refuse
 from smofi.imported import names_in
 from smofi.memory import refusing
 from smofi.models.cnn import cnn
@@ -165,6 +165,7 @@ def build(
     """
     check_model_name(name)
     check_seed("seed", seed)
+    check_count("copies", copies)
     options = {key: value for key, value in (("width", width), ("norm", norm)) if value is not None}
     for key, value in options.items():
         if key not in options_of(name):

@@ -17,12 +17,12 @@ from smofi.clock import Clock
 from smofi.config import Config
 from smofi.config.federation import Federation
 from smofi.cut import Cut, Cuts, parse_cut
-from smofi.data.samples import as_samples
 from smofi.engine.check import check_plan
 from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout, columns_in
 from smofi.training import Arguments, make_planner
+from smofi.training.given import as_samples
 
 ROUNDS = 20
 """Planned at every cut: the first of the run, with the same clients."""

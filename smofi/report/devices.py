@@ -71,7 +71,7 @@ class Fleet:
         """The devices of a configuration's clients, for its model."""
         shape = ",".join(map(str, source.input_shape))
         costs = outline(config.model, shape, source.classes, config.width, config.norm).costs
-        return cls.of(devices, config.clients, config.seed, config.model, costs.macs)
+        return cls.of(devices, config.known_clients, config.seed, config.model, costs.macs)
 
     @cached_property
     def seconds(self) -> Floats:

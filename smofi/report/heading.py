@@ -21,10 +21,10 @@ LONGEST_CUT = 30
 def setting(config: Config) -> str:
     """The data, who has it, and the model.
 
-    >>> setting(Config(data="csv:/home/me/patients.csv", clients=4, partition="iid"))
+    >>> setting(Config(data="csv:far/away/patients.csv", clients=4, partition="iid"))
     'csv:patients.csv, 4 clients, iid, resnet8'
     """
-    return f"{short(config.data)}, {plural(config.clients, 'client')}, {short(config.partition)}, {config.model}"
+    return f"{short(config.data)}, {plural(config.known_clients, 'client')}, {short(config.partition)}, {config.model}"
 
 
 def details(config: Config) -> str:

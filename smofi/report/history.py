@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from smofi.engine.events import Record
+from smofi.engine.metrics import USUAL, client_values, is_share, value_of
+from smofi.report.numbers import four_digits, percent, percent_with_spread
 
 # 0.9 * 0.8 is a hair over 0.72 in binary; a test set would need a billion samples for this to matter.
 ROUNDING = 1e-9
@@ -24,9 +26,13 @@ def finite(values: Iterable[float | None]) -> list[float]:
 
 @dataclass
 class History:
-    """A run's accuracy after every round, as fractions, None where the round was not evaluated; the `seconds` each
-    round took; and, with a clock, the virtual time in `hours` at the end of every round. `best` is the highest
-    accuracy, None before the first evaluation; `last` that of the latest evaluation, which may not be a number.
+    """The judged metric, as a rule the accuracy, after every round, None where the round was not evaluated; the
+    `seconds` each round took; and, with a clock, the virtual time in `hours` at the end of every round. `best` is the
+    highest value, None before the first evaluation; `last` that of the latest evaluation, which may not be a number.
+
+    `metrics` says what people call each metric; the first is the judged one. Each further one has a history in
+    `others`, and `clients` are the clients' own accuracies at the latest evaluation. A model that knows nothing but the
+    most frequent class reaches `chance`.
 
     >>> history = History("fedavg", [0.5, None, 0.8], seconds=[1.0, 1.0, 1.5])
     >>> history.best, history.last, history.total_seconds, history.rounds
@@ -34,28 +40,49 @@ class History:
     """
 
     name: str
-    accuracies: list[float | None] = field(default_factory=list)
+    values: list[float | None] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     hours: list[float] = field(default_factory=list)
     seed: int = 0
+    metrics: Mapping[str, str] = field(default_factory=USUAL.copy)
+    chance: float | None = None
+    others: list[History] = field(init=False, repr=False, compare=False)
+    clients: dict[str, float | None] = field(init=False, repr=False, compare=False)
     best: float | None = field(init=False, repr=False, compare=False)
     last: float | None = field(init=False, repr=False, compare=False)
+    judged: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        self.clients = {}
+        self.judge_by(self.metrics)
         self._look_back()
+
+    def judge_by(self, metrics: Mapping[str, str]) -> None:
+        """Have these metrics from now on, the first one judged."""
+        self.metrics = metrics
+        self.judged, *others = metrics
+        self.others = [History(self.name, metrics={one: metrics[one]}) for one in others if one != "per_client"]
 
     def _look_back(self) -> None:
         self.best = max(self.measured, default=None)
-        self.last = next((value for value in reversed(self.accuracies) if value is not None), None)
+        self.last = next((value for value in reversed(self.values) if value is not None), None)
 
     @classmethod
-    def of(cls, name: str, records: Iterable[Record | Mapping[str, Any]], seed: int = 0) -> History:
+    def of(
+        cls,
+        name: str,
+        records: Iterable[Record | Mapping[str, Any]],
+        seed: int = 0,
+        metrics: Mapping[str, str] = USUAL,
+        chance: float | None = None,
+    ) -> History:
         """The history of a run, from its records or from the lines of its metrics.jsonl.
 
-        >>> History.of("fedavg", [{"accuracy": 0.5, "seconds": 2.0, "virtual_end": 1800.0}])
-        History(name='fedavg', accuracies=[0.5], seconds=[2.0], hours=[0.5], seed=0)
+        >>> history = History.of("fedavg", [{"accuracy": 0.5, "seconds": 2.0, "virtual_end": 1800.0}])
+        >>> history.values, history.seconds, history.hours
+        ([0.5], [2.0], [0.5])
         """
-        history = cls(name, seed=seed)
+        history = cls(name, seed=seed, metrics=metrics, chance=chance)
         for record in records:
             history.add(record)
         return history
@@ -63,10 +90,13 @@ class History:
     def add(self, record: Record | Mapping[str, Any]) -> None:
         """One more round."""
         fields = vars(record) if isinstance(record, Record) else record
-        self.accuracies.append(accuracy := fields.get("accuracy"))
-        if accuracy is not None:
-            self.last = accuracy
-            self.best = max(finite([self.best, accuracy]), default=None)
+        self.values.append(value := value_of(fields, self.judged))
+        if value is not None:
+            self.last = value
+            self.best = max(finite([self.best, value]), default=None)
+        for other in self.others:
+            other.add(record)
+        self.clients = client_values((fields.get("metrics") or {}).get("per_client")) or self.clients
         if (seconds := fields.get("seconds")) is not None:
             self.seconds.append(seconds)
         if (end := fields.get("virtual_end")) is not None:
@@ -77,21 +107,23 @@ class History:
 
         >>> history = History("fedavg", [0.5, 0.7])
         >>> history.begin_after(1)
-        >>> history.accuracies, history.best
+        >>> history.values, history.best
         ([0.5], 0.5)
         """
-        self.accuracies[rounds:] = [None] * (rounds - self.rounds)
+        self.values[rounds:] = [None] * (rounds - self.rounds)
         self._look_back()
+        for other in self.others:
+            other.begin_after(rounds)
 
     @property
     def rounds(self) -> int:
         """Rounds done."""
-        return len(self.accuracies)
+        return len(self.values)
 
     @property
     def measured(self) -> list[float]:
-        """The accuracies that are numbers."""
-        return finite(self.accuracies)
+        """The values that are numbers."""
+        return finite(self.values)
 
     @property
     def total_seconds(self) -> float:
@@ -105,7 +137,7 @@ class History:
 
     def rounds_to(self, target: float) -> int | None:
         """The first round, counted from 1, that reaches the target; None if none does."""
-        for number, value in enumerate(self.accuracies, start=1):
+        for number, value in enumerate(self.values, start=1):
             if value is not None and value >= target - ROUNDING:
                 return number
         return None
@@ -118,3 +150,44 @@ class History:
         """
         number = self.rounds_to(target)
         return self.hours[number - 1] if number and self.hours else None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a metric is called, and whether its values are shares, which are shown in percent."""
+
+    name: str
+    share: bool
+
+    @classmethod
+    def of(cls, histories: Sequence[History]) -> Scale:
+        """That of the metric by which these histories are judged, all by the same one. A function's values are shares
+        where all of them are between 0 and 1.
+
+        >>> Scale.of([History("fedavg", [-0.5, 2.0], metrics={"gain": "gain"})])
+        Scale(name='gain', share=False)
+        """
+        judged, values = histories[0].judged, (value for history in histories for value in history.measured)
+        return cls(histories[0].metrics[judged], is_share(judged) or all(0 <= value <= 1 for value in values))
+
+    @property
+    def short(self) -> str:
+        """Its name without what is in brackets."""
+        return self.name.partition(" (")[0]
+
+    def text(self, value: float | None) -> str:
+        """A value as people read it.
+
+        >>> Scale("accuracy", share=True).text(0.8123), Scale("gain", share=False).text(-12.3456)
+        ('81.2%', '-12.35')
+        """
+        return percent(value) if self.share else four_digits(next(iter(finite([value])), None))
+
+    def with_spread(self, mean: float, deviation: float | None) -> str:
+        """A mean and its standard deviation, which a single value does not have."""
+        if self.share or deviation is None:
+            return percent_with_spread(mean, deviation) if self.share else self.text(mean)
+        return f"{self.text(mean)} ± {self.text(deviation)}"
+
+
+ACCURACY = Scale("accuracy", share=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
 from types import TracebackType
 from typing import Protocol
@@ -14,8 +14,8 @@ from rich.console import Console
 from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.errors import check_choice
 from smofi.files import to_json
-from smofi.report.history import History
-from smofi.report.numbers import hours_minutes_seconds, percent, three_digits
+from smofi.report.history import History, Scale
+from smofi.report.numbers import hours_minutes_seconds, three_digits
 from smofi.report.progress import RunProgress, peak_memory
 from smofi.report.screen import Screen
 
@@ -81,7 +81,8 @@ class Live:
 
         What those rounds took says nothing about the rounds of this process.
         """
-        self.runs[number].history = replace(history, seconds=[])
+        history.seconds = []
+        self.runs[number].history = history
 
     def __call__(self, event: Event) -> None:
         """Take note of an event, and show it."""
@@ -105,6 +106,9 @@ def _follow(run: RunProgress, event: Event) -> None:
     history = run.history
     if isinstance(event, RunStarted):
         history.name, run.rounds, run.state = event.method, event.rounds, "running"
+        if list(event.metrics) != list(history.metrics):
+            history.judge_by(event.metrics)
+        history.metrics = event.metrics
         history.begin_after(event.done)
     elif isinstance(event, RoundStarted):
         run.in_round, run.ticks = 0.0, max(event.steps, default=1)
@@ -179,9 +183,14 @@ class Lines:
         if record.virtual_end is not None:
             last = f"(+{three_digits(record.virtual_seconds)} s)"
             virtual = f"virtual {hours_minutes_seconds(record.virtual_end):>7} {last:<11}  "
+        metric = Scale.of([history])
+        measured = f"{metric.short} {metric.text(history.last):>6}  best {metric.text(history.best):>6}  "
+        for other in history.others:
+            scale = Scale.of([other])
+            measured += f"{scale.short} {scale.text(other.last):>6}  "
         line = (
-            f"{name}  round {round}  accuracy {percent(history.last):>6}  best {percent(history.best):>6}  "
-            f"train loss {record.train_loss:<8.4g}  {pace:>6} s/round  {left:>7} left  {virtual}{peak_memory()}"
+            f"{name}  round {round}  {measured}train loss {record.train_loss:<8.4g}  {pace:>6} s/round  "
+            f"{left:>7} left  {virtual}{peak_memory()}"
         )
         return line.rstrip()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
 from smofi.errors import InputError, check_number, refuse
-from smofi.report.history import History
+from smofi.report.history import ACCURACY, History, Scale
 
 USUAL_BASELINE = "fedavg"
 
@@ -15,7 +16,8 @@ USUAL_BASELINE = "fedavg"
 @dataclass(frozen=True)
 class Row:
     """One method, averaged over its seeds. `rounds`, `hours_to` and `speed_up` are None when any seed misses the
-    target; `hours`, of virtual time in all, is None without a clock."""
+    target; `hours`, of virtual time in all, is None without a clock. `metric` is the one that is judged, `others` has
+    the best of each further one, and `target_is` says in words what the target is, if it was not given."""
 
     name: str
     seeds: int
@@ -29,12 +31,16 @@ class Row:
     seconds: float
     hours_to: float | None = None
     hours: float | None = None
+    metric: Scale = ACCURACY
+    others: Mapping[Scale, float | None] = field(default_factory=dict)
+    target_is: str = ""
 
 
 def compare(histories: Sequence[History]) -> list[Row]:
-    """The measures of runs that may have diverged: those without any accuracy are left out.
+    """The measures of runs that may have diverged: those without any value are left out.
 
-    The baseline is FedAvg, or the first run if FedAvg is not among them.
+    The baseline is FedAvg, or the first run if FedAvg is not among them. There is no speed-up where it would say
+    nothing: of a single method, or if the target is no better than chance, or if all reach it when first evaluated.
 
     >>> rows = compare([History("sflv1", [0.5, 0.8]), History("smofi", [0.8, 0.8]), History("fedavg", [None])])
     >>> [(row.name, row.speed_up) for row in rows]
@@ -44,7 +50,14 @@ def compare(histories: Sequence[History]) -> list[Row]:
     if not measured:
         return []
     names = [history.name for history in measured]
-    return measure(measured, USUAL_BASELINE if USUAL_BASELINE in names else names[0])
+    rows = measure(measured, USUAL_BASELINE if USUAL_BASELINE in names else names[0])
+    return rows if _telling(measured, rows) else [replace(row, speed_up=None) for row in rows]
+
+
+def _telling(histories: Sequence[History], rows: Sequence[Row]) -> bool:
+    target, chance = rows[0].target, histories[0].chance
+    at_once = all(history.rounds_to(target) == history.rounds_to(-math.inf) for history in histories)
+    return len(rows) > 1 and not at_once and (chance is None or target > chance)
 
 
 def measure(
@@ -57,7 +70,7 @@ def measure(
 ) -> list[Row]:
     """One row per method, in the order given.
 
-    The target is `share` of the baseline's best accuracy with the same seed, or the fixed `target`. The speed-up is
+    The target is `share` of the baseline's best value with the same seed, or the fixed `target`. The speed-up is
     R(base) / R(method); a method's base is the baseline, unless `bases` names another ("fedprox+smofi": "fedprox").
 
     >>> measure([History("fedavg", [0.2, 0.6, 0.8]), History("smofi", [0.75, 0.8, 0.8])])[1].speed_up
@@ -66,9 +79,7 @@ def measure(
     check_number("share", share, above=0, high=1)
     by_method = _by_method(histories)
     bases = dict(bases or {})
-    for wanted in [*([baseline] if target is None else []), *bases.values()]:
-        if wanted not in by_method:
-            refuse("baseline", wanted, "one of the runs: " + ", ".join(by_method))
+    _check_known([*([baseline] if target is None else []), *bases.values()], by_method)
 
     def target_of(history: History) -> float:
         if target is not None:
@@ -77,7 +88,8 @@ def measure(
             raise InputError(
                 f"{history.name} ran with seed {history.seed}, {baseline} did not: expected the same seeds"
             )
-        return share * max(by_method[baseline][history.seed].measured)
+        best = max(by_method[baseline][history.seed].measured)
+        return best * (share if best >= 0 else 2 - share)  # a value below 0 is the better the closer it is to it
 
     def rounds_of(name: str) -> float | None:
         return _mean_of_all([history.rounds_to(target_of(history)) for history in by_method[name].values()])
@@ -101,9 +113,25 @@ def measure(
             seconds=fmean(history.total_seconds for history in seeds),
             hours_to=_mean_of_all([history.hours_to(target_of(history)) for history in seeds]),
             hours=_mean_of_all([history.hours[-1] if history.hours else None for history in seeds]),
+            metric=Scale.of(histories),
+            others=_best_of_others(seeds, histories),
+            target_is="" if target is not None else f"{share:.0%} of {baseline}'s best",
         )
 
     return [row(name) for name in by_method]
+
+
+def _check_known(bases: Sequence[str], methods: Collection[str]) -> None:
+    for wanted in bases:
+        if wanted not in methods:
+            refuse("baseline", wanted, "one of the runs: " + ", ".join(methods))
+
+
+def _best_of_others(seeds: Sequence[History], histories: Sequence[History]) -> dict[Scale, float | None]:
+    """The best of each further metric, averaged over the seeds of a method; `histories` are those of all methods."""
+    scales = [Scale.of(same) for same in zip(*(history.others for history in histories), strict=True)]
+    bests = zip(*([other.best for other in history.others] for history in seeds), strict=True)
+    return {scale: _mean_of_all(best) for scale, best in zip(scales, bests, strict=True)}
 
 
 def _by_method(histories: Sequence[History]) -> dict[str, dict[int, History]]:
@@ -112,7 +140,7 @@ def _by_method(histories: Sequence[History]) -> dict[str, dict[int, History]]:
     for history in histories:
         name, seed = history.name, history.seed
         if not history.measured:
-            refuse(f"accuracies of {name}", history.accuracies, "at least one round with an accuracy")
+            refuse(f"values of {name}", history.values, "at least one round with a number")
         if seed in found.setdefault(name, {}):
             raise InputError(f"two runs are called {name} with seed {seed}: expected each pair once")
         found[name][seed] = history

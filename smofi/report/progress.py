@@ -37,11 +37,11 @@ class RunProgress:
     @property
     def seconds_per_round(self) -> float | None:
         """Of the latest rounds: those with an evaluation and those without one, each as often as they were."""
-        seconds, accuracies = self.history.seconds, self.history.accuracies
-        latest = zip(reversed(seconds[-RECENT:]), reversed(accuracies[-RECENT:]), strict=False)
+        seconds, values = self.history.seconds, self.history.values
+        latest = zip(reversed(seconds[-RECENT:]), reversed(values[-RECENT:]), strict=False)
         kinds: dict[bool, list[float]] = {}
-        for taken, accuracy in latest:
-            kinds.setdefault(accuracy is None, []).append(taken)
+        for taken, value in latest:
+            kinds.setdefault(value is None, []).append(taken)
         total = sum(len(kind) * median(kind[:LATEST]) for kind in kinds.values())
         return total / sum(map(len, kinds.values())) if kinds else None
 

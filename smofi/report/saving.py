@@ -25,8 +25,8 @@ WIDE = (11.0, 5.6)
 PADDING: dict[str, Any] = {"w_pad": 0.1, "h_pad": 0.08, "wspace": 0.03}
 
 
-def check_picture(path: str | Path) -> Path:
-    """A file that a picture can be saved in, refused before any work is done for it.
+def check_picture(path: str | Path, field: str = "path") -> Path:
+    """A file that a picture can be saved in, refused before any work is done for it; `field` is what named it.
 
     >>> check_picture("picture.gif")
     Traceback (most recent call last):
@@ -34,9 +34,13 @@ def check_picture(path: str | Path) -> Path:
     """
     path = Path(path)
     if path.suffix.lower() not in METADATA:
-        refuse("path", str(path), "a file name that ends in .png, .svg or .pdf")
-    if not path.parent.is_dir() or path.is_dir():
-        refuse("path", str(path), "a file in a folder that exists")
+        refuse(field, str(path), "a file name that ends in .png, .svg or .pdf")
+    try:
+        writable = path.parent.is_dir() and not path.is_dir()
+    except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
+        raise InputError(f"{field}={str(path)!r} is not accepted: {getattr(error, 'strerror', error)}") from None
+    if not writable:
+        refuse(field, str(path), "a file in a folder that exists")
     return path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
@@ -14,14 +15,14 @@ from smofi.engine.events import Event, RunEnded, RunStarted
 from smofi.report.canvas import can_braille
 from smofi.report.curves import NARROWEST, draw_curves
 from smofi.report.curves.thinning import Thinned
-from smofi.report.history import History
-from smofi.report.numbers import hours_minutes_seconds, percent, three_digits
+from smofi.report.history import History, Scale
+from smofi.report.numbers import hours_minutes_seconds, three_digits
 from smofi.report.progress import RunProgress, bar, peak_memory
 from smofi.report.style import DIM, looks
 
 FRAME_EVERY = 0.25  # seconds
 WIDEST, HIGHEST, LOWEST = 100, 15, 6  # of the curves
-OPTIONAL = ("virtual", "s/round", "best", "left", "last")  # left out, in this order, where the terminal is too narrow
+OPTIONAL = ("virtual", "s/round", "best", "left")  # left out, in this order, where the terminal is too narrow
 WIDER = ("left", "s/round", "virtual")
 
 
@@ -31,7 +32,13 @@ class Screen:
     def __init__(self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float]) -> None:
         self.console, self.runs, self.now = console, runs, now
         self.unicode = can_braille(console.encoding)
-        self.frame = Frame(console=console, auto_refresh=False, vertical_overflow="crop")
+        self.frame = Frame(
+            console=console,
+            auto_refresh=False,
+            vertical_overflow="crop",
+            redirect_stdout=os.isatty(1),  # what goes to a file stays there
+            redirect_stderr=os.isatty(2),
+        )
         self.started = self.drawn_at = now()
         self.drawing, self.unsaid = False, list[tuple[str, bool]]()
         self.curves: tuple[object, RenderableType] = (None, "")
@@ -80,23 +87,27 @@ class Screen:
         return Group(*rows, *self._drawn(min(room, HIGHEST)), footer)
 
     def _rows(self, width: int) -> list[Text]:
+        histories = [run.history for run in self.runs]
+        metric = Scale.of(histories)
         columns: dict[str, Callable[[RunProgress], str]] = {
             "round": lambda run: f"{run.history.rounds}/{run.rounds}",
-            "last": lambda run: percent(run.history.last),
-            "best": lambda run: percent(run.history.best),
+            metric.short: lambda run: metric.text(run.history.last),
+            "best": lambda run: metric.text(run.history.best),
             "s/round": lambda run: three_digits(run.seconds_per_round),
             "left": lambda run: hours_minutes_seconds(run.seconds_left) if run.state == "running" else run.state,
         }
         if any(run.history.hours for run in self.runs):
             columns["virtual"] = lambda run: hours_minutes_seconds(run.history.virtual_seconds)
         cells = {head: [head, *map(column, self.runs)] for head, column in columns.items()}
+        further = _further(histories)
+        cells |= further
         widths = {head: max(*map(len, texts), 7 if head in WIDER else 6) for head, texts in cells.items()}
         names = [run.history.name for run in self.runs]
         keys = looks(names)
         if len(names) > 1:  # these rows are the legend of the curves
             names = [f"{key.glyph} {name}" for key, name in zip(keys, names, strict=True)]
         longest = max(6, *map(len, names))
-        for head in OPTIONAL:
+        for head in [*reversed(further), *OPTIONAL, metric.short]:
             if sum(widths.values()) + 2 * len(widths) + min(longest, 12) > width:
                 widths.pop(head, None)
         room = width - sum(widths.values()) - 2 * len(widths)
@@ -125,7 +136,7 @@ class Screen:
         width = max(NARROWEST, min(self.console.width - 1, WIDEST))
         key = (width, height, *(run.history.rounds for run in self.runs))
         if self.curves[0] != key:
-            histories = [History(one.history.name, one.accuracies()) for one in self.thinned]
+            histories = [History(one.history.name, one.values(), metrics=one.history.metrics) for one in self.thinned]
             rounds, encoding = self.thinned[0].rounds, self.console.encoding
             picture = draw_curves(histories, width=width, height=height, encoding=encoding, rounds=rounds)
             without_legend = Text("\n").join(picture.split("\n")[: height + 1])
@@ -152,6 +163,15 @@ class Screen:
         if peak := peak_memory():
             texts.append(f"peak memory {peak}")
         return ", ".join(texts)
+
+
+def _further(histories: Sequence[History]) -> dict[str, list[str]]:
+    """A column for each further metric by its heading, which is the first cell: its latest value in every run."""
+    columns = {}
+    for same in zip(*(history.others for history in histories), strict=False):
+        metric = Scale.of(same)
+        columns[metric.short] = [metric.short, *(metric.text(history.last) for history in same)]
+    return columns
 
 
 class Cached:

@@ -9,7 +9,7 @@ from smofi.clock import CLOCKS, Timing
 from smofi.data import check_data_name
 from smofi.data.augment import Augment, parse_augment
 from smofi.engine.cohort.wire import COMPRESSIONS
-from smofi.engine.evaluate import CLIENT_METRICS, TEST_METRICS
+from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
 from smofi.models import check_model_name
 from smofi.models.norm import NORMS
@@ -23,7 +23,7 @@ PRECISIONS = ("float32", "bf16")
 """Of forward and backward passes; "float32" leaves a model of another type as it is."""
 
 _augment, _clock, _wire = text_for("crop(4)+flip", parse_augment), one_of(CLOCKS), one_of(COMPRESSIONS)
-_optimizer = text_for(DEFAULT_OPTIMIZER, parse_optimizer)
+_optimizer, _column = text_for(DEFAULT_OPTIMIZER, parse_optimizer), optional(checks.column)
 
 
 class Settings(Checked):
@@ -37,30 +37,37 @@ class Settings(Checked):
     data: str = setting(
         "digits",
         Check(check_data_name),
-        "a data set by name, `smofi data` lists them; or your own: folder:PATH, npz:PATH, csv:PATH, "
-        "python:module:function",
+        "a data set that `smofi data` lists, or your own: folder:PATH, npz:PATH, csv:PATH, python:module:function",
         page="data",
+    )
+    label_column: str | None = setting(
+        None, _column, "for csv:PATH, the column to predict; by default the one called label, y, class or target"
+    )
+    client_column: str | None = setting(
+        None,
+        _column,
+        "for csv:PATH, the column that says whose sample it is; by default the one called client, site or user",
     )
     data_folder: str | None = setting(
         None,
         optional(checks.folder),
-        "folder with the official files of the data set; null to look in SMOFI_DATA/NAME",
+        "folder with the official files of the data set; by default SMOFI_DATA/NAME",
         resumable=True,
     )
     image_size: int | None = setting(
-        None, optional(count), "resize images to this height and width; null to leave them as they are"
+        None, optional(count), "resize images to this height and width; by default they stay as they are"
     )
-    max_train: int | None = setting(
-        None, optional(count), "number of training samples to use, the first ones; null for all"
-    )
-    max_test: int | None = setting(None, optional(count), "number of test samples to use, the first ones; null for all")
+    max_train: int | None = setting(None, optional(count), "use this many training samples at most, the first ones")
+    max_test: int | None = setting(None, optional(count), "use this many test samples at most, the first ones")
     augment: str | None = setting(
         None,
         optional(_augment),
         "vary training images: crop(4) shifts by up to 4 pixels, flip mirrors half of them, crop(4)+flip does both",
         argument=Argument(check=text_or(_augment, 'a string such as "crop(4)+flip", or None', Augment, NoneType)),
     )
-    clients: int = setting(50, count, "number of clients that the training data is divided among")
+    clients: int | None = setting(
+        50, optional(count), "number of clients; for natural, if not given, every owner with a batch of samples is one"
+    )
     partition: str = setting(
         "dirichlet(0.2)",
         Check(checks.partition),
@@ -72,21 +79,21 @@ class Settings(Checked):
     model: str = setting(
         "resnet8",
         Check(lambda field, value: check_model_name(value)),
-        "a model by name, `smofi models` lists them; or your own: python:module:function",
+        "a model that `smofi models` lists, or your own: python:module:function",
         page="models",
     )
     width: int | None = setting(
         8,
         optional(count),
-        "width of the model's first block; null for the model's default, which a model named without a width also gets",
+        "width of the model's first block; a model that is named without a width has its own default",
     )
     norm: str | None = setting(
-        None, optional(one_of(NORMS)), "batch or group, for models that can choose; null for the model's default"
+        None, optional(one_of(NORMS)), "batch or group, for models that have the choice; by default the model's own"
     )
     method: tuple[str, ...] = setting(
         FIRST_RUN,
         several("smofi", checks.method),
-        "one or a list, each a string such as smofi or fedprox(mu=0.01)+smofi; several are compared side by side",
+        "one or more, such as smofi, fedprox(mu=0.01)+smofi or your own python:module:function; several are compared",
         argument=Argument(
             "smofi",
             text_or(checks.method, 'a string such as "smofi" or a value such as smofi.methods.smofi()', Method),
@@ -107,8 +114,7 @@ class Settings(Checked):
     cut: str = setting(
         "1",
         Check(checks.cut),
-        'core blocks on the client; "2,1" for the U shape, 1 block back on it; "0-2" drawn each round; a list, one per '
-        "client",
+        'core blocks on the client; "2,1" for the U shape; "0-2" to draw a cut every round; a list for one per client',
         argument=Argument(
             1,
             checks.checked_later,
@@ -119,9 +125,9 @@ class Settings(Checked):
     # rounds
     rounds: int = setting(30, count, "rounds of training", argument=Argument(50), resumable=True)
     participation: float = setting(
-        0.2, number(above=0, high=1), "share of the clients that take part in a round, up to 1", argument=Argument()
+        0.2, number(above=0, high=1), "share of the clients that take part in a round", argument=Argument()
     )
-    local_epochs: int = setting(5, checks.epochs, "epochs that a client trains per round", argument=Argument())
+    local_epochs: int = setting(5, checks.epochs, "epochs that a client trains in a round", argument=Argument())
     batch_size: int = setting(
         8, count, "samples per step; a client with fewer samples never takes part", argument=Argument(32)
     )
@@ -145,39 +151,43 @@ class Settings(Checked):
     patience: int | None = setting(
         None,
         optional(count),
-        "stop after this many rounds without a better validation accuracy; needs validation",
+        "stop after this many rounds that are no better on the validation data; validation must be more than 0",
         argument=Argument(),
         resumable=True,
     )
     target_accuracy: float | None = setting(
         None,
         optional(number(above=0, high=1)),
-        "stop at this accuracy, such as 0.9, on the validation data if there is any, else on the test data",
-        argument=Argument(),
+        "stop once this accuracy is reached, such as 0.9, on the validation data, or on the test data if there is none; "
+        "or this value of the judged metric",
+        argument=Argument(check=optional(number())),
         resumable=True,
     )
     eval_every: int = setting(
         1,
         count,
-        "rounds from one evaluation to the next; the last round is always evaluated",
+        "rounds between evaluations; the last round is always evaluated",
         argument=Argument(),
         resumable=True,
     )
-    checkpoint_every: int = setting(5, count, "rounds from one checkpoint to the next", resumable=True)
+    checkpoint_every: int = setting(5, count, "rounds between checkpoints", resumable=True)
     metrics: tuple[str, ...] = setting(
         ("top1",),
         several("top1", one_of((*TEST_METRICS, *CLIENT_METRICS))),
-        "one or a list of top1, macro_f1, per_client and worst_client",
+        "one or more of top1, macro_f1, per_client and worst_client; the first single number is judged. The last two "
+        "are accuracies on clients' own test samples if the data says whose they are, else on training samples",
         argument=Argument(
             check=checks.checked_later,
-            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets)",
+            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets) that return a "
+            "number, the higher the better; the first single number is judged. per_client and worst_client are "
+            "accuracies on client_tests, or else on the clients' training data",
         ),
         page="watching",
     )
     diagnose: bool = setting(
         False,
         flag,
-        "also record every round how far clients diverge, how well their momenta agree, and gradient norms",
+        "record in every round how far clients diverge, how well their momenta agree, and gradient norms",
         argument=Argument(),
         page="watching",
     )
@@ -186,39 +196,43 @@ class Settings(Checked):
     executor: tuple[str, ...] = setting(
         ("auto",),
         checks.one_or_each(checks.executor),
-        "loop: client by client; vmap: many clients at once; vmap(at_least=N): at once while N are left to take the "
-        "step; auto: whichever a quick measurement favours",
+        "one for all methods, or one for each: loop (client by client), vmap (many clients at once), vmap(at_least=N) "
+        "(at once while N are still training), or auto (whichever a quick measurement favours)",
         argument=Argument("loop", checks.executor),
         resumable=True,
         page="speed",
     )
     threads: int = setting(
-        1, checks.threads, "threads inside each operation; if not 1, the last bits depend on it", resumable=True
+        1,
+        checks.threads,
+        "threads inside each operation; a result's last bits depend on it",
+        argument=Argument(),
+        resumable=True,
     )
     workers: int | None = setting(
         None,
         optional(checks.workers),
-        "processes that share the work; if not given, the largest power of two up to the number of cores, or GPUs",
+        "processes that share the work; by default the largest power of two up to the number of cores, or of GPUs",
         resumable=True,
         page="workers",
     )
     precision: str = setting(
         "float32",
         one_of(PRECISIONS),
-        "of forward and backward passes; bf16: mixed precision, weights stay as they are",
+        "float32, or bf16 for mixed precision: forward and backward passes in bf16, weights as they are",
         argument=Argument(),
     )
     compile: bool = setting(
         False,
         flag,
-        "compile the model with torch.compile: a slow start, and on GPUs faster steps",
+        "compile the model with torch.compile: it starts slowly, and steps on GPUs are faster",
         argument=Argument(),
         resumable=True,
     )
     server_threads: int = setting(
         1,
         checks.threads,
-        "for sflv2 and mergesfl: threads of their single server model's pass; a result's last bits depend on it",
+        "with sflv2 and mergesfl: threads of the single server model's passes; the last bits of a result depend on it",
         argument=Argument(),
         resumable=True,
         page="workers",
@@ -226,7 +240,7 @@ class Settings(Checked):
     memory_limit: str | None = setting(
         None,
         optional(checks.size),
-        "for all workers on this machine, such as 2GB: compute fewer clients at once, and refuse what does not fit",
+        "memory for all workers on this machine, such as 2GB: a run that needs more is refused",
         argument=Argument(),
         resumable=True,
         page="memory",
@@ -234,7 +248,7 @@ class Settings(Checked):
     wire: str | None = setting(
         None,
         optional(_wire),
-        "send numbers across the cut as float16, bf16 or int8, and train with what arrives; null: as they are",
+        "send numbers across the cut as float16, bf16 or int8, and train with what arrives; by default as they are",
         argument=Argument(
             check=text_or(_wire, f"{', '.join(COMPRESSIONS)}, a function, or None", Callable, NoneType),
             help='send numbers across the cut as "float16", "bf16" or "int8"; or a function of (tensor, "up" or '
@@ -247,7 +261,7 @@ class Settings(Checked):
     clock: str = setting(
         "none",
         _clock,
-        "virtual time on the clients' devices: paper charges its equations, full also the clients' weights; or none",
+        "virtual time on the clients' devices: none, paper (its equations), or full (also the sending of weights)",
         argument=Argument(
             check=text_or(_clock, '"none", "paper", "full", or a smofi.Timing', Timing),
             help='virtual time on the clients\' devices: "paper", "full", or a `smofi.Timing` that says more',
@@ -258,33 +272,33 @@ class Settings(Checked):
     devices: str = setting(
         "phones",
         names_or_csv("phones"),
-        "with a clock: phones, from public measurements, or your own CSV file",
+        "with a clock: phones as publicly measured, or your own CSV file",
         timing=True,
         resumable=True,
     )
     availability: str = setting(
         "always",
         names_or_csv("always", "phones"),
-        "with a clock: always; phones, which come and go as in public measurements; or a CSV file of traces",
+        "with a clock: always, phones (which come and go as publicly measured), or your own CSV file of traces",
         timing=True,
         resumable=True,
     )
     server_speedup: float = setting(
         100.0,
         number(above=0),
-        "with a clock: how many times as fast as the mean device the server computes",
+        "with a clock: the server's speed, as a multiple of the mean device's",
         timing=True,
     )
     server_parallel: int | None = setting(
         None,
         optional(count),
-        "with a clock: how many clients the server computes for at a time; null for all",
+        "with a clock: how many clients the server computes for at a time; by default all of them",
         timing=True,
     )
     step_deadline: float | None = setting(
         None,
         optional(number(above=0)),
-        "with a clock: seconds after which a step goes on without the clients that are late; null to wait",
+        "with a clock: seconds after which a step no longer waits for late clients; by default it waits for all",
         timing=True,
     )
 

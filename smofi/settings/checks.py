@@ -53,7 +53,7 @@ class Check:
 # --------------------------------------------------------------------------------------------------- numbers and words
 
 count = Check(check_count, int)
-flag = Check(check_flag, {"true": True, "false": False}.__getitem__)
+flag = Check(check_flag, lambda text: {"true": True, "false": False}[text.lower()])
 seed = Check(check_seed, int)
 epochs = Check(partial(check_count, high=100_000), int)  # the order of all batches of a round is drawn at once
 threads = Check(partial(check_count, high=1024), int)
@@ -127,7 +127,8 @@ def executor(field: str, value: Any) -> str:
 
 
 def method(field: str, value: Any) -> str:
-    """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same; one of the user's own is not imported."""
+    """A method by its full name, so that "fedavgm(0.3)" and "fedavgm(momentum=0.3)" are the same. One of the user's own
+    is not imported."""
     return method_name(text_for("fedprox(mu=0.01)+smofi", method_name)(field, value))
 
 
@@ -163,6 +164,13 @@ def folder(field: str, value: Any) -> str:
     if not isinstance(value, (str, Path)) or not str(value):
         refuse(field, value, "the path of a folder")
     return str(value)
+
+
+def column(field: str, value: Any) -> str:
+    """A column's name. Whether there is one shows when the file is read."""
+    if not isinstance(value, str) or not value.strip():
+        refuse(field, value, "the name of a column")
+    return value.strip()
 
 
 def size(field: str, value: Any) -> str:

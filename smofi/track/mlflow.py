@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from smofi.track.tracker import Tracker, need, started
 
-LONGEST_PARAMETER = 6000  # what MLflow's stores accept
+LONGEST_PARAMETER, LONGEST_NAME, MOST_METRICS = 6000, 250, 1000  # what MLflow's stores accept
 
 
 class MLflow(Tracker):
@@ -49,9 +50,9 @@ class MLflow(Tracker):
 
     def numbers(self, round: int, values: dict[str, float]) -> None:
         now = int(time.time() * 1000)
-        self.client.log_batch(
-            self.id, metrics=[self._entities.Metric(name, v, now, round) for name, v in values.items()]
-        )
+        metrics = [self._entities.Metric(_accepted(name), v, now, round) for name, v in values.items()]
+        for start in range(0, len(metrics), MOST_METRICS):
+            self.client.log_batch(self.id, metrics=metrics[start : start + MOST_METRICS])
 
     def text(self, kind: str, message: str, round: int) -> None:
         self.client.set_tag(self.id, kind, self.collected(kind, message, round))
@@ -63,6 +64,15 @@ class MLflow(Tracker):
         found = self.client.get_experiment_by_name(experiment)
         number = found.experiment_id if found else self.client.create_experiment(experiment)
         return str(self.client.create_run(number, run_name=run_name).info.run_id)
+
+
+def _accepted(name: str) -> str:
+    """A metric's name as MLflow takes it; clients may have names with other characters.
+
+    >>> _accepted("metrics/per_client/St. Mary's, north")
+    'metrics/per_client/St. Mary_s_ north'
+    """
+    return re.sub(r"[^\w./ -]", "_", name)[:LONGEST_NAME]
 
 
 @contextlib.contextmanager

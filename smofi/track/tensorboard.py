@@ -36,7 +36,7 @@ class TensorBoard(Tracker):
 
     def hyperparameters(self, values: dict[str, Any]) -> None:
         plain = {name: _plain(value) for name, value in values.items()}
-        experiment, start, self._session_end = self._summary.hparams(plain, {"accuracy": 0.0, "train_loss": 0.0})
+        experiment, start, self._session_end = self._summary.hparams(plain, {self.judged: 0.0, "train_loss": 0.0})
         self._write(summary=experiment)
         self._write(summary=start)
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from smofi.engine.events import Event, Record, RoundDone, RunEnded, RunStarted, Warned
+from smofi.engine.metrics import client_values
 from smofi.errors import InputError, TrainingWarning
 
 LONGEST_TEXT = 8000  # what MLflow accepts; enough for anyone to read
@@ -34,8 +35,13 @@ class Tracker(ABC):
         self.config = dict(config or {})
         self.failed: str | None = None
         self.closed = False
-        self._round = 0
+        self._round, self._judged = 0, "top1"
         self._texts: dict[str, str] = {}
+
+    @property
+    def judged(self) -> str:
+        """The name under which the metric that is judged is recorded."""
+        return "accuracy" if self._judged == "top1" else f"metrics/{self._judged}"
 
     @abstractmethod
     def hyperparameters(self, values: dict[str, Any]) -> None:
@@ -85,7 +91,7 @@ class Tracker(ABC):
 
     def _record(self, event: Event) -> None:
         if isinstance(event, RunStarted):
-            self._round = event.done
+            self._round, self._judged = event.done, next(iter(event.metrics))
             self.hyperparameters({**self.config, "method": event.method, "parameters": event.parameters})
         elif isinstance(event, RoundDone):
             self._round = event.record.round
@@ -108,15 +114,17 @@ class Tracker(ABC):
 
 
 def scalars(record: Record) -> dict[str, float]:
-    """The numbers of a round by name; what was not measured, or is not a single number, is left out.
+    """The numbers of a round by name, those of clients by the clients' names; what was not measured is left out.
 
-    >>> scalars(Record(1, 0.5, None, 2.0, 0.1, [0], [3], 0.05, "1", {"top1": 0.5, "macro_f1": 0.4, "per_client": [1]}))
-    {'accuracy': 0.5, 'train_loss': 2.0, 'learning_rate': 0.05, 'seconds': 0.1, 'metrics/macro_f1': 0.4}
+    >>> scalars(Record(1, 0.5, None, 2.0, 0.1, [0], [3], 0.05, "1", {"top1": 0.5, "per_client": {"north": 0.4}}))
+    {'accuracy': 0.5, 'train_loss': 2.0, 'learning_rate': 0.05, 'seconds': 0.1, 'metrics/per_client/north': 0.4}
     """
     names = ("accuracy", "loss", "train_loss", "validation", "learning_rate", "seconds")
     values: dict[str, Any] = {name: getattr(record, name) for name in names}
     values |= _virtual(record)
-    values |= {f"metrics/{name}": value for name, value in record.metrics.items() if name != "top1"}
+    for name, value in record.metrics.items():
+        clients = {f"metrics/{name}/{client.replace('/', '_')}": one for client, one in client_values(value).items()}
+        values |= clients or ({} if name == "top1" else {f"metrics/{name}": value})
     values |= {f"diagnostics/{name}": value for name, value in record.diagnostics.items()}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass, fields
-from functools import cached_property, partial, wraps
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,24 +17,25 @@ from smofi.cut import CutSpec
 from smofi.data.augment import Augment, parse_augment
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.evaluate import Metric
-from smofi.engine.events import Callback
+from smofi.engine.events import Callback, Event, Record, RoundDone
 from smofi.engine.passes import Cast, Loss, Wire
 from smofi.engine.processes.workers import Workers
-from smofi.errors import refuse
+from smofi.errors import InputError, check_flag, refuse
 from smofi.method import Method
 from smofi.methods import parse_method
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 from smofi.settings import TRAIN_ARGUMENTS
 
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
-
 HELP = {
     "model": "an `nn.Sequential` of blocks: input block, core blocks, output block. It is not changed.",
     "clients": "a pair of tensors (inputs, targets) or a map-style Dataset per client",
     "test": "the same for the test data; without it nothing is evaluated",
+    "client_tests": "the test data of each client, None for one without, for the metrics per_client and worst_client",
+    "client_names": "what clients are called in per_client and in messages; numbers, if not given",
     "loss": "a function of (outputs, targets)",
-    "callback": "a function that is called with every `smofi.Event`",
+    "progress": "show how the run goes: a picture in a terminal, a line in a notebook, plain lines in a file",
+    "on_round": "a function that is called with the `smofi.Record` of every round, when the round is done",
+    "callback": "the same with every `smofi.Event`: rounds, steps, warnings",
     "speeds": "relative speed of each client, by which MergeSFL sizes batches; equal if not given",
     "validation": "data held out to decide when to stop, by `patience` or `target_accuracy`",
     "workers": "the processes that share the work, from `smofi.joined()` under torchrun; this one alone if not given",
@@ -62,6 +61,8 @@ class Arguments:
     seed: int = 0
     loss: Loss = cross_entropy
     metrics: Sequence[str | Metric] = ("top1",)
+    progress: bool = False
+    on_round: Callable[[Record], None] | None = None
     callback: Callback | None = None
     device: str | torch.device = "cpu"
     wire: str | Wire | None = None
@@ -74,19 +75,36 @@ class Arguments:
     augment: str | Augment | None = None
     workers: Workers | None = None
     executor: str = "loop"
+    threads: int = 1
     precision: str = "float32"
     compile: bool = False
     server_threads: int = 1
     memory_limit: int | str | None = None
     clock: str | Timing = "none"
+    client_tests: Sequence[Any] | None = None
+    client_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name, setting in TRAIN_ARGUMENTS.items():
             setting.check_argument(name, getattr(self, name))
+        check_flag("progress", self.progress)
+        if self.on_round is not None and not callable(self.on_round):
+            refuse("on_round", self.on_round, "a function of one smofi.Record, or None")
         if self.callback is not None and not callable(self.callback):
-            refuse("callback", self.callback, "a function of one event, or None")
-        if not isinstance(self.clients, Sequence) or not self.clients:
-            refuse("clients", self.clients, "a list of at least one client")
+            refuse("callback", self.callback, "a function of one smofi.Event, or None")
+        if not callable(self.loss):
+            refuse("loss", self.loss, "a function of (outputs, targets)")
+        if self.workers is not None and not isinstance(getattr(self.workers, "rank", None), int):
+            refuse("workers", self.workers, "what smofi.joined() returns in a program started by torchrun, or None")
+        _check_clients(self.clients)
+        for name in ("client_tests", "client_names"):
+            given = getattr(self, name)
+            if given is not None and (not isinstance(given, Sequence) or len(given) != len(self.clients)):
+                raise InputError(
+                    f"{name} is not accepted: expected a list with one entry for each of the clients, or None"
+                )
+        if len(names := list(map(str, self.client_names or ()))) > len(set(names)):
+            refuse("client_names", names, "a name of its own for each client")
         if self.patience is not None and self.validation is None:
             refuse("patience", self.patience, "validation data with it, or None")
 
@@ -114,46 +132,31 @@ class Arguments:
     def timing(self) -> Timing:
         return Timing(self.clock) if isinstance(self.clock, str) else self.clock
 
+    @property
+    def callback_value(self) -> Callback | None:
+        """What is called with every event: `callback`, and `on_round` where a round is done."""
+        on_round, callback = self.on_round, self.callback
+        if on_round is None:
+            return callback
+
+        def both(event: Event) -> None:
+            if callback is not None:
+                callback(event)
+            if isinstance(event, RoundDone):
+                on_round(event.record)
+
+        return both
+
     def cast_on(self, device: torch.device) -> Cast:
         """The precision of passes on this device."""
         return nullcontext if self.precision == "float32" else partial(torch.autocast, device.type, torch.bfloat16)
 
 
-def describe_arguments() -> str:
-    """A line or two on every argument, for `help(smofi.train)`.
-
-    >>> describe_arguments().splitlines()[1]
-    'clients          a pair of tensors (inputs, targets) or a map-style Dataset per client'
-    """
-    helps = HELP | {name: setting.argument_help for name, setting in TRAIN_ARGUMENTS.items()}
-    width = 2 + max(map(len, helps))
-    wrapped = partial(textwrap.wrap, width=112 - width)
-    return "\n".join(
-        f"{name if not number else '':{width}}{line}"
-        for name in (one.name for one in fields(Arguments))
-        for number, line in enumerate(wrapped(helps[name]))
-    )
-
-
-def taking(
-    make: Callable[Given, Arguments],
-) -> Callable[[Callable[[Arguments], Made]], Callable[Given, Made]]:
-    """Turns a function of Arguments into one that takes them one by one; `{arguments}` in its docstring lists them."""
-
-    def turn(function: Callable[[Arguments], Made]) -> Callable[Given, Made]:
-        result = get_type_hints(function)["return"]
-        signature = inspect.signature(make).replace(return_annotation=result)
-
-        @wraps(function)
-        def turned(*args: Given.args, **kwargs: Given.kwargs) -> Made:
-            signature.bind(*args, **kwargs)  # names an argument that does not exist
-            return function(make(*args, **kwargs))
-
-        shown: Any = turned
-        del shown.__wrapped__
-        shown.__signature__ = signature
-        shown.__annotations__ = {**get_type_hints(make.__init__), "return": result}
-        shown.__doc__ = inspect.cleandoc(function.__doc__ or "").replace("{arguments}", describe_arguments())
-        return turned
-
-    return turn
+def _check_clients(clients: Any) -> None:
+    """A list with an entry per client; what an entry may be is checked when it is read."""
+    if isinstance(clients, (tuple, list)) and len(clients) == 2 and all(hasattr(one, "dtype") for one in clients):
+        refuse("clients", clients, "a list with one entry per client; for a single client, [(inputs, targets)]")
+    if isinstance(clients, Mapping):
+        refuse("clients", clients, "a list with one entry per client, such as list(clients.values())")
+    if not isinstance(clients, Sequence) or isinstance(clients, str) or not clients:
+        refuse("clients", clients, "a list of at least one client")

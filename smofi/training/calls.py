@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from smofi.data.samples import Samples, as_samples
+from smofi.data.samples import Samples
 from smofi.engine.assembly import Resources, RunData, RunLength, assemble, template_of
 from smofi.engine.check import check_device, check_plan
 from smofi.engine.cohort.setup import Setup
+from smofi.engine.cpu.threads import in_threads
 from smofi.engine.passes import Passes
 from smofi.engine.plan import Planner
 from smofi.engine.stopping import Stopping
 from smofi.errors import refuse
 from smofi.flat import Layout
-from smofi.training.arguments import Arguments, taking
+from smofi.training.arguments import Arguments
+from smofi.training.given import as_samples
 from smofi.training.planner import make_planner
 from smofi.training.session import Result, Session
+from smofi.training.signature import taking
 
 
 @taking(Arguments)
 def prepare(arguments: Arguments) -> Session:
-    """Check everything and return a Session, ready to train. `smofi.train` takes the same arguments and trains it too.
+    """Check everything and return a Session, ready to train: `smofi.train(...)` is `smofi.prepare(...).train()`.
 
     {arguments}
     """
@@ -36,6 +40,10 @@ def train(arguments: Arguments) -> Result:
 
     {arguments}
 
+    The result has the trained `model`, in eval mode, and the `history`, a `smofi.Record` per round. Ctrl-C ends the run
+    after the current round: the result then has what there is, and `interrupted` is True. A second Ctrl-C raises
+    KeyboardInterrupt at once.
+
     >>> x, y = torch.randn(64, 4, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 2
     >>> nn = torch.nn
     >>> model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 8)), nn.Linear(8, 2))
@@ -47,6 +55,11 @@ def train(arguments: Arguments) -> Result:
 
 
 def _session(arguments: Arguments) -> Session:
+    with in_threads(arguments.threads):
+        return _checked(arguments)
+
+
+def _checked(arguments: Arguments) -> Session:
     device = check_device(arguments.device)
     layout = Layout.of(arguments.model)
     clients = [as_samples(data, f"clients[{i}]", layout.dtype, device) for i, data in enumerate(arguments.clients)]
@@ -68,12 +81,19 @@ def _session(arguments: Arguments) -> Session:
     stopping = Stopping(arguments.patience, arguments.target_accuracy)
     run = assemble(
         setup,
-        RunData(clients, test, validation, arguments.augment_value),
+        RunData(
+            clients,
+            test,
+            validation,
+            arguments.augment_value,
+            _client_tests(arguments.client_tests, layout, device),
+            tuple(map(str, arguments.client_names or ())),
+        ),
         planner,
-        RunLength(arguments.rounds, arguments.eval_every, arguments.metrics, stopping, arguments.callback),
+        RunLength(arguments.rounds, arguments.eval_every, arguments.metrics, stopping, arguments.callback_value),
         Resources(arguments.workers, arguments.executor, arguments.memory_limit, arguments.diagnose),
     )
-    return Session(model, layout, run)
+    return Session(model, layout, run, arguments.threads, arguments.progress)
 
 
 def _held_out(name: str, data: Any, layout: Layout, device: torch.device) -> Samples | None:
@@ -81,6 +101,15 @@ def _held_out(name: str, data: Any, layout: Layout, device: torch.device) -> Sam
     if samples is not None and not len(samples):
         refuse(name, data, "at least one sample, or None")
     return samples
+
+
+def _client_tests(tests: Sequence[Any] | None, layout: Layout, device: torch.device) -> list[Samples | None] | None:
+    if tests is None:
+        return None
+    return [
+        None if data is None else as_samples(data, f"client_tests[{i}]", layout.dtype, device)
+        for i, data in enumerate(tests)
+    ]
 
 
 def _check_compile(arguments: Arguments, planner: Planner) -> None:

@@ -52,70 +52,70 @@ def smofi_process(*arguments: str, cwd: Path, **options: Any) -> subprocess.Pope
 
 MISTAKES = [
     # commands and flags that do not exist
-    ("frobnicate", 'Unknown command "frobnicate"', "run"),
-    ("rum", 'Did you mean "run"?'),
+    ("frobnicate", 'there is no command frobnicate', "run"),
+    ("rum", "did you mean run?"),
     ("--foo", "--foo"),
     ("run --rouds 3", "--rouds", "--rounds"),
-    ("run --rounds", "--rounds requires an argument"),
-    ("run --rounds 2 --rounds 3", "--rounds", "multiple times"),
+    ("run --rounds", "--rounds needs a value"),
+    ("run --rounds 2 --rounds 3", "--rounds is given twice"),
     ("run --no-cut", "--no-cut"),
     ("run nosuch.yaml too-much", "too-much"),
     ("methods foo", "foo"),
     ("methods --foo", "--foo"),
     ("models foo", "foo"),
     # numbers
-    *((f"run --{flag} {value}", f"{flag.replace('-', '_')}=", value, "a whole number >= 1")
+    *((f"run --{flag} {value}", f"--{flag} {value} is not accepted", "a whole number >= 1")
       for flag in ("rounds", "local-epochs", "batch-size", "clients", "width", "threads") for value in ("0", "-1")),
-    ("run --rounds 1.5", "rounds=", "1.5", "is not accepted"),
-    ("run --rounds many", "rounds=", "many", "is not accepted"),
-    ("run --rounds ''", "rounds=''", "is not accepted"),
-    ("run --seed -1", "seed=", "-1", "a whole number >= 0"),
+    ("run --rounds 1.5", "--rounds ", "1.5", "is not accepted"),
+    ("run --rounds many", "--rounds ", "many", "is not accepted"),
+    ("run --rounds ''", "--rounds ''", "is not accepted"),
+    ("run --seed -1", "--seed ", "-1", "a whole number >= 0"),
     ("run --threads two", "threads", "two"),
-    *((f"run --participation {value}", "participation=", value, "is not accepted") for value in ("0", "2", "nan", "x")),
-    ("run --clients 100000", "clients=100000", "samples"),
+    *((f"run --participation {value}", f"--participation {value} is not accepted") for value in ("0", "2", "nan", "x")),
+    ("run --clients 100000", "--clients 100000", "samples"),
     ("run --batch-size 100", "clients=50", "100", "samples"),
     # names
-    ("run --data mnist", "data='mnist'", "digits"),
-    ("run --model resnet9", "model='resnet9'", "did you mean 'resnet8'?"),
-    ("run --norm layer", "norm='layer'", "batch, group"),
-    ("run --model cnn --norm batch", "norm='batch'", "cnn has no such option"),
-    ("run --partition even", "partition='even'", "dirichlet, iid"),
+    ("run --data mnist", "--data mnist", "digits"),
+    ("run --model resnet9", "--model resnet9", "did you mean 'resnet8'?"),
+    ("run --norm layer", "--norm layer", "batch, group"),
+    ("run --model cnn --norm batch", "--norm batch", "cnn has no such option"),
+    ("run --partition even", "--partition even", "dirichlet, iid"),
     ("run --partition dirichlet(0)", "gamma=0", "a number > 0"),
     ("run --partition dirichlet", "it is written dirichlet(gamma)"),
-    ("run --partition iid+iid", "partition='iid+iid'", "a single one"),
-    ("run --device toaster", "device='toaster'", "is not accepted"),
-    ("run --device meta", "device='meta'", "is not accepted"),
+    ("run --partition iid+iid", "--partition iid+iid", "a single one"),
+    ("run --device toaster", "--device toaster", "is not accepted"),
+    ("run --device meta", "--device meta", "is not accepted"),
     # methods and optimizers
-    ("run --method fedavgg", "method='fedavgg'", "did you mean 'fedavg'?"),
-    ("run --method ''", "method=''", "is not accepted"),
-    ("run --method smofi --method smofi", "method=['smofi', 'smofi']", "once"),
+    ("run --method fedavgg", "--method fedavgg", "did you mean 'fedavg'?"),
+    ("run --method ''", "--method ''", "is not accepted"),
+    ("run --method smofi --method smofi", "--method smofi smofi", "once"),
     ("run --method fedprox(mu=-1)", "mu=-1", "a number >= 0"),
-    ("run --method fedavg --method fedprox(mu=", "method='fedprox(mu='", "is not accepted"),
+    ("run --method fedavg --method fedprox(mu=", "--method 'fedprox(mu='", "is not accepted"),
     ("run --method smofi+sflv2", "smofi and sflv2 cannot be combined"),
     ("run --method __import__('os').mkdir('x')", "is not accepted"),
-    ("run --optimizer sdg(lr=1)", "optimizer='sdg'", "did you mean 'sgd'?"),
+    ("run --optimizer sdg(lr=1)", "--optimizer sdg", "did you mean 'sgd'?"),
     ("run --optimizer sgd", "missing a required argument: 'lr'"),
     ("run --optimizer sgd(lr=-1)", "lr=-1", "a number > 0"),
     ("run --optimizer sgd(lr=1)+adam", "a single one"),
     # cuts
-    ("run --cut 9", "cut='9'", "0=input, 1=core1, 2=core2, 3=core3, 4=output"),
-    ("run --cut 0-9", "cut='0-9'", "4=output"),
-    ("run --cut 0,9", "cut='0,9'", "4=output"),
-    ("run --cut -1", "cut='-1'", "is not accepted"),
-    ("run --cut deep", "cut='deep'", "L (such as 2)"),
-    ("run --cut [0,1]", "cut='[0,1]'", "one cut for each of the 50 clients, but it has 2"),
-    ("run --clients 2 --cut [0,1] --method sflv2", "cut='[0,1]'", "sflv2 keeps a single server model"),
+    ("run --cut 9", "--cut 9", "0=input, 1=core1, 2=core2, 3=core3, 4=output"),
+    ("run --cut 0-9", "--cut 0-9", "4=output"),
+    ("run --cut 0,9", "--cut 0,9", "4=output"),
+    ("run --cut -1", "--cut -1", "is not accepted"),
+    ("run --cut deep", "--cut deep", "L (such as 2)"),
+    ("run --cut [0,1]", "--cut '[0,1]'", "one cut for each of the 50 clients, but it has 2"),
+    ("run --clients 2 --cut [0,1] --method sflv2", "--cut '[0,1]'", "sflv2 keeps a single server model"),
     # how it is computed
-    ("run --executor gpu", "executor='gpu'", "one of auto, loop, vmap"),
-    ("run --executor loop+vmap", "executor='loop+vmap'", "a single one"),
-    ("run --executor vmap(", "executor='vmap('", 'such as "vmap(at_least=3)"'),
-    ("run --executor vmap(at_least=0)", "executor='vmap(at_least=0)'", "at_least=0", "a whole number >= 1"),
-    ("run --executor vmap(at_most=3)", "executor='vmap(at_most=3)'", "it is written vmap(at_least=1)"),
-    ("run --executor loop(3)", "executor='loop(3)'", "it is written loop()"),
-    ("run --executor loop --executor vmap", "executor=['loop', 'vmap']", "or one for each of the 3"),
+    ("run --executor gpu", "--executor gpu", "one of auto, loop, vmap"),
+    ("run --executor loop+vmap", "--executor loop+vmap", "a single one"),
+    ("run --executor vmap(", "--executor 'vmap('", 'such as "vmap(at_least=3)"'),
+    ("run --executor vmap(at_least=0)", "--executor 'vmap(at_least=0)'", "at_least=0", "a whole number >= 1"),
+    ("run --executor vmap(at_most=3)", "--executor 'vmap(at_most=3)'", "it is written vmap(at_least=1)"),
+    ("run --executor loop(3)", "--executor 'loop(3)'", "it is written loop()"),
+    ("run --executor loop --executor vmap", "--executor loop vmap", "or one for each of the 3"),
     # places
-    ("run --output file", "output=", "file", "is not accepted"),
-    ("run --output file/below", "output=", "file", "is not accepted"),
+    ("run --output file", "--output ", "file", "is not accepted"),
+    ("run --output file/below", "--output ", "file", "is not accepted"),
     ("run nosuch.yaml", "nosuch.yaml"),
     ("run --resume nowhere", "nowhere"),
 ]  # fmt: skip
@@ -146,7 +146,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
 
 def test_a_number_that_no_machine_has_threads_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--threads", "9" * 20]) == 2
-    assert capsys.readouterr().err.startswith("error: threads=")
+    assert capsys.readouterr().err.startswith("error: --threads 9")
 
 
 def test_a_mistake_from_the_shell(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_mistake_from_the_shell(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert out == ""
-    assert err.startswith("error: rounds=")
+    assert err.startswith("error: --rounds 0 ")
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -248,10 +248,10 @@ def test_a_run_prints_the_table_and_the_curves(
     finished: tuple[Path, str, str, int], expected: dict[str, smofi.Result]
 ) -> None:
     lines = finished[1].splitlines()
-    legend = next(line for line in lines if "target" in line and "%" in line and "rounds to" not in line)
+    legend = next(line for line in lines if " target " in line and "%" in line)
     target = 0.9 * max(record.accuracy for record in expected["fedavg"].history)
     assert f"target {100 * target:.1f}%" in legend
-    assert any(f"rounds to {100 * target:.1f}%" in line for line in lines)
+    assert any(f"target: {100 * target:.1f}%, 90% of fedavg's best" in line for line in lines)
     for name, result in expected.items():
         accuracies = [record.accuracy for record in result.history]
         row = next(line for line in lines if line[:1] in "│|" and line[1:].strip().startswith(f"{name} "))
@@ -304,7 +304,7 @@ def test_a_folder_given_twice_is_not_written_over(folder: Path, capsys: pytest.C
     out, err = capsys.readouterr()
     assert out == ""
     assert err == (
-        "error: output='here' is not accepted: it already contains a run; expected a new folder, or: "
+        "error: --output here is not accepted: it already contains a run; expected a new folder, or: "
         "smofi run --resume here\n"
     )
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

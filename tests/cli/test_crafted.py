@@ -82,7 +82,11 @@ def test_every_command_works_on_the_run_itself(run: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("config.yaml", LAUGHS.encode(), "cannot be read as YAML: aliases (*name) are not accepted here in line 2"),
+        (
+            "config.yaml",
+            LAUGHS.encode(),
+            "cannot be read as YAML: line 2: expected the value itself, not an alias (*name)",
+        ),
         ("config.yaml", b"rounds: " + b"[" * 600, "cannot be read as YAML: it is nested too deeply"),
         ("config.yaml", b"rounds: many", "rounds='many' is not accepted: expected a whole number >= 1"),
         ("config.yaml", b"\xff", "is not text: byte 1 is not UTF-8; expected a YAML file"),

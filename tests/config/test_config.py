@@ -164,10 +164,6 @@ def test_what_is_kept(given: dict[str, Any], kept: Any) -> None:
             {"patience": 3},
             "patience=3 is not accepted: expected a validation share > 0 with it, such as validation=0.1",
         ),
-        (
-            {"target_accuracy": 0.9, "metrics": "macro_f1"},
-            "target_accuracy=0.9 is not accepted: expected top1 among the metrics, or a validation share > 0, with it",
-        ),
         ({"round": 5}, "round=5 is not accepted: there is no such setting, did you mean 'rounds'?"),
         (
             {"lr": 0.1},
@@ -224,30 +220,31 @@ def test_an_error_names_the_file_only_if_the_file_is_at_fault(write: Any) -> Non
     assert refusal(path, {"rounds": "x"}) == "rounds='x' is not accepted: expected a whole number >= 1"
     assert refusal(path, {"round": 3}) == "round=3 is not accepted: there is no such setting, did you mean 'rounds'?"
     assert refusal(path, {"validation": 0.0}) == alone
-    assert refusal(write("patience: 3"), {"rounds": 3}) == f"a.yaml: {alone}"
+    assert refusal(write("patience: 3"), {"rounds": 3}) == f"a.yaml, line 1: {alone.replace('=', ': ', 1)}"
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("rounds: x", "a.yaml: rounds='x' is not accepted: expected a whole number >= 1"),
-        ("clients: 2\nround: 5", "a.yaml: round=5 is not accepted: there is no such setting, did you mean 'rounds'?"),
+        ("rounds: x", "a.yaml, line 1: rounds: x is not accepted: expected a whole number >= 1"),
+        ("rounds: null", "a.yaml, line 1: rounds: null is not accepted: expected a whole number >= 1"),
+        ("clients: 2\nround: 5", "a.yaml, line 2: round: 5 is not accepted: there is no such setting, did you mean"),
         ("", "a.yaml is empty: expected settings, one per line, such as rounds: 50"),
         ("# nothing\n", "a.yaml is empty: expected settings, one per line, such as rounds: 50"),
         ("- smofi", "a.yaml contains a list: expected settings, one per line, such as rounds: 50"),
         ("smofi", "a.yaml contains a str: expected settings, one per line, such as rounds: 50"),
         ("5: 2", "a.yaml: 5 is not accepted as a key: expected the name of a setting"),
-        ("rounds: 1\nseed: 2\nrounds: 3", "a.yaml cannot be read as YAML: 'rounds' is given twice in line 3"),
+        ("rounds: 1\nseed: 2\nrounds: 3", "a.yaml cannot be read as YAML: line 3: 'rounds' is given twice"),
         ("rounds: 1\nmethod: [a", "line 2"),
         ("rounds: 1\n\tseed: 2", "line 2"),
-        ("rounds: 1\n---\nrounds: 2", "expected a single document in the stream, but found another document in line 2"),
-        ("? [1]\n: 2", "found unhashable key in line 1"),
+        ("rounds: 1\n---\nrounds: 2", "expected a single document in the stream, but found another document"),
+        ("? [1]\n: 2", "found unhashable key"),
         ("data: !!python/object/apply:os.getcwd []", "could not determine a constructor for the tag"),
         ("data: 2001-99-99", "a.yaml cannot be read as YAML: month must be in 1..12"),
         ("rounds: " + "1" * 5000, "a.yaml cannot be read as YAML: "),
         (
             "a: &a [x, x]\nb: &b [*a, *a]",
-            "a.yaml cannot be read as YAML: aliases (*name) are not accepted here in line 2",
+            "a.yaml cannot be read as YAML: line 2: expected the value itself, not an alias (*name)",
         ),
         ("[" * 5000, "a.yaml cannot be read as YAML: it is nested too deeply"),
         ("data: \0", "a.yaml cannot be read as YAML: unacceptable character"),
@@ -275,7 +272,7 @@ def test_a_file_that_is_none(write: Any) -> None:
 
 def test_an_explosion_of_aliases_ends_quickly(write: Any) -> None:
     levels = "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30))
-    assert "aliases" in refusal(write(f"a0: &a0 [x]\n{levels}"))
+    assert "alias" in refusal(write(f"a0: &a0 [x]\n{levels}"))
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
@@ -434,6 +431,6 @@ def test_the_examples_on_the_page_are_configurations(example: str, write: Any) -
 
 
 def test_the_page_shows_refusals_as_they_are(write: Any) -> None:
-    shown = re.findall(r"^    (my\.yaml: .+)$", PAGE, flags=re.MULTILINE)
+    shown = re.findall(r"^    (my\.yaml, .+)$", PAGE, flags=re.MULTILINE)
     for content, sentence in zip(["round: 50", "rounds: many"], shown, strict=True):
         assert refusal(write(content)).replace("a.yaml", "my.yaml") == sentence

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -48,6 +48,7 @@ BASE: dict[str, Any] = {
     "executor": "loop",
 }
 FULL = {"clock": "full"}
+TABLE = {"data": "csv:{folder}/table.csv", "model": "mlp", "cut": "1"}
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ def threads_of_a_run(made: Prepared) -> int:
 
 CHANGES: dict[str, Change | Refused] = {
     "data": Change("npz:{folder}/own.npz", lambda made: made.federation.source.input_shape, (1, 9, 9)),
+    "label_column": Change("b", lambda made: made.federation.source.classes, 5, TABLE),
+    "client_column": Change("b", lambda made: made.federation.source.owners, tuple("01234"), TABLE),
     "data_folder": Refused("{folder}/nowhere", "{folder}/nowhere", {"data": "cifar10"}),
     "image_size": Change(4, lambda made: made.federation.source.input_shape, (1, 4, 4)),
     "max_train": Change(100, lambda made: sum(map(len, made.federation.clients)), 100),
@@ -163,18 +166,19 @@ each_setting = pytest.mark.parametrize("name", SETTINGS)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set of 9 x 9 images, and devices that send 100,000 bytes a second."""
+    """A data set of 9 x 9 images, a table, and devices that send 100,000 bytes a second."""
     made = tmp_path_factory.mktemp("files")
     images, labels = np.random.default_rng(0).integers(0, 255, (300, 9, 9), dtype=np.uint8), np.arange(300) % 3
     np.savez(made / "own.npz", x=images, y=labels, x_test=images[:60], y_test=labels[:60])
     (made / "fleet.csv").write_text("ms_per_sample,kbps\n10,800\n")
+    (made / "table.csv").write_text("a,b,label\n" + "".join(f"{i},{i % 5},{i % 3}\n" for i in range(300)))
     return made
 
 
 def settings_with(name: str, folder: Path, *, changed: bool = True) -> dict[str, Any]:
     change = CHANGES[name]
-    value = change.value.format(folder=folder) if isinstance(change.value, str) else change.value
-    return BASE | change.beside | ({name: value} if changed else {})
+    given = BASE | change.beside | ({name: change.value} if changed else {})
+    return {key: value.format(folder=folder) if isinstance(value, str) else value for key, value in given.items()}
 
 
 def prepared(config: Config, folder: Path) -> Prepared:
@@ -274,7 +278,9 @@ def test_the_arguments_of_train_and_prepare_are_the_settings_and_what_stands_bes
     for function, given_back in ((smofi.train, smofi.Result), (smofi.prepare, smofi.Session)):
         signature = inspect.signature(function)
         assert set(signature.parameters) == set(TRAIN_ARGUMENTS) | set(HELP)
-        assert signature.return_annotation is given_back
+        assert get_type_hints(function)["return"] is given_back
+        assert str(signature).startswith("(model: nn.Sequential, clients: Sequence[Any], ")
+        assert str(signature).endswith(f" -> {given_back.__name__}")
         assert function.__name__ in ("train", "prepare")
         for name in signature.parameters:
             assert f"\n{name} " in (function.__doc__ or "")

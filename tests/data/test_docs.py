@@ -14,9 +14,10 @@ from smofi.data.readers.hub import HUB
 PAGE = (Path(__file__).parents[2] / "docs/data.md").read_text()
 
 
-def test_the_example_runs(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+def test_the_examples_run(tmp_path: Path) -> None:
+    code = "".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
     check = "\nassert len(result.history) == 10 and result.history[-1].accuracy > 0.8, result.history[-1]"
+    check += "\nassert inputs.shape == (1437, 1, 8, 8) and targets.shape == (1437,) and len(few) == 10"
     done = subprocess.run(
         [sys.executable, "-c", code + check], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from smofi.data.decoded import Decoded, Split
-from smofi.data.samples import Store, TensorSamples, as_samples
+from smofi.data.samples import Store, TensorSamples
 from smofi.data.source import as_source
+from smofi.training.given import as_samples
 
 CPU = torch.device("cpu")
 

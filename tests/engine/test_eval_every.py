@@ -71,7 +71,9 @@ def test_every_so_many_rounds_and_the_last_are_evaluated_and_nothing_else_change
 def test_a_tracker_gets_the_numbers_there_are() -> None:
     first, second = trained(2, rounds=2).history
     assert set(scalars(first)) == {"train_loss", "learning_rate", "seconds"}
-    assert set(scalars(second)) == {*scalars(first), "accuracy", "loss", "validation", "metrics/macro_f1"}
+    of_clients = {f"metrics/per_client/{client}" for client in range(len(second.metrics["per_client"]))}
+    measured = {"accuracy", "loss", "validation", "metrics/macro_f1"}
+    assert set(scalars(second)) == {*scalars(first), *measured, *of_clients}
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "2"])

@@ -15,9 +15,10 @@ from torch.nn.functional import cross_entropy, one_hot
 
 import smofi
 from reference import convnet, federation
-from smofi.data.samples import as_samples
-from smofi.engine.evaluate import Evaluator, macro_f1, top1
+from smofi.engine.evaluate import Evaluator, Judges
+from smofi.engine.metrics import macro_f1, top1
 from smofi.errors import InputError
+from smofi.training.given import as_samples
 
 
 def samples(inputs: Tensor, targets: Tensor) -> Any:
@@ -41,7 +42,7 @@ def predicting(predicted: list[int], targets: list[int], classes: int = 3) -> An
 
 
 def evaluator(metrics: Any, test: Any = None, clients: Any = (), **more: Any) -> Evaluator:
-    return Evaluator(Echo(), cross_entropy, metrics, test, clients, **more)
+    return Evaluator(Echo(), cross_entropy, metrics, Judges(test, clients=clients, **more))
 
 
 # Measures
@@ -110,7 +111,7 @@ def test_an_unknown_measure_is_refused(metric: Any, hint: str) -> None:
 def test_the_batch_size_of_the_evaluation_does_not_matter(batch_size: int) -> None:
     ((x, y),) = federation([1, 4, 4], sizes=(20,))
     model = convnet()
-    judge = Evaluator(model, cross_entropy, ("top1",), samples(x, y), (), batch_size=batch_size)
+    judge = Evaluator(model, cross_entropy, ("top1",), Judges(samples(x, y)), batch_size=batch_size)
     outputs, targets = judge.predict(samples(x, y))
     with torch.no_grad():
         expected = model.eval()(x)
@@ -125,7 +126,7 @@ def test_it_evaluates_in_evaluation_mode_and_changes_nothing() -> None:
     ((x, y),) = federation([1, 4, 4], sizes=(20,))
     model = convnet().train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    judge = Evaluator(model, cross_entropy, ("top1",), samples(x, y), ())
+    judge = Evaluator(model, cross_entropy, ("top1",), Judges(samples(x, y)))
     assert judge.evaluate() == judge.evaluate()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
@@ -167,3 +168,128 @@ def test_without_top1_there_is_no_accuracy() -> None:
     assert list(result.history[0].metrics) == ["macro_f1"]
     without = smofi.train(convnet(), clients, **settings)
     assert (without.history[0].accuracy, without.history[0].loss, without.history[0].metrics) == (None, None, {})
+
+
+# Which of them is judged
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        (["top1"], {"top1": "accuracy"}),
+        (["macro_f1", "top1"], {"macro_f1": "macro F1", "top1": "accuracy"}),
+        (["per_client", "macro_f1"], {"macro_f1": "macro F1", "per_client": "mean of clients (on training data)"}),
+        (["worst_client"], {"worst_client": "worst client (on training data)"}),
+        (["per_client"], {"per_client": "mean of clients (on training data)"}),
+        ([], {"top1": "accuracy"}),
+    ],
+)
+def test_the_first_single_number_is_judged(metrics: list[str], expected: dict[str, str]) -> None:
+    judge = evaluator(metrics, predicting([0], [0]), [predicting([0], [0])])
+    assert list(judge.headings.items()) == list(expected.items())
+
+
+def test_without_test_data_a_metric_of_the_clients_is_judged() -> None:
+    assert list(evaluator(["top1", "worst_client"], None, [predicting([0], [0])]).headings) == ["worst_client"]
+
+
+def test_what_is_reached_by_chance_is_what_the_most_frequent_class_gives() -> None:
+    """Two of four are of class 1. Told for all of them, it has an F1 of 2/3; classes 0 and 2, which occur, have 0."""
+    test = predicting([0, 0, 0, 0], [0, 1, 1, 2])
+    assert evaluator(["top1"], test).chance == 0.5
+    assert evaluator(["macro_f1"], test).chance == pytest.approx((2 / 3) / 3)
+    assert evaluator(["worst_client"], test, [test]).chance is None
+
+
+def test_clients_with_test_samples_of_their_own_are_judged_by_them_and_by_name() -> None:
+    clients = [predicting([0, 0], [0, 0])] * 3
+    tests = [predicting([0, 1], [0, 0]), None, predicting([2, 2, 2, 2], [2, 2, 2, 0])]
+    judge = evaluator(
+        ("per_client", "worst_client"), None, clients, client_tests=tests, client_names=("north", "south", "west")
+    )
+    _, metrics = judge.evaluate()
+    assert metrics == {"per_client": {"north": 0.5, "south": None, "west": 0.75}, "worst_client": 0.5}
+    assert judge.headings == {"worst_client": "worst client", "per_client": "mean of clients"}
+
+
+def settings_of_a_short_run(**more: Any) -> dict[str, Any]:
+    return dict(rounds=2, participation=1.0, local_epochs=1, batch_size=4) | more
+
+
+def negative(outputs: Tensor, targets: Tensor) -> Tensor:
+    """A number below 0, as a tensor of one element."""
+    return -cross_entropy(outputs, targets)
+
+
+def confusion(outputs: Tensor, targets: Tensor) -> list[int]:
+    return [int((outputs.argmax(1) != targets).sum())] * 2
+
+
+def test_a_function_can_be_judged_and_what_is_no_number_cannot() -> None:
+    clients = federation([1, 4, 4], sizes=(12, 9))
+    started: list[smofi.Event] = []
+    result = smofi.train(
+        *(convnet(), clients, clients[0]),
+        **settings_of_a_short_run(validation=clients[1], target_accuracy=-9.0, callback=started.append),
+        metrics=(confusion, negative, "top1"),
+    )
+    last = result.history[-1]
+    assert list(started[0].metrics) == ["negative", "top1"]  # type: ignore[union-attr]
+    assert last.value("negative") == last.metrics["negative"] == -last.loss
+    assert last.metrics["confusion"] == confusion(result.model.eval()(clients[0][0]), clients[0][1])
+    with torch.no_grad():
+        on_validation = negative(result.model.eval()(clients[1][0]), clients[1][1])
+    assert last.validation == pytest.approx(float(on_validation), abs=1e-12)
+    assert result.stopped == f"reached the target negative -9 with {last.validation:.4f} in round 1"
+
+
+def test_a_target_can_be_one_of_macro_f1() -> None:
+    clients = federation([1, 4, 4], sizes=(12, 9))
+    result = smofi.train(
+        *(convnet(), clients, clients[0]), metrics=["macro_f1"], **settings_of_a_short_run(target_accuracy=0.001)
+    )
+    assert result.stopped == (
+        f"reached the target macro F1 0.001 with {result.history[0].metrics['macro_f1']:.4f} in round 1"
+    )
+
+
+def test_a_target_above_1_needs_a_metric_that_can_be() -> None:
+    clients = federation([1, 4, 4], sizes=(12, 9))
+    with pytest.raises(InputError, match=r"^target_accuracy=90 is not accepted: expected a number > 0 and <= 1$"):
+        smofi.train(convnet(), clients, clients[0], **settings_of_a_short_run(target_accuracy=90))
+
+
+def test_from_python_too_clients_have_names_and_test_samples() -> None:
+    clients = federation([1, 4, 4], sizes=(12, 9))
+    own = federation([1, 4, 4], sizes=(8,), seed=5)[0]
+    result = smofi.train(
+        *(convnet(), clients),
+        **settings_of_a_short_run(metrics=["per_client"], client_tests=[None, own], client_names=["north", "south"]),
+    )
+    with torch.no_grad():
+        accuracy = accuracy_score(own[1], result.model.eval()(own[0]).argmax(1))
+    assert result.history[-1].metrics == {"per_client": {"north": None, "south": pytest.approx(accuracy)}}
+    assert result.history[-1].value("per_client") == pytest.approx(accuracy)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"client_names": ["north"]}, "client_names is not accepted: expected a list with one entry for each"),
+        ({"client_tests": [None] * 3}, "client_tests is not accepted: expected a list with one entry for each"),
+        ({"client_names": ["north", "north"]}, "expected a name of its own for each client"),
+        ({"client_tests": [None, 7]}, r"client_tests\[1\] is not accepted: expected a pair of tensors"),
+    ],
+)
+def test_names_and_tests_that_do_not_fit_the_clients_are_refused(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        smofi.train(convnet(), federation([1, 4, 4], sizes=(12, 9)), **settings_of_a_short_run(**wrong))
+
+
+def test_a_client_whose_numbers_explode_is_named() -> None:
+    clients = federation([1, 4, 4], sizes=(12, 9))
+    with pytest.warns(smofi.TrainingWarning, match=r"client 0 \(north\); the model is the one after round 0"):
+        smofi.train(
+            *(convnet(), clients, clients[0]),
+            **settings_of_a_short_run(client_names=["north", "south"], optimizer="sgd(lr=1e200)", local_epochs=5),
+        )

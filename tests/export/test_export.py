@@ -1,7 +1,10 @@
 """An exported model computes what the trained one does, whole and in parts, in every format."""
 
 import json
+import os
+import stat
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +17,15 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+import smofi
 from smofi import data
 from smofi.config import Config
 from smofi.errors import InputError
 from smofi.export import export_run
 from smofi.runs import StoredCheckpoint
 from smofi.runs.manifest import CHANGED
+from support.cards import run_card
+from support.kinds import table, untrained_run
 from support.run_folder import (
     SETTINGS,
     finished,
@@ -48,6 +54,7 @@ def by_onnx(path: Path) -> Compute:
     return lambda x: torch.from_numpy(session.run(["output"], {"input": x.numpy()})[0])
 
 
+WITH_WHOLE = ("preprocessing.json", "predict.py", "read_array.py", "README.md")
 LOADERS = {"torch": ("pt2", by_torch), "onnx": ("onnx", by_onnx)}
 
 
@@ -55,22 +62,50 @@ def same(ours: Tensor, theirs: Tensor) -> None:
     torch.testing.assert_close(ours.detach(), theirs.detach(), rtol=1e-4, atol=1e-5)
 
 
+def check_no_places(folder: Path, *others: Path) -> None:
+    """No file says where anything was on the machine that wrote it."""
+    contents = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with zipfile.ZipFile(folder / "model.pt2") as archive:
+        contents |= {name: archive.read(name) for name in archive.namelist()}
+    places = [*others, Path(smofi.__file__).parent, Path(torch.__file__).parent, Path.home(), Path.cwd()]
+    for place in {str(place).encode() for place in places} - {b"/"} | {b"site-packages", b"stack_trace"}:
+        assert not [name for name, content in contents.items() if place in content], place
+
+
+def check_batch_is_named(path: Path) -> None:
+    import onnx
+
+    graph = onnx.load(path).graph
+    for value in (*graph.input, *graph.output):
+        first, *rest = value.type.tensor_type.shape.dim
+        assert first.dim_param == "batch"
+        assert all(size.dim_value > 0 for size in rest)
+
+
 @pytest.mark.parametrize(
     ("model", "norm"), [("resnet8", "batch"), ("cnn", None), pytest.param("resnet8", "group", marks=pytest.mark.slow)]
 )
 def test_whole_model_in_every_format(
-    model: str, norm: str | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    model: str,
+    norm: str | None,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trained = finished(tmp_path / "run", model=model, norm=norm)
     done = export_run(tmp_path / "run", tmp_path / "out")
     assert capfd.readouterr() == ("", "")
-    assert done.files == ("model.safetensors", "model.pt2", "model.onnx", "README.md")
+    assert done.files == ("model.safetensors", "model.pt2", "model.onnx", *WITH_WHOLE)
     assert done.notes == ()
+    check_no_places(tmp_path / "out", tmp_path)
+    check_batch_is_named(tmp_path / "out" / "model.onnx")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(done.files)
     assert not (tmp_path / ".out.part").exists()
 
     again = initial(SETTINGS | {"model": model, "norm": norm, "seed": 99})
     again.load_state_dict(load_file(tmp_path / "out" / "model.safetensors"))
+    monkeypatch.chdir(tmp_path / "out")
+    run_card(["safetensors", "torch", "onnx"])
     for count in (1, 2, 7):
         x = images(count)
         torch.testing.assert_close(again.eval()(x), trained(x), rtol=0, atol=0)
@@ -187,7 +222,8 @@ def test_metadata_and_card(tmp_path: Path) -> None:
         "Li et al., Federated Optimization in Heterogeneous Networks",
         "yang2026smofi",
         "not differentially private",
-        "float32 ['batch', 8, 8, 8]",
+        "float32 [batch, 8, 8, 8]",
+        "This part takes what the client's part computes",
     ):
         assert expected in card
 
@@ -195,12 +231,44 @@ def test_metadata_and_card(tmp_path: Path) -> None:
 def test_how_the_card_says_to_load_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finished(tmp_path / "run", cut="1,1")
     monkeypatch.chdir(tmp_path)
-    for formats in (["torch"], ["safetensors"]):
-        folder = tmp_path / formats[0]
+    for formats in (["torch"], ["safetensors"], ["torch", "safetensors"]):
+        folder = tmp_path / "-".join(formats)
         export_run(tmp_path / "run", folder, formats, part="client")
         monkeypatch.chdir(folder)
-        code = Path("README.md").read_text().split("```python\n")[1].split("```")[0]
-        exec(code, {})
+        run_card(formats)
+
+
+def test_the_card_of_a_table_lists_its_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMOFI_DATA", str(tmp_path / "home"))
+    kind = table(tmp_path / "flowers")
+    untrained_run(kind, tmp_path / "run")
+    export_run(tmp_path / "run", tmp_path / "out", ["safetensors"])
+    card, facts = (tmp_path / "out" / "README.md").read_text(), kind.source().preparation
+    assert facts is not None
+    mean, deviation = (facts["standardise"][name][0] for name in ("mean", "deviation"))
+    for expected in (
+        "# mlp on csv:flowers, the whole model",
+        f"| weight, g | {mean:.6g} | {deviation:.6g} |\n| b | ",
+        "| same | 7 | 1 |",
+        "The label was column 'class'",
+        "There is no `predict.py`, which would answer for raw input: it needs the model in the format torch or onnx.",
+    ):
+        assert expected in card
+    assert str(tmp_path) not in card
+    with safe_open(tmp_path / "out" / "model.safetensors", framework="pt") as file:
+        assert str(tmp_path) not in file.metadata()["smofi"]
+
+
+def test_files_are_as_open_as_any_that_are_written(tmp_path: Path) -> None:
+    finished(tmp_path / "run")
+    for mask, of_file, of_folder in ((0o022, 0o644, 0o755), (0o027, 0o640, 0o750)):
+        before = os.umask(mask)
+        try:
+            export_run(tmp_path / "run", tmp_path / str(mask), ["safetensors"])
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE((tmp_path / str(mask)).stat().st_mode) == of_folder
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / str(mask)).iterdir()} == {of_file}
 
 
 def changed(run: Path, name: str, content: bytes) -> None:
@@ -211,6 +279,12 @@ def config(run: Path, old: str, new: str) -> bytes:
     text = (run / "config.yaml").read_text()
     assert old in text
     return text.replace(old, new).encode()
+
+
+def prepared(run: Path, preparation: Any) -> bytes:
+    about = json.loads((run / "about.json").read_text())
+    about["task"]["preparation"] = preparation
+    return json.dumps(about).encode()
 
 
 Change = Callable[[Path, str, bytes], None]
@@ -229,6 +303,8 @@ AS_SAVED = "is not as the run saved it (its checksum differs): it is damaged, ch
         ("result.json", lambda run: b"{}", "result.json cannot be used: expected the rounds"),
         ("about.json", lambda run: b"{}", "about.json cannot be used: expected the run's task"),
         ("about.json", lambda run: b'{"task": {"kind": "image", "input_shape": ["a"]}}', "expected the run's task"),
+        ("about.json", lambda run: prepared(run, {"raw_input": {"kind": "table"}}), "lacks facts about raw input"),
+        ("about.json", lambda run: prepared(run, {"raw_input": 7}), "expected the run's task"),
     ],
 )
 def test_what_cannot_be_used_is_a_sentence(
@@ -323,7 +399,7 @@ def test_without_onnx_it_is_left_out_or_refused(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(InputError, match=r'^onnxscript is not installed; .*pip install "smofi\[onnx\]"$'):
         export_run(tmp_path / "run", tmp_path / "out", ["onnx"])
     done = export_run(tmp_path / "run", tmp_path / "out")
-    assert done.files == ("model.safetensors", "model.pt2", "README.md")
+    assert done.files == ("model.safetensors", "model.pt2", *WITH_WHOLE)
     assert "onnx is left out" in done.notes[0]
 
 

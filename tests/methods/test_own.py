@@ -32,7 +32,8 @@ def breaks():
 
 thing = 5
 """
-RUN = "run --model cnn --width 4 --clients 4 --batch-size 64 --local-epochs 1 --executor loop --display quiet".split()
+RUN = ["run", "--model", "cnn", "--width", "4", "--clients", "4", "--batch-size", "64", "--local-epochs", "1"]
+RUN += ["--executor", "loop", "--display", "quiet"]
 
 
 @pytest.fixture(autouse=True)

@@ -14,12 +14,12 @@ import smofi
 from smofi.cli import main
 from smofi.config import Config
 from smofi.cut import Cuts, parse_cut
-from smofi.data.samples import as_samples
 from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout
 from smofi.planning.advice import Outlook, advise, look_ahead, recommended, single_cuts
 from smofi.training import Arguments, make_planner
+from smofi.training.given import as_samples
 
 SMALL = Config(model="cnn", width=4, clients=4, batch_size=64, local_epochs=1, participation=0.5, rounds=3)
 DEVICES = [smofi.Device(seconds=0.2, up=100.0, down=400.0), smofi.Device(seconds=0.6, up=50.0, down=200.0)]
@@ -235,10 +235,10 @@ def test_the_command_prints_the_table_and_saves_the_picture(tmp_path: Path, caps
     picture = tmp_path / "cuts.png"
     assert main(["advise", str(tmp_path / "run.yaml"), "--width", "4", "--rounds", "2", "--output", str(picture)]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("cnn on digits, 4 clients")
+    assert text.startswith("cnn on digits, dirichlet(0.2), 4 clients")
     assert "\nfedavg: cut " in text
     assert "\nsmofi: cut " in text
-    assert "not what activations reveal" in " ".join(text.split())
+    assert "not weigh what activations reveal" in " ".join(text.split())
     assert f"Picture: {picture}" in text
     assert picture.stat().st_size > 10_000
 
@@ -257,7 +257,7 @@ def test_mistakes_are_one_sentence_before_any_work(tmp_path: Path, capsys: pytes
         (["advise", "--output", str(tmp_path / "cuts.gif"), "--data", "npz:nowhere.npz"], "ends in .png, .svg or .pdf"),
         (["advise", "--scale", "small"], "the name of a preset"),
         (["advise", "nowhere.yaml"], "nowhere.yaml does not exist"),
-        (["advise", "--cut", "9"], "cut='9' is not accepted"),
+        (["advise", "--cut", "9"], "--cut 9 is not accepted"),
     ):
         assert main(arguments) == 2
         captured = capsys.readouterr()

@@ -30,3 +30,18 @@ def test_best_and_last_look_at_evaluated_rounds() -> None:
     history = History("smofi", [0.75, math.nan, 0.5, None])
     assert (history.best, history.last, history.measured) == (0.75, 0.5, [0.75, 0.5])
     assert (History("smofi").best, History("smofi", [None]).last) == (None, None)
+
+
+def test_a_history_reads_the_metric_that_is_judged() -> None:
+    clients = {"per_client": {"north": 0.5, "south": None, "west": 0.25}}
+    lines = [{"accuracy": 0.5, "metrics": {"macro_f1": 0.25}}, {}, {"metrics": {"macro_f1": 0.75, **clients}}]
+    history = History.of("smofi", lines, metrics={"macro_f1": "macro F1", "top1": "accuracy", "per_client": "clients"})
+    assert (history.values, history.best, history.last) == ([0.25, None, 0.75], 0.75, 0.75)
+    assert [(other.values, other.metrics) for other in history.others] == [([0.5, None, None], {"top1": "accuracy"})]
+    assert history.clients == {"north": 0.5, "south": None, "west": 0.25}
+    mean = History.of("smofi", lines, metrics={"per_client": "mean of clients"})
+    assert mean.values == [None, None, 0.375]
+
+
+def test_an_earlier_versions_clients_have_numbers() -> None:
+    assert History.of("smofi", [{"metrics": {"per_client": [0.5, None]}}]).clients == {"0": 0.5, "1": None}

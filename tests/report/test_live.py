@@ -231,9 +231,9 @@ def test_the_last_frame_stays_and_fits(width: int) -> None:
     for glyph in (line.split()[0] for line in rows):  # the rows are the curves' legend
         assert len(glyph) == 1
         assert any(glyph in line for line in frame if "┤" in line or "│" in line)
-    assert "3/3   65.0%   70.0%" in rows[0]
-    assert "3/3   90.0%   90.0%" in rows[1]
-    assert sum("accuracy" in line for line in frame) == 1
+    assert "3/3     65.0%   70.0%" in rows[0]
+    assert "3/3     90.0%   90.0%" in rows[1]
+    assert sum(line.startswith("accuracy") for line in frame) == 1  # above the curves
     assert any("⠤" in line or "⠒" in line or "⣀" in line for line in frame)
     assert any("peak memory" in line for line in frame)
     assert all(len(line) < width for line in frame[1:])
@@ -256,8 +256,8 @@ def test_live_in_ascii_and_in_a_low_terminal() -> None:
     file.flush()
     assert isinstance(file.buffer, io.BytesIO)
     frame = last_frame(file.buffer.getvalue().decode("ascii"))
-    assert any("3/3   30.0%" in line for line in frame)
-    assert not any("accuracy" in line for line in frame)  # no room for curves
+    assert any("3/3     30.0%" in line for line in frame)
+    assert not any(line.startswith("accuracy") for line in frame)  # no room for curves
 
 
 def test_what_is_said_while_drawing_waits() -> None:
@@ -305,8 +305,8 @@ def test_between_evaluations_the_latest_accuracy_is_shown() -> None:
         *[("-", "-"), ("70.0%", "70.0%"), ("70.0%", "70.0%"), ("60.0%", "70.0%"), ("60.0%", "70.0%")],
     ]
     frame = last_frame(watched("live", runs, terminal=True))
-    assert any("5/5   60.0%   70.0%" in line for line in frame)
-    assert sum("accuracy" in line for line in frame) == 1
+    assert any("5/5     60.0%   70.0%" in line for line in frame)
+    assert sum(line.startswith("accuracy") for line in frame) == 1  # above the curves
 
 
 def test_time_left_knows_that_some_rounds_are_evaluated() -> None:
@@ -370,3 +370,28 @@ def test_a_real_run_in_a_pipe(tmp_path: Path) -> None:
         *["RoundStarted", "RoundDone"] * 2,
         "RunEnded",
     ]
+
+
+def judged(method: str) -> list[Event]:
+    """A run by its macro F1, with two further metrics."""
+    start, *rest = events(method, [None, None])
+    metrics = {"macro_f1": "macro F1", "worst_client": "worst client (on training data)", "gain": "gain"}
+    measured = {"macro_f1": 0.625, "worst_client": 0.25, "gain": 7.5}
+    return [
+        replace(start, metrics=metrics),  # type: ignore[type-var]
+        *(RoundDone(replace(one.record, metrics=measured)) if isinstance(one, RoundDone) else one for one in rest),
+    ]
+
+
+def test_displays_name_the_metric_that_is_judged_and_show_the_others() -> None:
+    out = watched("plain", [judged("smofi")], step=10)
+    assert "macro F1  62.5%  best  62.5%  worst client  25.0%  gain    7.5  train loss" in out
+    frame = last_frame(watched("live", [judged("smofi")], terminal=True, width=100))
+    heading, row = (line.split() for line in frame if line.startswith(("method", "smofi")))
+    assert heading == ["method", "round", "macro", "F1", "best", "s/round", "left", "worst", "client", "gain"]
+    assert row[2:] == ["2/2", "62.5%", "62.5%", "1", "done", "25.0%", "7.5"]
+    assert any(line.startswith("macro F1") for line in frame)
+    narrow = last_frame(watched("live", [judged("smofi")], terminal=True, width=50))
+    heading = next(line for line in narrow if line.startswith("method"))
+    assert "macro F1" in heading
+    assert "gain" not in heading

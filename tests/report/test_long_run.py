@@ -80,16 +80,16 @@ def test_a_history_knows_its_best_and_last_as_rounds_are_added() -> None:
     history = History("smofi")
     for number in range(1, 30):
         history.add(record(number, [0.5, None, 0.75, float("nan"), 0.25][number % 5]))
-        anew = History("smofi", list(history.accuracies))
+        anew = History("smofi", list(history.values))
         assert (history.best, repr(history.last)) == (anew.best, repr(anew.last))
 
 
 def test_a_short_curve_is_drawn_as_it_is() -> None:
     history = History("smofi", [0.5, None, float("nan")])
     thinned = Thinned(history, COLUMNS)
-    assert repr(thinned.accuracies()) == repr([0.5, None, float("nan")] + [None] * (COLUMNS - 3))
+    assert repr(thinned.values()) == repr([0.5, None, float("nan")] + [None] * (COLUMNS - 3))
     history.add(record(4, 0.75))
-    assert thinned.accuracies()[:4:3] == [0.5, 0.75]
+    assert thinned.values()[:4:3] == [0.5, 0.75]
 
 
 def test_a_long_curve_keeps_the_lowest_and_the_highest_of_each_column() -> None:
@@ -98,11 +98,11 @@ def test_a_long_curve_keeps_the_lowest_and_the_highest_of_each_column() -> None:
     for number in range(1, rounds + 1):
         history.add(record(number, number * 37 % 101 / 100))
         if number % 7 == 0:
-            thinned.accuracies()
-    places = thinned.accuracies()
+            thinned.values()
+    places = thinned.values()
     assert len(places) == 2 * COLUMNS
     for column in range(COLUMNS):
-        own = history.accuracies[10 * column : 10 * column + 10]
+        own = history.values[10 * column : 10 * column + 10]
         lowest, highest = min(own), max(own)  # type: ignore[type-var]
         in_order = [lowest, highest] if own.index(lowest) < own.index(highest) else [highest, lowest]
         assert places[2 * column : 2 * column + 2] == in_order

@@ -70,7 +70,16 @@ def numbers(round: int) -> dict[str, float]:
         "learning_rate": 0.125,
         "seconds": 0.25,
         "metrics/worst_client": 0.25,
+        "metrics/per_client/0": 0.25,
+        "metrics/per_client/1": 0.75,
         "diagnostics/update_divergence": 1.5,
+    }
+
+
+def test_clients_are_recorded_by_their_names() -> None:
+    found = scalars(record(1, metrics={"per_client": {"north/east": 0.5, "south": None}}))
+    assert {name: value for name, value in found.items() if name.startswith("metrics/")} == {
+        "metrics/per_client/north_east": 0.5
     }
 
 

@@ -9,7 +9,8 @@ idx             the format of MNIST
 plain_pickle    pickles of plain data, read without calling anything
 pickle_stack    the values of a pickle, put together one by one
 pictures        JPEG, PNG, BMP, GIF and WebP
-wav, logmel     sound; one second of it as a small image
+wav, logmel     sound, and what it becomes: a small image
+resample        sound at another rate
 rows            the rows of a .csv file
 columns         the columns of a Hugging Face `datasets.Dataset`
 letters         text as numbers below 80

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from smofi.data.decoded import Array, Decoded, Split
-from smofi.data.formats.labels import class_names, hold_out, number_classes, number_owners, values
+from smofi.data.formats.labels import class_names, hold_out, number_classes, number_owners, say_held_out, values
 from smofi.data.formats.names import printable
 from smofi.errors import InputError
 from smofi.seeds import generator
@@ -101,7 +101,7 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
 
 def _about(keys: Mapping[str, Any]) -> dict[str, str]:
     """Where the test comes from, and what is not read."""
-    test = "x_test and y_test" if "x_test" in keys else "a fifth of the samples, held out"
+    test = "x_test and y_test" if "x_test" in keys else say_held_out("samples", "x_test and y_test")
     others = [key for key in keys if key not in KEYS]
     return {"test": test, **({"left_out": f"keys that are not used: {_listed(others)}"} if others else {})}
 

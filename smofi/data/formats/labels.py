@@ -35,6 +35,15 @@ def hold_out(labels: Array, name: str) -> tuple[Array, Array]:
     return order[~held_out[order]], order[held_out[order]]
 
 
+def say_held_out(what: str, instead: str) -> str:
+    """What is said of a test set that was held out, and what would be one of the user's own.
+
+    >>> say_held_out("rows", "a column split")
+    'a fifth of the rows, held out; to choose the test set yourself, add a column split'
+    """
+    return f"a fifth of the {what}, held out; to choose the test set yourself, add {instead}"
+
+
 def values(array: Array, key: str, name: str) -> Array:
     """Whole numbers as int64 or words as str, one per sample.
 

@@ -1,4 +1,4 @@
-"""What one second of speech sounds like: the loudness of 40 bands of pitch, 49 times, as a small grey image.
+"""What speech sounds like: the loudness of 40 bands of pitch, 49 times a second, as a small grey image.
 
 Every 20 ms, 30 ms of the clip are weighted by a (symmetric) Hann window and filled up with zeros to 512 samples;
 
@@ -50,23 +50,41 @@ SOUND_INPUT: dict[str, Any] = {
 """A reader's `raw_input`: all of the above as facts."""
 
 
+def frames_in(samples: int) -> int:
+    """How many windows fit into this many samples.
+
+    >>> frames_in(RATE)
+    49
+    """
+    return (samples - WINDOW) // HOP + 1
+
+
 def one_second(clip: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """The middle second of a clip, with as much silence on either side as a shorter one needs.
 
     >>> one_second(np.ones(15_998, np.float32))[[0, 1, -2, -1]].tolist()
     [0.0, 1.0, 1.0, 0.0]
     """
-    if len(clip) >= RATE:
-        begin = (len(clip) - RATE) // 2
-        return clip[begin : begin + RATE]
-    second = np.zeros(RATE, np.float32)
-    begin = (RATE - len(clip)) // 2
-    second[begin : begin + len(clip)] = clip
-    return second
+    return middle(clip, RATE)
+
+
+def middle(clip: npt.NDArray[np.float32], samples: int) -> npt.NDArray[np.float32]:
+    """The same with this many samples of it.
+
+    >>> middle(np.arange(5, dtype=np.float32), 3).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    if len(clip) >= samples:
+        begin = (len(clip) - samples) // 2
+        return clip[begin : begin + samples]
+    filled = np.zeros(samples, np.float32)
+    begin = (samples - len(clip)) // 2
+    filled[begin : begin + len(clip)] = clip
+    return filled
 
 
 def log_mel(clips: Tensor) -> Tensor:
-    """The logarithm of the power in every band, `[clips, 16000]` to `[clips, 49, 40]`.
+    """The logarithm of the power in every band, `[clips, 16000]` to `[clips, 49, 40]`; clips may be of any length.
 
     >>> tuple(log_mel(torch.zeros(2, RATE)).shape)
     (2, 49, 40)

@@ -19,7 +19,7 @@ VALIDATION = -1
 
 def assign(
     labels: Any,
-    clients: int,
+    clients: int | None,
     how: str | Kind,
     *,
     min_size: int,
@@ -51,7 +51,7 @@ def assign(
     return owner
 
 
-def _of_all(labels: Indices, clients: int, how: Kind, min_size: int, seed: int, validation: float) -> Owners:
+def _of_all(labels: Indices, clients: int | None, how: Kind, min_size: int, seed: int, validation: float) -> Owners:
     shuffled = generator(seed, "validation").permutation(len(labels))
     rest = np.sort(shuffled[round(validation * len(labels)) :])
     owner = np.full(len(labels), VALIDATION, dtype=np.int32)
@@ -60,7 +60,7 @@ def _of_all(labels: Indices, clients: int, how: Kind, min_size: int, seed: int, 
 
 
 def _of_each_client(
-    labels: Indices, clients: int, how: Natural, min_size: int, seed: int, validation: float, owners: Any
+    labels: Indices, clients: int | None, how: Natural, min_size: int, seed: int, validation: float, owners: Any
 ) -> Owners:
     # The fewest samples of which min_size are left when the share is gone.
     needed = bisect.bisect_left(range(len(labels) + 1), min_size, key=lambda size: size - round(validation * size))

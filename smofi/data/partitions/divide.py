@@ -48,7 +48,7 @@ def fill(owner: Indices, clients: int, min_size: int, rng: np.random.Generator) 
 
 def partition(
     labels: Any,
-    clients: int,
+    clients: int | None,
     how: str | Kind = "dirichlet(0.2)",
     *,
     min_size: int = 32,
@@ -56,6 +56,7 @@ def partition(
     owners: Any = None,
 ) -> list[Indices]:
     """The sample indices of each client, ascending. `min_size` is best one batch: with less, a client cannot train.
+    `clients=None` makes a client of every owner with that many samples ("natural"), or of every one in the file.
 
     Every sample is used, except by "natural", for which `owners` gives the owner of each sample, and by "file:PATH",
     which is taken as it is. The owner that a natural client stands for is `owners[samples[0]]`.
@@ -69,38 +70,49 @@ def partition(
 
 
 def clients_of(
-    labels: Indices, clients: int, how: str | Kind, *, min_size: int, seed: int, owners: Any = None
+    labels: Indices, clients: int | None, how: str | Kind, *, min_size: int, seed: int, owners: Any = None
 ) -> npt.NDArray[Any]:
     """The same as the client of each sample; negative where a sample has none.
 
     >>> clients_of(np.array([0, 1, 0, 1]), 2, "iid", min_size=1, seed=0).tolist()
     [0, 1, 0, 1]
     """
-    check_count("clients", clients)
+    kind = parse(how) if isinstance(how, str) else how
+    if not isinstance(kind, Saved | Natural) and not callable(getattr(kind, "owners", None)):
+        refuse("how", how, 'a string such as "dirichlet(0.2)" or a value such as data.dirichlet(0.2)')
+    if clients is not None or not isinstance(kind, (Natural, Saved)):
+        check_count("clients", clients)
     check_count("min_size", min_size, low=0)
     check_seed("seed", seed)
-    kind = parse(how) if isinstance(how, str) else how
     if isinstance(kind, Saved):
         return kind.clients_of(labels, clients)
     rng = generator(seed, "partition")
     if isinstance(kind, Natural):
         return kind.clients_of(as_owners(owners, len(labels)), clients, min_size, rng)
+    assert clients is not None
     return _spread(kind, labels, clients, min_size, rng)
 
 
-def samples_by_client(owner: npt.NDArray[Any], clients: int) -> list[Indices]:
-    """The samples of each client, ascending, from the client of each sample; negative numbers are no client.
+def samples_by_client(owner: npt.NDArray[Any], clients: int | None = None) -> list[Indices]:
+    """The samples of each client, ascending, from the client of each sample; negative numbers are no client. Where the
+    number of clients is not given, it is that of those with samples.
 
     >>> [samples.tolist() for samples in samples_by_client(np.array([1, 0, -1, 1]), clients=2)]
     [[1], [0, 3]]
     """
+    clients = int(owner.max(initial=-1)) + 1 if clients is None else clients
     order = np.argsort(owner, kind="stable")
     return np.split(order, np.searchsorted(owner[order], np.arange(clients + 1)))[1:-1]
 
 
 def as_labels(labels: Any) -> Indices:
     """Labels as an array, one per sample."""
-    array = np.asarray(labels)
+    if hasattr(labels, "labels"):
+        refuse("labels", labels, "the labels alone, one per sample, such as source.train.labels")
+    try:
+        array = np.asarray(labels)
+    except (ValueError, TypeError, RuntimeError):
+        refuse("labels", labels, "one label per sample, shape [samples]")
     if array.ndim != 1:
         refuse("labels", f"an array of shape {array.shape}", "one label per sample, shape [samples]")
     return array

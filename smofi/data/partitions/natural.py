@@ -13,6 +13,8 @@ from smofi.errors import InputError, check_count, refuse
 
 Indices: TypeAlias = npt.NDArray[np.int64]
 
+NATURAL = "natural"
+
 
 @dataclass(frozen=True)
 class Natural:
@@ -21,21 +23,26 @@ class Natural:
     most: int | None = None
 
     def __str__(self) -> str:
-        return "natural" if self.most is None else f"natural(most={self.most})"
+        return NATURAL if self.most is None else f"{NATURAL}(most={self.most})"
 
     def clients_of(
-        self, owners: Indices | None, clients: int, min_size: int, rng: np.random.Generator
+        self, owners: Indices | None, clients: int | None, min_size: int, rng: np.random.Generator
     ) -> npt.NDArray[np.int64]:
-        """The client of each sample, or UNUSED. Clients are numbered in the order of their owners."""
+        """The client of each sample, or UNUSED. Clients are numbered in the order of their owners.
+
+        Without a number of clients, every owner with `min_size` samples is one.
+        """
         if owners is None:
             raise InputError(
                 f"partition='{self}' is not accepted: this data does not say who owns which sample; expected data with "
                 f"a client column, with a folder level per client, or a source such as shakespeare or speech-commands"
             )
         names, owner_index, sizes = np.unique(owners, return_inverse=True, return_counts=True)
-        self._refuse_too_few(sizes, clients, min_size)
+        able = np.flatnonzero(sizes >= min_size)
+        self._refuse_too_few(sizes, len(able), clients, min_size)
+        chosen = len(able) if clients is None else clients
         client_of = np.full(len(names), UNUSED)
-        client_of[np.sort(rng.choice(np.flatnonzero(sizes >= min_size), clients, replace=False))] = np.arange(clients)
+        client_of[np.sort(rng.choice(able, chosen, replace=False))] = np.arange(chosen)
         client = client_of[owner_index]
         if self.most is not None:
             shuffled = rng.permutation(len(owner_index))
@@ -44,11 +51,10 @@ class Natural:
             client[by_owner[rank >= self.most]] = UNUSED
         return client
 
-    def _refuse_too_few(self, sizes: Indices, clients: int, min_size: int) -> None:
+    def _refuse_too_few(self, sizes: Indices, able: int, clients: int | None, min_size: int) -> None:
         if self.most is not None and self.most < min_size:
             refuse("most", self.most, f"at least {min_size}, the samples every client must have")
-        able = int((sizes >= min_size).sum())
-        if able < clients:
+        if able < (clients or 1):
             raise InputError(
                 f"clients={clients} is not accepted: {able} of the {len(sizes)} owners in this data have the "
                 f"min_size={min_size} samples that partition='{self}' asks of a client; use at most {able} clients "

@@ -27,8 +27,11 @@ class Saved:
     def __str__(self) -> str:
         return f"{PREFIX}{self.path}"
 
-    def clients_of(self, labels: npt.NDArray[Any], clients: int) -> Owners:
-        """The client of each sample, -1 for validation, -2 for unused; refuses other data or other clients."""
+    def clients_of(self, labels: npt.NDArray[Any], clients: int | None) -> Owners:
+        """The client of each sample, -1 for validation, -2 for unused; refuses other data or other clients.
+
+        Without a number of clients, there are as many as in the file.
+        """
         stored = _read(Path(self.path))
         if len(stored.owners) != len(labels):
             raise InputError(
@@ -40,7 +43,7 @@ class Saved:
                 f"partition='{self}' is not accepted: it was made for data with other labels; expected the data it was "
                 f"made for"
             )
-        if (divided := int(stored.owners.max()) + 1) != clients:
+        if clients is not None and (divided := int(stored.owners.max()) + 1) != clients:
             refuse("clients", clients, f"{divided}, the clients of {self}")
         return stored.owners
 

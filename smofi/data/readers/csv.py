@@ -2,14 +2,14 @@
 
 The first line names the columns. One is the label (`label`, `y`, `class` or `target`), one may say whose sample it is
 (`client`, or another of `arrays.OWNERS`), one may be `split`, with the words train and test; every other one is a
-feature, a number.
+feature, a number. The user may name the first two, whatever they are called.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,20 +19,48 @@ import numpy as np
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress
 from smofi.data.formats.arrays import OWNERS, from_arrays
 from smofi.data.formats.files import wrong
+from smofi.data.formats.labels import say_held_out
 from smofi.data.formats.names import printable
 from smofi.data.formats.rows import rows
+from smofi.data.readers.header import (
+    LABELS,
+    SPLITS,
+    check_width,
+    column_names,
+    listed,
+    place_of,
+    train_or_test,
+    word,
+)
 from smofi.data.readers.table import Columns, Content
+from smofi.errors import refuse
 from smofi.memory import room
 
-LABELS = ("label", "y", "class", "target")
-SPLITS = ("train", "test")
 CELLS_AT_ONCE, TEXT_AT_ONCE = 100_000, 1 << 24
 """This many cells, or of this many characters, are kept as text before they are converted to numbers."""
 
 LARGEST = float(np.finfo(np.float32).max)
 
 
-def find_csv(path: Path) -> DataFiles:
+@dataclass(frozen=True)
+class NamedColumns:
+    """The columns that the user has named; None where the usual names are to be looked for."""
+
+    label: str | None = None
+    client: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells a table read with these columns from the same one read with others; empty if none is named.
+
+        >>> NamedColumns().key, NamedColumns(label="age").key
+        ('', '-0d62d5d9')
+        """
+        named = repr((self.label, self.client)).encode()
+        return "" if self == NamedColumns() else f"-{hashlib.sha256(named).hexdigest()[:8]}"
+
+
+def find_csv(path: Path, named: NamedColumns = NamedColumns()) -> DataFiles:  # noqa: B008  # frozen
     """The table in a file, or in train and test of a folder; features standardised.
 
     Without a test, a fifth of every class is held out. Progress counts bytes.
@@ -47,16 +75,18 @@ def find_csv(path: Path) -> DataFiles:
         files = [path]
     else:
         wrong(path, "a .csv file, or a folder with train.csv and test.csv")
-    return DataFiles(files, partial(_read, path, files))
+    if named.label is not None and named.label == named.client:
+        refuse("client_column", named.client, f"another column than label_column={named.label!r}")
+    return DataFiles(files, partial(_read, path, files, named))
 
 
-def _read(path: Path, files: list[Path], progress: ReadProgress) -> Decoded:
+def _read(path: Path, files: list[Path], named: NamedColumns, progress: ReadProgress) -> Decoded:
     content = Content(room())
     sizes = [file.stat().st_size for file in files]
     for number, file in enumerate(files):
         before = sum(sizes[:number])
         split = SPLITS[number] if len(files) > 1 else None
-        _add(file, content, split, _every_hundredth(progress, before, sum(sizes)))
+        _add(file, content, split, named, _every_hundredth(progress, before, sum(sizes)))
     progress(sum(sizes), sum(sizes))
     return _decoded(content, path, files)
 
@@ -80,12 +110,12 @@ def _every_hundredth(progress: ReadProgress, before: int, total: int) -> Callabl
     return report
 
 
-def _add(path: Path, content: Content, split: str | None, report: Callable[[int], None]) -> None:
+def _add(path: Path, content: Content, split: str | None, named: NamedColumns, report: Callable[[int], None]) -> None:
     """Add the rows of a file to the content; `split` says what they are for if the rows do not."""
     source = rows(path, report)
-    columns = _columns(next(source)[1], path)
+    columns = _columns(next(source)[1], named, path)
     if content.columns is not None and content.columns != columns:
-        wrong(path, f"the same columns as in the file before, {_listed(content.columns.names)}")
+        wrong(path, f"the same columns as in the file before, {listed(content.columns.names)}")
     if split is not None and columns.split is not None:
         wrong(path, "no column 'split' where there are two files")
     content.columns = columns
@@ -93,16 +123,15 @@ def _add(path: Path, content: Content, split: str | None, report: Callable[[int]
     lines: list[int] = []
     characters = 0
     for line, row, length in source:
-        if len(row) != len(columns.names):
-            wrong(path, f"{len(columns.names)} fields in line {line}, as in the first line, but it has {len(row)}")
+        check_width(row, line, columns.names, path)
         cells.extend([row[column] for column in columns.features])
         lines.append(line)
         characters += length
-        content.words_taken += content.labels.add(_word(row, columns.label, line, columns, path))
+        content.words_taken += content.labels.add(word(row, columns.label, line, columns.names, path))
         if columns.owner is not None:
-            content.words_taken += content.owners.add(_word(row, columns.owner, line, columns, path))
+            content.words_taken += content.owners.add(word(row, columns.owner, line, columns.names, path))
         if columns.split is not None:
-            content.splits.add(_train_or_test(_word(row, columns.split, line, columns, path), line, path))
+            content.splits.add(train_or_test(word(row, columns.split, line, columns.names, path), line, path))
         elif split is not None:
             content.splits.add(split)
         if len(cells) >= CELLS_AT_ONCE or characters >= TEXT_AT_ONCE:
@@ -114,42 +143,28 @@ def _add(path: Path, content: Content, split: str | None, report: Callable[[int]
         content.features.append(_numbers(cells, lines, columns, path))
 
 
-def _columns(header: list[str], path: Path) -> Columns:
+def _columns(header: list[str], named: NamedColumns, path: Path) -> Columns:
     """What each column is, by its name."""
-    names = [name.strip() for name in header]
-    if "" in names:
-        wrong(path, f"a name for every column, but column {names.index('') + 1} has none")
-    if len(set(names)) < len(names):
-        twice = next(name for name, count in Counter(names).items() if count > 1)
-        wrong(path, f"every column name once, but {twice!r:.100} occurs {Counter(names)[twice]} times")
-    places: dict[str, int | None] = {}
-    for what, accepted in (("label", LABELS), ("owner", OWNERS), ("split", ("split",))):
-        found = [position for position, name in enumerate(names) if name.lower() in accepted]
-        if len(found) > 1:
-            some = _listed([names[position] for position in found])
-            wrong(path, f"one column of {', '.join(accepted)}, but there are {some}: leave the others out")
-        places[what] = found[0] if found else None
-    label = places["label"]
+    names = column_names(header, path)
+    label = _place("label_column", named.label, names, LABELS, path)
+    owner = _place("client_column", named.client, names, OWNERS, path)
+    split = place_of(names, ("split",), path)
     if label is None:
-        wrong(path, f"a column {', '.join(LABELS[:-1])} or {LABELS[-1]}, but the columns are {_listed(names)}")
-    special = set(places.values())
-    features = [position for position in range(len(names)) if position not in special]
+        usual = f"{', '.join(LABELS[:-1])} or {LABELS[-1]}"
+        wrong(path, f"a column {usual}, or another one named by label_column, but the columns are {listed(names)}")
+    features = [position for position in range(len(names)) if position not in (label, owner, split)]
     if not features:
-        wrong(path, f"at least one column of numbers beside {_listed(names)}")
-    return Columns(names, label, places["owner"], places["split"], features)
+        wrong(path, f"at least one column of numbers beside {listed(names)}")
+    return Columns(names, label, owner, split, features)
 
 
-def _word(row: list[str], column: int, line: int, columns: Columns, path: Path) -> str:
-    word = row[column].strip()
-    if not word:
-        wrong(path, f"a value in column {columns.names[column]!r} of line {line}, but it is empty")
-    return word
-
-
-def _train_or_test(word: str, line: int, path: Path) -> str:
-    if word.lower() not in SPLITS:
-        wrong(path, f"train or test in column 'split' of line {line}, but it is {word!r:.100}")
-    return word.lower()
+def _place(setting: str, name: str | None, names: list[str], usual: Sequence[str], path: Path) -> int | None:
+    """Where the column is that the user has named, or one with a usual name."""
+    if name is None:
+        return place_of(names, usual, path, setting)
+    if name not in names:
+        refuse(setting, name, f"a column of {path}, which are {listed(names)}")
+    return names.index(name)
 
 
 def _is_number(cell: str) -> bool:
@@ -181,7 +196,10 @@ def _hint(cell: str) -> str:
     except ValueError:
         if any(letter.isalpha() for letter in cell):
             names = f"{', '.join(OWNERS[:-1])} or {OWNERS[-1]}"
-            return f": if it is the owner of the sample, call the column {names}; convert other words to numbers first"
+            return (
+                f": if it is the owner of the sample, call the column {names}, or name it with client_column; "
+                "convert other words to numbers first"
+            )
     return ""
 
 
@@ -209,7 +227,7 @@ def _decoded(content: Content, path: Path, files: list[Path]) -> Decoded:
                 f"only classes in the test set that are in the training set, but there is {classes[absent[0]]!r:.100}",
             )
     decoded = from_arrays({**arrays, "classes": classes}, str(path))
-    test = decoded.about["test"]
+    test = say_held_out("rows", "a column split with the words train and test")
     if content.splits.numbers:
         test = "split column" if content.columns.split is not None else files[1].name
     about = {"test": test, "features": [printable(names[column]) for column in content.columns.features]}
@@ -231,8 +249,3 @@ def _divided(arrays: dict[str, Any], content: Content, path: Path) -> dict[str, 
     return {
         key + end: value[rows] for key, value in arrays.items() for end, rows in (("", ~testing), ("_test", testing))
     }
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(repr(name[:40]) for name in names[:10])
-    return shown + (f" and {len(names) - 10} more" if len(names) > 10 else "")

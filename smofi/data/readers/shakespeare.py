@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from smofi.data.decoded import DataFiles, Decoded, ReadProgress
-from smofi.data.formats.files import listing, read_bytes, read_json, wrong
+from smofi.data.formats.files import listing, read_json, wrong
 from smofi.data.readers.leaf import Excerpts
 from smofi.data.readers.roles import Roles
+from smofi.data.readers.texts import read_text
 
-MOST_JSON, MOST_UNPACKED, MOST_TEXT = 2**30, 2**28, 2**26
+MOST_JSON, MOST_UNPACKED = 2**30, 2**28
 """Bytes of a file. All of the plays are 5.6 million characters; the largest file LEAF writes has 400 MB."""
 
 PLACES = ("", "data", "shakespeare", "shakespeare/data", "raw_data/by_play_and_character")
@@ -38,7 +39,7 @@ def _read(folder: Path, files: list[tuple[Path, str | None]], progress: ReadProg
     for index, (path, split) in enumerate(files):
         report = _share_of(progress, index, len(files))
         if path.suffix == ".txt":
-            roles.add(_name_of(path), _text(path), path)
+            roles.add(_name_of(path), read_text(path), path)
             report(1, 1)
             continue
         document = read_json(path, MOST_UNPACKED if path.suffix == ".gz" else MOST_JSON, "a json file")
@@ -93,13 +94,6 @@ def _add_roles(roles: Roles, document: list[Any], path: Path, progress: ReadProg
             wrong(path, f"'text' of number {number:,} to be a string or a list of strings")
         roles.add(f"{role['play']}: {role['role']}", "\n".join(speeches), path)
         progress(number, len(document))
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_bytes(path, MOST_TEXT, "a text").decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        wrong(path, f"text in UTF-8, but byte {error.start:,} is not")
 
 
 def _name_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""More threads for a while, where other processes wait and leave their cores idle."""
+"""Another number of threads for a while."""
 
 from __future__ import annotations
 
@@ -8,8 +8,23 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import torch
 
 
+def in_threads(count: int) -> AbstractContextManager[None]:
+    """Operations of this process in `count` threads, and in as many as before afterwards.
+
+    >>> before = torch.get_num_threads()
+    >>> with in_threads(3):
+    ...     torch.get_num_threads()
+    3
+    >>> torch.get_num_threads() == before
+    True
+    """
+    before = torch.get_num_threads()
+    return _changed(before, count) if count != before else nullcontext()
+
+
 def with_threads(count: int) -> AbstractContextManager[None]:
-    """Operations of this process in `count` threads, or in as many as they have anyway, if those are more.
+    """Operations in `count` threads, where other processes wait and leave their cores idle; in as many as they have
+    anyway, if those are more.
 
     >>> with with_threads(torch.get_num_threads() + 1):
     ...     more = torch.get_num_threads()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -15,7 +16,11 @@ ENDINGS: tuple[signal.Signals, ...] = tuple(
 )
 """The first worker decides how the run ends, and may want to finish the round."""
 
-Handler: TypeAlias = Callable[[int, "FrameType | None"], Any] | int
+SAME_SIGNAL = 2.0
+"""Seconds: a signal to all processes comes again from torchrun, which hands on its own."""
+
+Handling: TypeAlias = Callable[[int, "FrameType | None"], Any]
+Handler: TypeAlias = Handling | int
 
 
 class Interrupted(KeyboardInterrupt):
@@ -29,6 +34,20 @@ class Interrupted(KeyboardInterrupt):
 def follows() -> bool:
     """Whether this process follows another one: neither prints nor writes."""
     return int(os.environ.get("RANK", "0")) > 0
+
+
+def in_turn(first: Handling, further: Handling) -> Handling:
+    """A handler that does the one at the first signal, the other at any further one."""
+    came: list[float] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        came.append(time.monotonic())
+        if len(came) == 1:
+            first(number, frame)
+        elif "TORCHELASTIC_RUN_ID" not in os.environ or came[-1] - came[0] > SAME_SIGNAL:
+            further(number, frame)
+
+    return handle
 
 
 @contextmanager

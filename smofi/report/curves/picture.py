@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from smofi.errors import refuse
 from smofi.report.heading import put_heading
-from smofi.report.history import History
+from smofi.report.history import History, Scale
 from smofi.report.names import folded
 from smofi.report.numbers import three_digits, time_unit
 from smofi.report.saving import save_picture
@@ -38,8 +38,8 @@ def save_curves(
     below: str = "",
     over_hours: bool = False,
 ) -> Path:
-    """Draw the accuracies over rounds, or over the hours of virtual time, into a file; the same histories give the same
-    bytes. `below` stands below the title.
+    """Draw the judged metric over rounds, or over the hours of virtual time, into a file; the same histories give the
+    same bytes. `below` stands below the title.
 
     >>> import tempfile
     >>> save_curves(Path(tempfile.mkdtemp()) / "curves.svg", [History("fedavg", [0.4, 0.7, 0.8])]).name
@@ -56,7 +56,7 @@ def save_curves(
         (_plot_over_hours if over_hours else _plot_over_rounds)(axes, measured, keys)
         if target is not None:
             axes.axhline(target, color=FAINT, linewidth=1, linestyle=TARGET, zorder=1)
-        _frame(axes)
+        _frame(axes, Scale.of(measured))
         if title:
             put_heading(figure, title, below)
         _name_lines(axes, measured, keys, target)
@@ -142,8 +142,8 @@ def _plot_over_hours(axes: Axes, histories: Sequence[History], keys: Sequence[Lo
 
 
 def _plot(axes: Axes, places: Sequence[float], history: History, keys: Sequence[Look], number: int) -> None:
-    """The line goes on over rounds without an evaluation, and breaks where the accuracy is no number."""
-    known = [(place, value) for place, value in zip(places, history.accuracies, strict=True) if value is not None]
+    """The line goes on over rounds without an evaluation, and breaks where a value is no number."""
+    known = [(place, value) for place, value in zip(places, history.values, strict=True) if value is not None]
     values = [value if math.isfinite(value) else math.nan for _, value in known]
     axes.plot(
         [place for place, _ in known],
@@ -154,12 +154,13 @@ def _plot(axes: Axes, places: Sequence[float], history: History, keys: Sequence[
     )
 
 
-def _frame(axes: Axes) -> None:
+def _frame(axes: Axes, scale: Scale) -> None:
     from matplotlib.ticker import PercentFormatter
 
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    if scale.share:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.margins(y=0.06)
-    axes.set_ylabel("accuracy")
+    axes.set_ylabel(scale.name, parse_math=False)
     axes.grid(axis="y", color=GRID, linewidth=1)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -174,7 +175,9 @@ def _name_lines(axes: Axes, histories: Sequence[History], keys: Sequence[Look], 
         for history, look in zip(histories, keys, strict=True)
     ]
     if target is not None:
-        ends.append((f"target {three_digits(100 * target)}%", target, FAINT))
+        scale = Scale.of(histories)
+        shown = f"{three_digits(100 * target)}%" if scale.share else scale.text(target)
+        ends.append((f"target {shown}", target, FAINT))
     low, high = axes.get_ylim()
     heights = spread(
         [(value - low) / (high - low) for _, value, _ in ends], [LINE * (1 + name.count("\n")) for name, _, _ in ends]

@@ -10,9 +10,8 @@ from rich.text import Text
 
 from smofi.errors import check_count, refuse
 from smofi.report.canvas import Canvas, can_braille
-from smofi.report.history import History
+from smofi.report.history import History, Scale
 from smofi.report.names import folded
-from smofi.report.numbers import percent
 from smofi.report.style import DIM, Look, looks
 
 NARROWEST = 20
@@ -47,7 +46,7 @@ def draw_curves(
     encoding: str = "utf-8",
     rounds: int | None = None,
 ) -> Text:
-    """The accuracies round by round, with axes and a legend; `width` and `height` include the axes. `rounds` is for
+    """The judged metric round by round, with axes and a legend; `width` and `height` include the axes. `rounds` is for
     histories that have been thinned.
 
     >>> print(draw_curves([History("fedavg", [0.0, 1.0])], width=20, height=4, encoding="ascii"))
@@ -68,10 +67,11 @@ def draw_curves(
     braille = can_braille(encoding)
     rows = height - 1
     marks = _marks(values, rows)
-    label = _formatter(marks)
+    metric = Scale.of(histories)
+    label = _formatter(marks, share=metric.share)
     margin = max(len(label(mark)) for mark in marks)
     canvas = Canvas(width - margin - 2, rows, braille=braille)
-    scale = _Scale(max(history.rounds for history in histories), marks[0], marks[-1])
+    scale = _Places(max(history.rounds for history in histories), marks[0], marks[-1])
     if target is not None:
         level = scale.height(target)
         canvas.line((0.0, level), (1.0, level), style=DIM, letter=".", every=4 if braille else 2)
@@ -80,7 +80,7 @@ def draw_curves(
     if len(histories) > 1:
         _mark_curves(canvas, paths, keys)
     labels = {round((rows - 1) * (1 - scale.height(mark))): label(mark) for mark in marks}
-    lines = [Text(f"{title}  " if title else "", style="bold") + Text("accuracy", style=DIM)]
+    lines = [Text(f"{title}  " if title else "", style="bold") + Text(metric.name, style=DIM)]
     for number in range(rows):
         edge = ("┤" if number in labels else "│") if braille else "|"
         lines.append(Text(f"{labels.get(number, ''):>{margin}} ") + Text(edge, style=DIM) + canvas.row(number))
@@ -89,8 +89,8 @@ def draw_curves(
     return Text("\n").join([*lines, *_fold(_legend(histories, keys, target, braille), width)])
 
 
-class _Scale(NamedTuple):
-    """Where on the canvas, from 0 to 1, a round and an accuracy are."""
+class _Places(NamedTuple):
+    """Where on the canvas, from 0 to 1, a round and a value are."""
 
     rounds: int
     low: float
@@ -103,11 +103,11 @@ class _Scale(NamedTuple):
         return index / max(1, self.rounds - 1), self.height(value)
 
 
-def _draw_curve(canvas: Canvas, history: History, scale: _Scale, key: Look) -> list[tuple[int, int]]:
+def _draw_curve(canvas: Canvas, history: History, scale: _Places, key: Look) -> list[tuple[int, int]]:
     """The characters that the curve goes through."""
     path: list[tuple[int, int]] = []
     previous: tuple[float, float] | None = None
-    for index, value in enumerate(history.accuracies):
+    for index, value in enumerate(history.values):
         if value is None:  # the line goes on to the next round that has a value
             continue
         if not math.isfinite(value):
@@ -137,13 +137,13 @@ def _marks(values: Sequence[float], rows: int) -> list[float]:
     return marks
 
 
-def _formatter(marks: Sequence[float]) -> Callable[[float], str]:
+def _formatter(marks: Sequence[float], *, share: bool) -> Callable[[float], str]:
     """As many decimals as neighbouring marks need to differ."""
     if max(abs(mark) for mark in marks) >= 1e5:
         return lambda mark: f"{mark:.3g}"
-    step = 100 * (marks[1] - marks[0])
+    step = (100 if share else 1) * (marks[1] - marks[0])
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    return lambda mark: f"{mark:.{decimals}%}"
+    return lambda mark: f"{mark:.{decimals}{'%' if share else 'f'}}"
 
 
 def _round_axis(last: int, width: int, braille: bool) -> Text:
@@ -163,13 +163,13 @@ def _round_axis(last: int, width: int, braille: bool) -> Text:
 
 
 def _legend(histories: Sequence[History], keys: Sequence[Look], target: float | None, braille: bool) -> list[_Entry]:
-    entries = []
+    metric, entries = Scale.of(histories), []
     for history, key in zip(histories, keys, strict=True):
-        ends_at = percent(history.measured[-1]) if history.measured else "no values"
+        ends_at = metric.text(history.measured[-1]) if history.measured else "no values"
         sample = ("⣤⣤" if len(histories) == 1 else f"⣤{key.glyph}⣤") if braille else key.glyph * 2
         entries.append(_Entry(Text(sample, style=key.colour), history.name, ends_at))
     if target is not None:
-        entries.append(_Entry(Text("⠄⠄" if braille else "..", style=DIM), "target", percent(target)))
+        entries.append(_Entry(Text("⠄⠄" if braille else "..", style=DIM), "target", metric.text(target)))
     return entries
 
 

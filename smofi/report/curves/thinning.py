@@ -11,10 +11,10 @@ COLUMNS = 200
 
 
 class Thinned:
-    """A run's accuracies for a picture with room for `rounds` rounds: as they are, None for those to come; in a long
+    """A run's values for a picture with room for `rounds` rounds: as they are, None for those to come; in a long
     run, the lowest and the highest of each column. Every round is looked at once.
 
-    >>> Thinned(History("fedavg", [0.5, None]), rounds=4).accuracies()
+    >>> Thinned(History("fedavg", [0.5, None]), rounds=4).values()
     [0.5, None, None, None]
     """
 
@@ -24,10 +24,10 @@ class Thinned:
         self.most = 1 if rounds <= COLUMNS else 2
         self.seen = 0
 
-    def accuracies(self) -> list[float | None]:
+    def values(self) -> list[float | None]:
         """Of the rounds so far, and a place for each that is to come."""
         for number in range(self.seen, self.history.rounds):
-            if (value := self.history.accuracies[number]) is not None:
+            if (value := self.history.values[number]) is not None:
                 column = self.columns[number * len(self.columns) // self.rounds]
                 column.append(value)
                 if len(column) > self.most:

@@ -35,7 +35,8 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Heterogeneity:
-    """How many samples of each class each client has, `[clients, classes]`, with a title and the names of the classes.
+    """How many samples of each class each client has, `[clients, classes]`, with a title, the names of the classes, and
+    those of the clients where they have any.
 
     >>> about = Heterogeneity("two clients", np.array([[5, 5], [30, 0]]), ["cat", "dog"], batch_size=16)
     >>> about.sizes.tolist(), about.below_batch, about.classes_per_client.tolist()
@@ -47,18 +48,21 @@ class Heterogeneity:
     class_names: Sequence[str]
     batch_size: int
     remarks: Sequence[str] = ()
+    client_names: Sequence[str] = ()
 
     @classmethod
     def of(cls, config: Config, federation: Federation) -> Heterogeneity:
         """How a configuration divides its data."""
         source = federation.source
         shape = " x ".join(map(str, source.input_shape))
+        clients = plural(config.known_clients, "client")
         return cls(
-            f"{short(config.data)}, {short(config.partition)}, {plural(config.clients, 'client')}, seed {config.seed}",
+            f"{short(config.data)}, {short(config.partition)}, {clients}, seed {config.seed}",
             class_counts(source.train.labels, federation.indices, source.classes),
             source.class_names,
             config.batch_size,
             [f"shape of a sample: {shape}; test samples: {len(federation.test):,}", *source.remarks],
+            federation.client_names,
         )
 
     def __post_init__(self) -> None:
@@ -95,6 +99,10 @@ class Heterogeneity:
     def by_size(self) -> npt.NDArray[np.int64]:
         """The clients, largest first; equal ones in their order."""
         return np.argsort(-self.sizes, kind="stable")
+
+    def name_of(self, client: int) -> str:
+        """A client's name, or else its number."""
+        return self.client_names[client] if self.client_names else f"{client:,}"
 
     def groups(self) -> list[Group]:
         """A colour per class; where the colours do not suffice, per stretch of classes.

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 SHADES = ("#ffffff", "#56B4E9", "#0072B2", "#002a42")
 LONGEST_NAME = 16
-NAMED = 20  # up to this number of classes, their names fit beside a heat map
+NAMED = 20  # up to this number of classes or clients, their names fit beside a heat map or below bars
+ABREAST = 5  # up to this number of clients, their names fit beside each other
 STACKED = 200  # up to this number of clients, stacked colours can be told apart
 APART = 60  # up to this number of clients, a gap tells bars apart
 UNEVEN = 30  # a logarithmic axis is better where the largest client has more than this many times the smallest
@@ -65,6 +66,13 @@ def _sizes(axes: Axes, about: Heterogeneity) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     _across(axes, len(sizes))
+    if about.client_names and len(sizes) <= NAMED:
+        names = [_short(about.name_of(client)) for client in about.by_size.tolist()]
+        places = np.arange(len(names)) + 0.5
+        if len(names) <= ABREAST:
+            axes.set_xticks(places, names, parse_math=False)
+        else:
+            axes.set_xticks(places, names, rotation=30, ha="right", rotation_mode="anchor", parse_math=False)
 
 
 def _stacked(axes: Axes, about: Heterogeneity) -> None:

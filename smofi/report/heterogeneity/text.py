@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from rich.cells import cell_len
 from rich.columns import Columns
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
@@ -48,7 +49,7 @@ class _PartitionTable:
         yield Text("")
         yield _histogram(about.sizes, block, width)
         yield Text("")
-        yield _clients(about, block, coloured, width)
+        yield _clients(about, block, coloured, width, encoding)
         if len(about.sizes) > MOST_ROWS:
             yield Text(f"{MOST_ROWS} of {len(about.sizes):,} clients, evenly spaced by size", style=DIM)
         if coloured or [group.name for group in about.groups()] != list(SYMBOLS[: len(about.class_names)]):
@@ -68,22 +69,24 @@ def _histogram(sizes: npt.NDArray[np.int64], block: str, width: int) -> Table:
     return drawn
 
 
-def _clients(about: Heterogeneity, block: str, coloured: bool, width: int) -> Table:
+def _clients(about: Heterogeneity, block: str, coloured: bool, width: int, encoding: str) -> Table:
     drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    room = width - 42  # what the numbers and the spaces between take
+    shown = chosen(about.by_size, MOST_ROWS).tolist()
+    names = [_cut_short(showable(about.name_of(client), encoding), width // 4) for client in shown]
+    room = width - 36 - max(6, *map(cell_len, names))  # what names, numbers and the spaces between take
     strip_width = max(10, min(40, room * 2 // 3))
     bar_width = max(0, min(20, room - strip_width))
-    for heading in ("client", "samples"):
-        drawn.add_column(Text(heading, style=DIM), justify="right", no_wrap=True)
+    drawn.add_column(Text("client", style=DIM), justify="left" if about.client_names else "right", no_wrap=True)
+    drawn.add_column(Text("samples", style=DIM), justify="right", no_wrap=True)
     drawn.add_column("", no_wrap=True, width=bar_width)
     for heading in ("classes", "divergence"):
         drawn.add_column(Text(heading, style=DIM), justify="right", no_wrap=True)
     drawn.add_column(Text("class mix", style=DIM), no_wrap=True)
     grouped, classes, largest = about.grouped(), about.classes_per_client, int(about.sizes.max())
-    for client in chosen(about.by_size, MOST_ROWS).tolist():
+    for client, name in zip(shown, names, strict=True):
         size, divergence = int(about.sizes[client]), float(about.divergences[client])
         drawn.add_row(
-            f"{client:,}",
+            Text(name),
             f"{size:,}",
             Text(block * length(size, largest, bar_width), style=BAR if size >= about.batch_size else SHORT),
             f"{classes[client]:,}",
@@ -91,6 +94,15 @@ def _clients(about: Heterogeneity, block: str, coloured: bool, width: int) -> Ta
             _strip(grouped[client].tolist(), strip_width, block, coloured),
         )
     return drawn
+
+
+def _cut_short(name: str, most: int) -> str:
+    """A name of at most this many characters, the last of them a dot if it is longer.
+
+    >>> _cut_short("Sankt Gallen", 8)
+    'Sankt G.'
+    """
+    return name if len(name) <= most else f"{name[: most - 1]}."
 
 
 def _strip(counts: Sequence[int], width: int, block: str, coloured: bool) -> Text:

@@ -6,7 +6,7 @@ import time
 from statistics import fmean
 from typing import TypeAlias
 
-from smofi.report.history import finite
+from smofi.report.history import Scale, finite
 from smofi.report.numbers import duration, hours_minutes_seconds, mebibytes, megabytes, percent, three_digits, time_unit
 from smofi.report.progress import bar
 from smofi.report.show.snapshot import Snapshot
@@ -40,7 +40,7 @@ def progress(run: Snapshot, unicode: bool) -> Facts:
     """How far the run has come, what it has reached, and what it took."""
     done = run.progress.done
     facts = [("progress", "".join(bar(done, 40, unicode=unicode)) + f" {done:.0%}")]
-    facts += _accuracy(run)
+    facts += _measured(run)
     pace = run.progress.seconds_per_round
     if pace is not None:
         text = f"{three_digits(pace)} s a round, {hours_minutes_seconds(run.history.total_seconds)} in all"
@@ -58,18 +58,21 @@ def progress(run: Snapshot, unicode: bool) -> Facts:
     return facts
 
 
-def _accuracy(run: Snapshot) -> Facts:
-    history, evaluated = run.history, run.evaluated
+def _measured(run: Snapshot) -> Facts:
+    """The judged metric, the others, and validation."""
+    evaluated = run.evaluated
     facts = []
     if run.records and not evaluated:
-        facts.append(("accuracy", "not evaluated yet"))
-    when = f"after round {evaluated[-1]}" if evaluated and evaluated[-1] < history.rounds else "now"
-    if history.best is not None:
-        reached = 1 + history.accuracies.index(history.best)
-        text = f"{percent(history.last)} {when}, {percent(history.best)} at best (round {reached})"
-        facts.append(("accuracy", text if when == "now" else f"{text}; round {history.rounds} is not evaluated"))
+        facts.append((Scale.of([run.history]).name, "not evaluated yet"))
+    when = f"after round {evaluated[-1]}" if evaluated and evaluated[-1] < run.history.rounds else "now"
+    for history in (run.history, *run.history.others):
+        if history.best is not None:
+            metric, reached = Scale.of([history]), 1 + history.values.index(history.best)
+            text = f"{metric.text(history.last)} {when}, {metric.text(history.best)} at best (round {reached})"
+            facts.append((metric.name, text if when == "now" else f"{text}; round {history.rounds} is not evaluated"))
     if known := finite(record.get("validation") for record in run.records):
-        facts.append(("validation", f"{percent(known[-1])} {when}, {percent(max(known))} at best"))
+        metric = Scale("validation", share=all(0 <= value <= 1 for value in known))
+        facts.append((metric.name, f"{metric.text(known[-1])} {when}, {metric.text(max(known))} at best"))
     return facts
 
 

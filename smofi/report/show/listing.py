@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.errors import InputError
-from smofi.report.numbers import percent
+from smofi.report.history import ACCURACY, Scale
 from smofi.report.show.snapshot import Snapshot, snapshots_in
 from smofi.report.show.views import state_text
 from smofi.runs import runs_below
@@ -62,10 +62,16 @@ class RunsView:
                     Text(run.method),
                     state_text(run.state),
                     f"{run.history.rounds}/{run.progress.rounds}",
-                    percent(run.history.best),
+                    _best(run),
                     Text(f"{run.config.data} by {run.config.partition}" if first else ""),
                 )
             if entry.error:
                 listing.add_row(Text(entry.path.name), "", state_text("damaged"))
         yield listing
         yield Text(f"To see one: smofi show {self.path / self.entries[-1].path.name}", style="dim")
+
+
+def _best(run: Snapshot) -> str:
+    """The best value so far, and of what, unless it is the accuracy."""
+    metric = Scale.of([run.history])
+    return metric.text(run.history.best) + ("" if metric == ACCURACY else f" {metric.short}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from smofi.config import Config, run_config
+from smofi.engine.metrics import headings
 from smofi.report.history import History, finite
 from smofi.report.progress import RunProgress
 from smofi.runs import DamagedFile, RunFolder, folders_in, writer_of
@@ -51,7 +52,8 @@ class Snapshot:
 
     @cached_property
     def history(self) -> History:
-        return History.of(self.method, self.records)
+        metrics = self.about.get("metrics") or headings(self.config.metrics)  # earlier versions kept none
+        return History.of(self.method, self.records, metrics=metrics, chance=self.about.get("chance"))
 
     @property
     def progress(self) -> RunProgress:

@@ -10,9 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.report.canvas import can_braille
+from smofi.report.clients import clients_table
 from smofi.report.curves import draw_curves
+from smofi.report.history import Scale
 from smofi.report.measures import compare
-from smofi.report.numbers import UNKNOWN, four_digits, hours_minutes_seconds, percent
+from smofi.report.numbers import UNKNOWN, four_digits, hours_minutes_seconds
 from smofi.report.show.facts import Facts, files, progress, settings
 from smofi.report.show.snapshot import Snapshot
 from smofi.report.style import DIM
@@ -35,6 +37,8 @@ class RunView:
         yield _facts_table([("folder", str(run.path)), *settings(run), *progress(run, unicode), *files(run)])
         if run.history.measured:
             yield draw_curves([run.history], width=_width(options), encoding=options.encoding)
+        if (clients := clients_table([run.history])) is not None:
+            yield clients
         if run.diagnostics:
             yield self._diagnostics()
 
@@ -62,6 +66,8 @@ class ComparisonView:
         if rows := compare(histories):
             yield results_table(rows)
             yield draw_curves(histories, target=rows[0].target, width=_width(options), encoding=options.encoding)
+        if (clients := clients_table(histories)) is not None:
+            yield clients
         if any(run.diagnostics for run in self.runs):
             yield self._diagnostics()
 
@@ -78,7 +84,8 @@ class ComparisonView:
                 note = run.stopped
             if state == "still going" and run.progress.seconds_left is not None:
                 note = f"about {hours_minutes_seconds(run.progress.seconds_left)} left"
-            cells = (f"{run.history.rounds}/{run.progress.rounds}", f"last {percent(run.history.last)}", note)
+            last = Scale.of([run.history]).text(run.history.last)
+            cells = (f"{run.history.rounds}/{run.progress.rounds}", f"last {last}", note)
             states.add_row(Text(run.method), state_text(state), *map(Text, cells))
         return states
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smofi.errors import refuse
+from smofi.errors import refuse, shortened
 from smofi.plural import plural
 from smofi.report.heading import put_heading
 from smofi.report.numbers import duration
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 WIDTH, LINE_HEIGHT, HIGHEST = 11.0, 0.25, 16.0  # inches: of the picture, of a client's line, of all lines together
 ACROSS = 1400  # pixels of a round
 BAR = (0.1, 0.8)  # where in its line a bar begins, and how high it is
+LONGEST_NAME = 24
 NAMED = 0.15  # inches: of a line that has room for the client's name
 MOST_SHAPES = 1_500  # beyond which they are drawn as pixels in an SVG or a PDF too
 FILLS = {"compute": COLOURS[0], "up": COLOURS[5], "server": COLOURS[2], "down": COLOURS[4]}
@@ -116,8 +117,8 @@ def _frame(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named
     axes.set_axisbelow(True)
     axes.xaxis.set_major_formatter("{x:,.4g}")
     if named:
-        names = [f"client {line.client}" for line in timeline.lines]
-        axes.set_yticks(np.arange(count) + 0.5, names, fontsize=9)
+        names = [shortened(line.called, LONGEST_NAME) for line in timeline.lines]
+        axes.set_yticks(np.arange(count) + 0.5, names, fontsize=9, parse_math=False)
     else:
         axes.set_yticks([])
         axes.set_ylabel(f"{plural(count, 'client')}, first to finish at the top")
@@ -132,7 +133,7 @@ def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
         if not named and line is not slowest:
             continue
         axes.annotate(
-            _note(line, line is slowest) if named else f"client {line.client}:\n{_note(line, True)}",
+            _note(line, line is slowest) if named else f"{shortened(line.called, LONGEST_NAME)}:\n{_note(line, True)}",
             (1.0, place + 0.5),
             (6, 0),
             axes.get_yaxis_transform(),
@@ -140,6 +141,7 @@ def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
             color=LOST if line.lost else INK if line is slowest else FAINT,
             va="center",
             fontsize=9,
+            parse_math=False,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -46,6 +46,7 @@ class Line:
     until: float
     fate: str
     spans: Sequence[Span]
+    name: str = ""
 
     @cached_property
     def seconds(self) -> dict[str, float]:
@@ -54,6 +55,11 @@ class Line:
         for span in self.spans:
             spent[span.kind] += span.end - span.start
         return spent
+
+    @property
+    def called(self) -> str:
+        """The client's name, or else its number."""
+        return self.name or f"client {self.client}"
 
     @property
     def busy(self) -> float:
@@ -147,7 +153,7 @@ def _timeline(run: Snapshot, number: int, federation: Federation) -> Timeline:
         round=number,
         start=start,
         seconds=end - start,
-        lines=_lines(plan, replayed, present, start, settled.time.left_out),
+        lines=_named(_lines(plan, replayed, present, start, settled.time.left_out), federation.client_names),
     )
 
 
@@ -170,6 +176,10 @@ def _lines(
             fate = "left" if replayed.gone[row] else "too late"
         lines.append(Line(client, planned, steps, present[row], replayed.until[row] - start, fate, spans[row]))
     return sorted(lines, key=lambda line: line.until)
+
+
+def _named(lines: Sequence[Line], names: Sequence[str]) -> list[Line]:
+    return [replace(line, name=names[line.client]) for line in lines] if names else list(lines)
 
 
 def _check_same(run: Snapshot, number: int, plan: RoundPlan) -> None:

@@ -52,7 +52,7 @@ def _heading(timeline: Timeline) -> Text:
 def _cells(line: Line, decimals: int) -> list[str]:
     steps = f"{line.steps}" if line.steps == line.planned else f"{line.steps}/{line.planned}"
     values = [*line.seconds.values(), line.waiting, line.until]
-    return [f"{line.client}", steps, *(f"{value:,.{decimals}f}" for value in values), percent(line.idle)]
+    return [line.name or f"{line.client}", steps, *(f"{value:,.{decimals}f}" for value in values), percent(line.idle)]
 
 
 def _note(line: Line, timeline: Timeline) -> tuple[str, str]:

@@ -228,7 +228,7 @@ def test_what_does_not_fit_is_refused(arrays: dict[str, Any], said: str) -> None
 def test_other_keys_are_left_alone_and_named() -> None:
     given = {"x": X, "y": Y, "fold": 3, "fname\x1b": object(), "client": Y}
     assert from_arrays(given, "mine").about == {
-        "test": "a fifth of the samples, held out",
+        "test": "a fifth of the samples, held out; to choose the test set yourself, add x_test and y_test",
         "left_out": "keys that are not used: fname?, fold",
     }
 

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from smofi.data.formats.wav import MOST_BYTES, decode_wav, read_wav
+from smofi.data.formats.wav import MOST_BYTES, decode_wav, read_steps, read_wav, read_wav_header
 from smofi.errors import InputError
+from support.sounds import wav, write_wav
 
 HERE = Path("clip.wav")
 
@@ -91,7 +92,7 @@ def test_half_a_sample_at_the_end_is_dropped_padded_or_not() -> None:
         (with_form(bits=9), r"but it has format 1, 1 channels, 16,000 Hz, 9 bits, 2 bytes a step"),
         (with_form(step=4), r"but it has format 1, 1 channels, 16,000 Hz, 16 bits, 4 bytes a step"),
         (riff(chunk(b"fmt ", form(bits=12)), chunk(b"fmt ", FORM), chunk(b"data", b"1234")), r"but it has .*12 bits"),
-        (riff(chunk(b"fmt ", b"\3" + FORM[1:]), chunk(b"data", b"1234")), r"\(unknown format: 3\)"),
+        (riff(chunk(b"fmt ", b"\3" + FORM[1:]), chunk(b"data", b"1234")), r"but it has format 3, 1 channels"),
         (riff(chunk(b"fmt ", FORM[:14]), chunk(b"data", b"1234")), r"\(it ends too early\)"),
         (riff(chunk(b"fmt ", b"\1\0\0\0" + FORM[4:]), chunk(b"data", b"1234")), r"\(bad # of channels\)"),
         (riff(chunk(b"data", b"1234"), chunk(b"fmt ", FORM)), r"\(data chunk before fmt chunk\)"),
@@ -140,6 +141,73 @@ def test_an_absurd_header_takes_no_memory_and_a_giant_file_is_not_opened(tmp_pat
             read_wav(tmp_path / "absurd.wav", 16_000)
         with pytest.raises(InputError, match=rf"at most {MOST_BYTES:,} bytes, but it has 8,589,934,592"):
             read_wav(tmp_path / "giant.wav", 16_000)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+# ------------------------------------------------------------------------------------------------------- any other file
+
+
+@pytest.mark.parametrize(
+    ("bits", "floating"), [(8, False), (16, False), (24, False), (32, False), (32, True), (64, True)]
+)
+@pytest.mark.parametrize("extensible", [False, True])
+def test_every_form_gives_the_same_samples(tmp_path: Path, bits: int, floating: bool, extensible: bool) -> None:
+    given = np.array([[-1.0, -0.5], [0.25, 0.25], [0.5, 0.0], [0.0, -0.25]])
+    path = write_wav(tmp_path / "a.wav", given, 22_050, bits, floating=floating, extensible=extensible)
+    header = read_wav_header(path)
+    assert (header.rate, header.channels, header.steps) == (22_050, 2, 4)
+    assert read_steps(header, 0, 4).tolist() == [-0.75, 0.25, 0.25, -0.125]
+    assert read_steps(header, 1, 2).tolist() == [0.25, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (wav(np.zeros(4), 500), r"1,000 to 768,000 Hz and at most 256 channels, but it has .* 500 Hz"),
+        (wav(np.zeros(4), 900_000), r"1,000 to 768,000 Hz"),
+        (
+            with_form(bits=12),
+            r"samples of 8, 16, 24 or 32 bits, or floating-point ones of 32 or 64, but it has .*12 bits",
+        ),
+        (with_form(step=4), r"but it has .*16 bits, 4 bytes a step"),
+        (with_form(step=0), r"it is damaged \(no bytes a step\)"),
+        (wav(np.zeros(4), 8_000)[:-2], r"4 samples, as its header says, but it has 3"),
+        (wav(np.zeros(0), 8_000), r"at least one sample, but it has none"),
+        (b"OggS" + bytes(100), r"a WAVE file of plain samples, but it is not one"),
+        (riff(*[chunk(b"junk", b"")] * 10_001), r"no samples in its first 10,000 chunks"),
+    ],
+)
+def test_what_is_refused_of_any_file(content: bytes, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "clip.wav").write_bytes(content)
+    with pytest.raises(InputError, match=rf"clip\.wav is not accepted: expected .*{sentence}"):
+        read_wav_header(tmp_path / "clip.wav")
+
+
+def test_samples_that_are_no_numbers_and_files_that_change_are_refused(tmp_path: Path) -> None:
+    for value in (np.nan, np.inf, 1e300):
+        header = read_wav_header(write_wav(tmp_path / "a.wav", np.array([0.0, value]), 8_000, 64, floating=True))
+        with pytest.raises(InputError, match=r"a\.wav is not accepted: expected .*finite"):
+            read_steps(header, 0, 2)
+    header = read_wav_header(write_wav(tmp_path / "a.wav", np.zeros(100)))
+    write_wav(tmp_path / "a.wav", np.zeros(50))
+    with pytest.raises(InputError, match="a recording that does not change while it is read"):
+        read_steps(header, 0, 100)
+
+
+def test_of_a_long_recording_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+    path = write_wav(tmp_path / "long.wav", np.zeros(4))
+    content = bytearray(path.read_bytes())
+    content[40:44] = struct.pack("<I", 2**31)  # two gigabytes that are there, as a hole
+    with path.open("wb") as file:
+        file.write(content)
+        file.truncate(44 + 2**31)
+    tracemalloc.start()
+    try:
+        header = read_wav_header(path)
+        assert header.steps == 2**30
+        assert not read_steps(header, 2**29, 16_000).any()
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()

@@ -14,11 +14,15 @@ from hypothesis import strategies as st
 from smofi.data.cache import with_moments
 from smofi.data.decoded import silent
 from smofi.data.formats import rows as rows_module
-from smofi.data.readers.csv import find_csv
+from smofi.data.load import load
+from smofi.data.readers.csv import NamedColumns, find_csv
 from smofi.data.source import as_source
 from smofi.errors import InputError
 
 Written = Callable[..., Path]
+HELD_OUT = (
+    "a fifth of the rows, held out; to choose the test set yourself, add a column split with the words train and test"
+)
 
 
 @pytest.fixture
@@ -57,7 +61,7 @@ def test_however_it_is_written_it_says_the_same(content: str, written: Written) 
     decoded = find_csv(written(content)).read(silent)
     assert (decoded.kind, decoded.standardise, decoded.classes) == ("vector", True, ("p", "q"))
     assert decoded.owners == ("c0", "c1", "c2")
-    assert decoded.about == {"test": "a fifth of the samples, held out", "features": ["a", "b"]}
+    assert decoded.about == {"test": HELD_OUT, "features": ["a", "b"]}
     assert (len(decoded.train.targets), len(decoded.test.targets)) == (16, 4)
     seen = []
     for part in (decoded.train, decoded.test):
@@ -67,6 +71,37 @@ def test_however_it_is_written_it_says_the_same(content: str, written: Written) 
             assert (b, target, owner) == (a / 2, a % 2, a % 3)
             seen.append(a)
     assert sorted(seen) == list(range(20))
+
+
+def test_columns_by_the_names_that_the_user_gives(written: Written) -> None:
+    content = "site,outcome,age,y\n" + "".join(f"s{i % 2},{'ab'[i % 2]},{i},{i % 3}\n" for i in range(20))
+    path = written(content)
+    by_name = find_csv(path, NamedColumns("outcome", "site")).read(silent)
+    assert (by_name.classes, by_name.owners, by_name.about["features"]) == (("a", "b"), ("s0", "s1"), ["age", "y"])
+    other = find_csv(path, NamedColumns("site", "y")).read
+    with pytest.raises(InputError, match="column 'outcome' of line 2"):
+        other(silent)
+    listed = "a column of .*mine.csv, which are 'site', 'outcome', 'age', 'y'$"
+    for field, named in (("label", NamedColumns("Outcome")), ("client", NamedColumns(client="clinic"))):
+        with pytest.raises(InputError, match=f"^{field}_column='.*' is not accepted: expected {listed}"):
+            find_csv(path, named).read(silent)
+    with pytest.raises(InputError, match=r"^client_column='y' is not accepted: expected another column than label_col"):
+        find_csv(path, NamedColumns("y", "y"))
+
+
+def test_a_table_read_by_other_columns_is_another_in_the_cache(
+    written: Written, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SMOFI_DATA", str(tmp_path / "cache"))
+    path = written("b,label\n" + "".join(f"{i % 5},{i % 2}\n" for i in range(30)))
+    assert [load(f"csv:{path}", label_column=name).classes for name in (None, "b", None)] == [2, 5, 2]
+
+
+@pytest.mark.parametrize("name", ["digits", "npz:a.npz", "folder:pictures", "python:module:function"])
+@pytest.mark.parametrize("field", ["label_column", "client_column"])
+def test_only_tables_have_columns_to_name(name: str, field: str) -> None:
+    with pytest.raises(InputError, match=f"^{field}='a' is not accepted: expected nothing: .* csv:PATH.*is {name}$"):
+        load(name, **{field: "a"})
 
 
 def test_a_packed_table(written: Written) -> None:
@@ -128,9 +163,15 @@ def test_as_many_rows_as_it_takes_several_pieces_for(written: Written) -> None:
         ("", "a line that names the columns, but it is empty"),
         ("\n\n", "names of columns in the first line"),
         ("label\np\nq\n", "names of columns in the first line, a comma, a semicolon, a tab between them"),
-        ("a,b\n1,2\n", "a column label, y, class or target, but the columns are 'a', 'b'"),
+        (
+            "a,b\n1,2\n",
+            "a column label, y, class or target, or another one named by label_column, but the columns are 'a', 'b'",
+        ),
         ("a,y,Label\n1,2,3\n", "one column of label, y, class, target, but there are 'y', 'Label'"),
-        ("a,y,user,site\n1,2,3,4\n", "one column of client, .*, but there are 'user', 'site': leave the others out"),
+        (
+            "a,y,user,site\n1,2,3,4\n",
+            "one column of client, .*, but there are 'user', 'site': say which with client_col",
+        ),
         ("y,client\n1,2\n", "at least one column of numbers beside 'y', 'client'"),
         ("a,a ,y\n1,2,3\n", "every column name once, but 'a' occurs 2 times"),
         (",a,y\n0,1,2\n", "a name for every column, but column 1 has none"),
@@ -177,7 +218,7 @@ def test_what_is_wrong_is_refused_with_its_line(content: str | bytes, said: str 
 def test_a_column_of_words_may_be_the_owner(cell: str, hinted: bool, written: Written) -> None:
     with pytest.raises(InputError, match="column 'clinic' of line 3") as refused:
         find_csv(written(f"a;clinic;y\n1;2;p\n1;{cell};q\n")).read(silent)
-    hint = "if it is the owner of the sample, call the column client, user, .*patient or device; convert other words to"
+    hint = "if it is the owner of the sample, call the column client, user, .* or name it with client_column; conv"
     assert bool(re.search(hint, str(refused.value))) is hinted
 
 

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from smofi.data.decoded import Decoded, Split, silent
-from smofi.data.readers import folder as module
+from smofi.data.readers import pictures as module
 from smofi.data.readers.folder import find_folder
 from smofi.errors import InputError
 from smofi.memory import limited
+
+HELD_OUT = "a fifth of the pictures, held out; to choose the test set yourself, add a folder test beside a folder train"
 
 
 def draw(path: Path, shade: int = 0, size: tuple[int, int] = (6, 5), mode: str = "RGB") -> None:
@@ -87,7 +89,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     draw_all(tmp_path, *(f"{label}/{k}.png" for label in "ab" for k in range(5)))
     for name in ("Thumbs.db", "desktop.ini", ".DS_Store", ".hidden.dcm"):
         (tmp_path / "a" / name).write_text("")
-    assert find_folder(tmp_path).read(silent).about == {"test": "a fifth of the pictures, held out"}
+    assert find_folder(tmp_path).read(silent).about == {"test": HELD_OUT}
     for name in ("a/1.dcm", "a/2.DCM", "b/3.dcm", "b/notes.txt", "LICENSE"):
         (tmp_path / name).write_text("")
     left_out = find_folder(tmp_path).read(silent).about["left_out"]
@@ -103,7 +105,7 @@ def test_what_is_left_out_beside_train_and_test(tmp_path: Path) -> None:
     assert found.about["left_out"] == f"folder val/; 2 files that are not pictures: .dcm (2); {outside}"
     draw_all(tmp_path / "two", "train/a/1.png", "train/a/2.png", "train/b/1.png", "cover.png")
     found = find_folder(tmp_path / "two").read(silent)
-    assert found.about["test"] == "a fifth of the pictures, held out"
+    assert found.about["test"] == HELD_OUT
     assert found.about["left_out"] == "1 file outside the folders: .png (1)"
 
 
@@ -257,7 +259,7 @@ def test_a_client_or_a_class_without_pictures_is_refused(tmp_path: Path, empty: 
 
 
 def test_what_was_there_instead_of_pictures(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="absent is not accepted: expected a folder, with"):
+    with pytest.raises(InputError, match="absent is not accepted: expected a folder of pictures"):
         find_folder(tmp_path / "absent")
     with pytest.raises(InputError, match="but it has nothing"):
         find_folder(tmp_path)

@@ -1,0 +1,52 @@
+"""What stands below a command's help: examples, and how options are written."""
+
+from __future__ import annotations
+
+OPTIONS = """\
+Options marked with dots take one or more values: --method fedavg smofi.
+Those without a value are on or off: --compile, --compile false, --no-compile.
+An optional setting is left out with null: --patience null."""
+
+WITH_SETTINGS = ("run", "plan", "advise", "config")
+
+EXAMPLES = {
+    "run": """\
+smofi run --method fedavg smofi --rounds 50 --output first
+smofi run cifar10 --scale small
+smofi run my.yaml --seed 1
+smofi run --resume first""",
+    "plan": """\
+smofi plan cifar10 --workers 2
+smofi plan my.yaml --method smofi""",
+    "advise": """\
+smofi advise cifar10 --scale small --output cuts.png""",
+    "config": """\
+smofi config cifar10 --scale small > my.yaml""",
+    "show": """\
+smofi show first""",
+    "timeline": """\
+smofi timeline first --round 3 --output round.png""",
+    "export": """\
+smofi export first exported --format safetensors onnx
+smofi export first --part client""",
+    "data": """\
+smofi data
+smofi data cifar10 --fetch
+smofi data digits --clients 20 --partition "shards(2)" --output clients.png""",
+    "models": """\
+smofi models
+smofi models resnet18 --input-shape 3,64,64""",
+}
+
+
+def epilogue(command: str) -> str | None:
+    """The text below a command's help, if there is any. Two spaces end a line in Markdown.
+
+    >>> epilogue("show")
+    'Example:  \\nsmofi show first'
+    """
+    if command not in EXAMPLES:
+        return None
+    lines = EXAMPLES[command].splitlines()
+    written = f"{OPTIONS}\n\n" if command in WITH_SETTINGS else ""
+    return written + "  \n".join([f"Example{'s' * (len(lines) > 1)}:", *lines])

@@ -1,0 +1,138 @@
+"""A sentence for every mistake on the command line, which names what was typed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import cyclopts
+import pydantic
+from cyclopts import App, Argument
+from cyclopts.exceptions import (
+    CoercionError,
+    MissingArgumentError,
+    RepeatArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+
+from smofi.cli.typed import Typed
+from smofi.config import sentence_of
+from smofi.config.presets import preset_names
+from smofi.errors import shown
+
+KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def sentence_for(error: Exception, app: App, typed: Typed) -> str:
+    """What is wrong, without the box and the type names that cyclopts and pydantic put around it."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(error, cyclopts.CycloptsError):
+        sentence = sentence_of(cause) if isinstance(cause, pydantic.ValidationError) else _parsing(error, app, typed)
+    elif isinstance(error, pydantic.ValidationError):
+        sentence = sentence_of(error)
+    elif isinstance(error, OSError) and error.filename and error.strerror:
+        sentence = f"{shown(str(error.filename))}: {error.strerror}"
+    elif isinstance(error, MemoryError):
+        sentence = "there is not enough memory"
+    else:
+        sentence = str(error)
+    return _misplaced(typed, sentence, isinstance(error, MissingArgumentError)) or typed.named_by_flags(sentence)
+
+
+def _parsing(error: cyclopts.CycloptsError, app: App, typed: Typed) -> str:
+    """Arguments that do not fit the command."""
+    command = " ".join(["smofi", *(error.command_chain or ())])
+    if isinstance(error, UnknownCommandError):
+        return _no_command((error.unused_tokens or [""])[0], app)
+    if isinstance(error, UnknownOptionError):
+        asked = (error.token.keyword or error.token.value).partition("=")[0]
+        options = [name for one in error.argument_collection for name in one.names if name.startswith("--")]
+        return f"{command} has no option {asked}{_near(asked, options) or f'; {command} --help lists them'}"
+    if isinstance(error, UnusedCliTokensError):
+        return _too_many(command, (error.unused_tokens or [""])[0], app[typed.arguments[0]])
+    if isinstance(error, RepeatArgumentError):
+        return f"{error.token.keyword} is given twice"
+    if isinstance(error, MissingArgumentError) and error.argument:
+        return _missing(command, error.argument, error.keyword, typed)
+    if isinstance(error, CoercionError) and error.argument and error.token:
+        return f"{error.token.keyword or error.argument.name} {error.token.value} is not accepted: " + _expected(
+            error.argument, error.token.value
+        )
+    return str(error)
+
+
+def _no_command(asked: str, app: App) -> str:
+    commands = [name for name in app if not name.startswith("-")]
+    if asked.startswith("-"):
+        known = asked in {name for one in app["run"].assemble_argument_collection() for name in one.names}
+        belongs = f"{asked} stands before the command; write smofi run {asked}"
+        return belongs if known else f"smofi has no option {asked}; smofi --help lists the commands"
+    return f"there is no command {asked}{_near(asked, commands)}; the commands are {', '.join(commands)}"
+
+
+def _too_many(command: str, extra: str, app: App) -> str:
+    places = [one for one in app.assemble_argument_collection() if one.index is not None]
+    if not places:
+        return f"{command} takes no arguments, but {extra} is given"
+    takes = " and ".join(_name(one) for one in places)
+    meant = f", {_help(places[0])}" if len(places) == 1 and _help(places[0]) else ""
+    return f"{extra} is one argument too many: {command} takes {'one ' * (len(places) == 1)}{takes}{meant}"
+
+
+def _missing(command: str, argument: Argument, keyword: str | None, typed: Typed) -> str:
+    if argument.index is not None:
+        return f"{command} needs {_name(argument)}" + (f", {_help(argument)}" if _help(argument) else "")
+    flag = keyword or argument.name
+    place = typed.arguments.index(flag) + 1 if flag in typed.arguments else len(typed.arguments)
+    follows = f", but {typed.arguments[place]} follows" if place < len(typed.arguments) else ""
+    return f"{flag} needs a value{follows}"
+
+
+def _expected(argument: Argument, value: str) -> str:
+    choices = [str(one) for one in get_args(argument.hint) if isinstance(one, str)]
+    if choices:
+        return f"expected one of {', '.join(choices)}{_near(value, choices)}"
+    kinds = [KINDS[kind] for kind in (argument.hint, *get_args(argument.hint)) if kind in KINDS]
+    return f"expected {' or '.join(kinds) or 'another value'}"
+
+
+def _misplaced(typed: Typed, sentence: str, missing: bool) -> str | None:
+    """A file or a preset behind a flag that takes several values is read as one of them: say where it belongs."""
+    for flag in typed.lists:
+        values = typed.values_after(flag)
+        for value in values[1:]:
+            if missing or (repr(value) in sentence and (value in preset_names() or _exists(value))):
+                others = " ".join([flag, *(one for one in values if one != value)])
+                return (
+                    f"{value} follows {flag}, so it is read as one of its values; "
+                    f"write it first: smofi {typed.arguments[0]} {value} {others}"
+                )
+    for flag in typed.switches:
+        for value in typed.values_after(flag)[:1]:
+            if sentence.startswith(f"{value} does not exist"):
+                return f"{flag} {value} is not accepted: expected true or false"
+    return None
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _name(argument: Argument) -> str:
+    return argument.name.lstrip("-").upper()
+
+
+def _help(argument: Argument) -> str:
+    return (argument.parameter.help or "").partition(";")[0]
+
+
+def _near(asked: str, names: Iterable[str]) -> str:
+    near: Sequence[Any] = difflib.get_close_matches(asked, list(names), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -1,0 +1,136 @@
+"""A run by other metrics than the accuracy, on data whose clients have names, from the command line to the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from smofi.cli import main
+from smofi.data.partitions.saved import read_partition
+from support.run_folder import rewritten
+
+SITES = ("Berlin", "Oslo", "St. Mary's", "$small$")
+QUICK = ["--partition", "natural", "--clients", "4", "--model", "mlp", "--participation", "1", "--local-epochs", "1"]
+QUICK += ["--executor", "loop", "--workers", "1", "--batch-size", "2", "--optimizer", "sgd(lr=0.01)"]
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of 120 patients; the smallest site has three, all to train on."""
+    drawn, path = random.Random(0), tmp_path_factory.mktemp("sites") / "sites.csv"
+    lines = ["age,weight,client,label"]
+    for number in range(120):
+        site = SITES[3] if number < 3 else SITES[number % 3]
+        lines.append(f'{drawn.gauss(50, 9):.2f},{drawn.gauss(70, 9):.2f},"{site}",{"sick" if number % 5 else "well"}')
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(sites: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run that is judged by its macro F1, and what was printed."""
+    run, out = tmp_path_factory.mktemp("judged") / "run", io.StringIO()
+    chosen = ["--metrics", "per_client", "--metrics", "macro_f1", "--metrics", "worst_client"]
+    with contextlib.redirect_stdout(out):
+        assert main(["run", "--data", f"csv:{sites}", *QUICK, *chosen, "--rounds", "2", "--method", "smofi", "--clock",
+                     "full", "--output", str(run)]) == 0  # fmt: skip
+    return run, out.getvalue()
+
+
+def records(run: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_without_top1_has_a_table_curves_a_picture_and_its_path(trained: tuple[Path, str]) -> None:
+    run, out = trained
+    assert "macro F1" in out
+    assert "accuracy of each client on its own test data" in out
+    assert f"Pictures: {run / 'curves.png'}" in " ".join(out.split())
+    assert (run / "curves.png").exists()
+    assert "target: " in out
+    assert "of smofi's best" in out
+    assert "speed-up" not in out
+
+
+def test_clients_are_judged_by_their_own_test_samples_and_by_name(trained: tuple[Path, str], sites: Path) -> None:
+    """The test samples of each client are those that its lines of the file have and its training has not."""
+    run, _ = trained
+    about, last = json.loads((run / "about.json").read_text()), records(run)[-1]
+    clients = last["metrics"]["per_client"]  # type: ignore[index]
+    assert about["client_names"] == list(clients)
+    assert set(clients) == set(SITES)
+    assert list(about["metrics"]) == ["macro_f1", "worst_client", "per_client"]
+    owner = read_partition(run / "partition.safetensors")
+    lines = sites.read_text().splitlines()[1:]
+    for number, name in enumerate(clients):
+        mine = sum(f'"{name}"' in line for line in lines)
+        tests = mine - int((owner == number).sum())
+        accuracy = clients[name]
+        assert (accuracy is None) == (tests == 0)
+        assert accuracy is None or (accuracy * tests) == pytest.approx(round(accuracy * tests))
+    known = [value for value in clients.values() if value is not None]
+    assert last["metrics"]["worst_client"] == min(known)  # type: ignore[index]
+
+
+def test_show_and_timeline_know_metrics_and_names(
+    trained: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, _ = trained
+    assert main(["show", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "macro F1" in out
+    assert "worst client" in out
+    assert "on its own test data" in out
+    for name in SITES:
+        assert name in out
+    assert main(["timeline", str(run)]) == 0
+    assert "St. Mary's" in capsys.readouterr().out
+
+
+def test_a_resumed_run_goes_on_by_the_same_metrics(
+    trained: tuple[Path, str], sites: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = ["--metrics", "per_client", "--metrics", "macro_f1", "--metrics", "worst_client", "--clock", "full"]
+    run = tmp_path / "run"
+    begin = ["run", "--data", f"csv:{sites}", *QUICK, *chosen, "--method", "smofi", "--output", str(run)]
+    assert main([*begin, "--rounds", "1", "--display", "quiet"]) == 0
+    assert main(["run", "--resume", str(run), "--rounds", "2"]) == 0
+    assert "macro F1" in capsys.readouterr().out
+    assert [one["metrics"] for one in records(run)] == [one["metrics"] for one in records(trained[0])]
+
+
+def test_a_run_of_an_earlier_version_goes_on_by_training_samples(
+    sites: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It kept nothing about metrics and names; its clients were judged by the samples they train on, by number."""
+    run = tmp_path / "run"
+    begin = ["run", "--data", f"csv:{sites}", *QUICK, "--method", "smofi", "--output", str(run)]
+    assert main([*begin, "--metrics", "per_client", "--rounds", "1", "--display", "quiet"]) == 0
+    about = json.loads((run / "about.json").read_text())
+    for name in ("metrics", "chance", "client_names"):
+        del about[name]
+    rewritten(run, "about.json", json.dumps(about).encode())
+    assert main(["show", str(run)]) == 0
+    assert "mean of clients (on training data)" in capsys.readouterr().out
+    assert main(["run", "--resume", str(run), "--rounds", "2"]) == 0
+    assert "accuracy of each client on its training data" in capsys.readouterr().out
+    last = records(run)[-1]["metrics"]["per_client"]  # type: ignore[index]
+    assert isinstance(last, list)
+    assert None not in last
+
+
+def test_a_partition_shows_the_names_of_its_clients(
+    sites: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "picture.svg"
+    asked = ["data", f"csv:{sites}", "--partition", "natural", "--clients", "4", "--batch-size", "2"]
+    assert main([*asked, "--output", str(picture)]) == 0
+    out = capsys.readouterr().out
+    for name in SITES:
+        assert any(line.startswith(name) for line in out.splitlines())
+        assert f"<!-- {name} -->" in picture.read_text()
