@@ -30,7 +30,8 @@ def run(
     track: Annotated[
         list[str] | None,
         Parameter(
-            help="also record the run in tensorboard, wandb or mlflow; if resumed, it keeps those it has; or none",
+            help="also record the run in tensorboard, wandb or mlflow; a resumed run keeps those it has, unless this "
+            "is none",
             **SEVERAL,
         ),
     ] = None,

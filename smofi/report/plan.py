@@ -8,7 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from smofi.planning import PlanSummary
-from smofi.report.numbers import duration, megabytes, percent
+from smofi.plural import between
+from smofi.report.numbers import duration, median_count, megabytes, percent
 
 
 def plan_table(summaries: Sequence[PlanSummary]) -> Table:
@@ -23,13 +24,20 @@ def plan_table(summaries: Sequence[PlanSummary]) -> Table:
     for heading, cell in ROWS.items():
         drawn.add_row(heading, *(escape(cell(summary)) for summary in summaries))
     drawn.add_section()
+    if summaries[0].workers > 1:
+        drawn.add_row("memory of each worker")
     for what in _kinds(summaries):
         drawn.add_row(f"  {what}", *(escape(_item(summary, what)) for summary in summaries))
-    drawn.add_row("memory, without Python and torch", *(megabytes(summary.bytes) for summary in summaries))
+    drawn.add_row(f"memory{_of_workers(summaries)}, without Python and torch", *(megabytes(s.bytes) for s in summaries))
     drawn.add_section()
     drawn.add_row("a round takes about", *(duration(summary.seconds_per_round) for summary in summaries))
     drawn.add_row("all rounds take about", *(duration(summary.seconds) for summary in summaries))
     return drawn
+
+
+def _of_workers(summaries: Sequence[PlanSummary]) -> str:
+    workers = summaries[0].workers
+    return f" of all {workers} workers" if workers > 1 else ""
 
 
 def _kinds(summaries: Sequence[PlanSummary]) -> list[str]:
@@ -49,15 +57,16 @@ def _sides(summary: PlanSummary) -> str:
 
 ROWS: dict[str, Callable[[PlanSummary], str]] = {
     "clients": lambda plan: f"{plan.clients:,}",
-    "with a full batch": lambda plan: f"{plan.eligible:,}",
-    "take part in a round": lambda plan: f"{plan.per_round:,}",
+    "clients with a full batch": lambda plan: f"{plan.eligible:,}",
+    "clients per round": lambda plan: f"{plan.per_round:,}",
     "samples per client": lambda plan: (
-        f"{plan.samples[0]:,} to {plan.samples[2]:,}, half have {plan.samples[1]:,.10g} or more"
+        f"{between(plan.samples[0], plan.samples[2])}, median {median_count(plan.samples[1])}"
     ),
     "held out": lambda plan: f"{plan.test:,} test" + (f", {plan.validation:,} validation" if plan.validation else ""),
     "rounds": lambda plan: f"{plan.rounds:,}",
-    "steps": lambda plan: f"{plan.steps:,} ({plan.steps_per_round:,.1f} a round)",
+    "steps": lambda plan: f"{plan.steps:,} ({plan.steps_per_round:,.1f} per round)",
     "parameters, client + server": _sides,
+    "workers": lambda plan: f"{plan.workers:,}",
 }
 
 
