@@ -11,7 +11,7 @@ from statistics import fmean
 import torch
 from rich.console import Console
 from shared.options import parser_for
-from shared.report import History, measure, results_table, save_curves
+from shared.report import History, measure, results_table, save_curves, setting
 
 import smofi
 from smofi.config import Config
@@ -50,8 +50,8 @@ def main() -> None:
             )
             for method in METHODS
         ]
-        title = f"digits, 50 clients by dirichlet(0.2), mean of {arguments.seeds} seeds"
-        save_curves(arguments.picture, curves, target=rows[0].target, title=title)
+        below = f"cut {Config().cut}, mean of seeds 0 to {arguments.seeds - 1}"
+        save_curves(arguments.picture, curves, target=rows[0].target, title=setting(Config()), below=below)
 
 
 if __name__ == "__main__":

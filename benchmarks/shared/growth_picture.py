@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator, StrMethodFormatter
 
-from shared.report import COLOURS, FAINT, GRID, MATPLOTLIB_STYLE
+from shared.report import FAINT, GRID, MATPLOTLIB_STYLE, METHODS
 from shared.rows import Row, pick
 
 LINES: dict[str, dict[str, Any]] = {
-    "smofi": {"color": COLOURS[0], "label": "SMoFi"},
-    "fedavg": {"color": COLOURS[1], "label": "FedAvg"},
+    "smofi": {"color": METHODS["smofi"].colour, "label": "SMoFi"},
+    "fedavg": {"color": METHODS["fedavg"].colour, "label": "FedAvg"},
     "bare pass": {"color": FAINT, "label": "forward and backward alone", "linestyle": (0, (4, 3))},
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from smofi.config import Config
 from smofi.errors import SmofiError
 from smofi.report import NARROWEST, History, compare, draw_curves, results_table, save_curves
 from smofi.report.clients import clients_table
+from smofi.report.heading import details, setting
 from smofi.runs import RunFolder
 from smofi.training import Result
 
@@ -42,13 +44,12 @@ def print_results(
 
 def _save_pictures(config: Config, folder: Path, histories: Sequence[History], target: float) -> str:
     """Save the curves over rounds, with a clock those over hours too, and say where."""
-    title = f"{config.data}, {config.clients} clients, {config.partition}, {config.model}"
+    save = partial(save_curves, histories=histories, target=target, title=setting(config), below=details(config))
     files = RunFolder(folder)
     try:
-        pictures = [save_curves(files.curves_file, histories, target=target, title=title)]
+        pictures = [save(files.curves_file)]
         if config.clock != "none":
-            over_hours = files.curves_over_hours_file
-            pictures.append(save_curves(over_hours, histories, target=target, title=title, over_hours=True))
+            pictures.append(save(files.curves_over_hours_file, over_hours=True))
     except SmofiError as error:  # the training is done, and its results are worth more than a picture
         return f"The picture could not be saved: {error}"
     return f"Picture{'s' * (len(pictures) > 1)}: {' and '.join(map(str, pictures))}"

@@ -9,6 +9,7 @@ from pydantic import model_validator
 from typing_extensions import Self
 
 from smofi.clock.timing import Timing
+from smofi.data.catalogue import check_columns
 from smofi.data.partitions.natural import NATURAL
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.metrics import CLIENT_METRICS
@@ -63,6 +64,7 @@ class Config(Settings):
             accepted = f"one for all methods, or one for each of the {len(self.method)}"
             refuse("executor", list(self.executor), accepted)
         _ = self.timing
+        check_columns(self.data, self.label_column, self.client_column)
         if self.cut.startswith("[") and (given := self.cut.count(",") + 1) != (self.clients or given):
             refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, but it has {given}")
         return self
@@ -75,6 +77,7 @@ class Config(Settings):
     def divided(self, federation: Federation) -> Self:
         """The same with the number of clients that its data was divided among.
 
+        >>> from smofi.config.federation import gather
         >>> config = Config(clients=4)
         >>> config.divided(gather(config)).clients
         4

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smofi.errors import refuse
+from smofi.errors import refuse, refuse_unwanted
 from smofi.later import function_later
 
 if TYPE_CHECKING:
@@ -92,3 +92,10 @@ def check_data_name(field: str, name: Any) -> str:
     own = ", ".join(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}" for scheme in OWN)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")
+
+
+def check_columns(name: str, label: str | None, client: str | None) -> None:
+    """Refuse columns named by the user where there are none to name."""
+    for field, value in (("label_column", label), ("client_column", client)):
+        if value is not None and not name.startswith("csv:"):
+            refuse_unwanted(field, value, f"only csv:PATH has columns, and the data is {name}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from smofi.data import cache
 from smofi.data.cache import Damaged, cached, data_home, fingerprint, with_moments
-from smofi.data.catalogue import CATALOGUE, EMBEDDED, check_data_name
+from smofi.data.catalogue import CATALOGUE, EMBEDDED, check_columns, check_data_name
 from smofi.data.decoded import DataFiles, Decoded, ReadProgress, silent
 from smofi.data.readers import hub
 from smofi.data.readers.csv import NamedColumns, find_csv
@@ -57,7 +57,8 @@ def load(
         check_size("memory_limit", memory_limit)
     if not callable(progress):
         refuse("progress", progress, "a function of how far decoding is")
-    named = _named_columns(name, label_column, client_column)
+    check_columns(name, label_column, client_column)
+    named = NamedColumns(label_column, client_column)
     with limited(memory_limit), refusing(f"data={name!r}"):
         found = _read(name, None if folder is None else check_path("folder", folder), image_size, named, progress)
         source = found if isinstance(found, Source) else as_source(name, found)
@@ -70,14 +71,6 @@ def load(
             return source
         _check_resized(source, image_size)
         return source.resized(image_size)
-
-
-def _named_columns(name: str, label: str | None, client: str | None) -> NamedColumns:
-    """The columns that the user has named, refused where there are none to name."""
-    for field, value in (("label_column", label), ("client_column", client)):
-        if value is not None and not name.startswith("csv:"):
-            refuse_unwanted(field, value, f"only csv:PATH has columns, and the data is {name}")
-    return NamedColumns(label, client)
 
 
 def _check_resized(source: Source, side: int) -> None:

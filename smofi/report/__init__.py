@@ -1,6 +1,7 @@
 """What is known about runs, for people: tables and curves on the terminal, pictures in files.
 
-numbers.py       numbers as text                           style.py        colours
+numbers.py       numbers as text                           style.py        how methods look: colours, glyphs, lines
+names.py         methods' names where room is short        heading.py      what stands above a picture
 history.py       what a run measured, round by round       saving.py       the one way to save a picture
 measures.py      the paper's measures of several runs      table.py        the same as a table
 clients.py       how each client fares

@@ -8,7 +8,6 @@ from rich.text import Text
 
 # The bit of each dot in a braille character, by row and column: U+2800 + bits.
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-LETTERS = "*o+x#@%&"
 
 
 def can_braille(encoding: str) -> bool:
@@ -29,6 +28,7 @@ class Canvas:
 
     >>> canvas = Canvas(2, 1, braille=True)
     >>> canvas.line((0.0, 0.0), (1.0, 0.0), style="red", letter="*")
+    [(0, 0), (0, 0), (1, 0), (1, 0)]
     >>> canvas.row(0).plain
     '⣀⣀'
     """
@@ -48,14 +48,23 @@ class Canvas:
 
     def line(
         self, start: tuple[float, float], end: tuple[float, float], *, style: str, letter: str, every: int = 1
-    ) -> None:
-        """A straight line; with `every` only every n-th dot of it. A line from a point to itself is a dot."""
+    ) -> list[tuple[int, int]]:
+        """A straight line; with `every` only every n-th dot of it. A line from a point to itself is a dot. Returned are
+        the characters it goes through, by column and row, one after the other."""
         columns, lines = self.width * self.across - 1, self.height * self.down - 1
         x0, y0, x1, y1 = start[0] * columns, start[1] * lines, end[0] * columns, end[1] * lines
         steps = max(1, math.ceil(max(abs(x1 - x0), abs(y1 - y0))))
+        through = []
         for step in range(0, steps + 1, every):
-            column = round(x0 + (x1 - x0) * step / steps)
-            self._dot(column, lines - round(y0 + (y1 - y0) * step / steps), style, letter)
+            column, line = round(x0 + (x1 - x0) * step / steps), lines - round(y0 + (y1 - y0) * step / steps)
+            self._dot(column, line, style, letter)
+            through.append((column // self.across, line // self.down))
+        return through
+
+    def mark(self, place: tuple[int, int], *, style: str, letter: str) -> None:
+        """Put a letter in the place of a character, dots or not."""
+        column, row = place
+        self._letters[row][column], self._styles[row][column] = letter, style
 
     def row(self, number: int) -> Text:
         """One row of characters, from the top."""

@@ -20,6 +20,8 @@ from smofi.clock.tables import MEASURED_MACS
 from smofi.config import Config
 from smofi.data.source import Source
 from smofi.errors import check_seed
+from smofi.plural import plural
+from smofi.report.heading import put_heading
 from smofi.report.models import outline
 from smofi.report.numbers import SECONDS, TimeUnit, count, figure, time_unit
 from smofi.report.saving import save_picture
@@ -61,7 +63,7 @@ class Fleet:
         check_seed("seed", seed)
         drawn = devices_for(devices, "always", clients, seed=seed, macs=macs, symmetric=False)
         suited = f", for {model} ({count(macs)} MACs)" if model and devices == "phones" else ""
-        title = f"{Path(devices).name} of {clients:,} client{'s' * (clients > 1)}, seed {seed}{suited}"
+        title = f"{Path(devices).name} of {plural(clients, 'client')}, seed {seed}{suited}"
         return cls(title, _source(devices, macs), drawn)
 
     @classmethod
@@ -99,12 +101,12 @@ class Fleet:
 
 def _source(devices: str, macs: int) -> str:
     if devices != "phones":
-        return f"From {devices}; rows are drawn by the seed unless there is one for each client."
+        return f"From {devices}, a row for each client; if there are more or fewer rows, the seed draws one for each."
     scaled = "" if macs == MEASURED_MACS else f", scaled to {count(macs)}"
     return (
-        f"Time a sample: latencies of a ResNet by AI Benchmark, taken to have {count(MEASURED_MACS)} MACs (our "
-        f"assumption){scaled}. Mbit/s: MobiPerf; both as FLHetBench collects them. Up: FLASH's ratio to down. Drawn "
-        "from quantile tables, between the 5th and the 95th percentile."
+        f"Time per sample: the latencies of a ResNet in AI Benchmark, taken to have {count(MEASURED_MACS)} MACs (our "
+        f"assumption){scaled}. Mbit/s: MobiPerf. Both come from FLHetBench; the ratio of up to down comes from FLASH. "
+        "Values are drawn from quantile tables, between the 5th and the 95th percentile."
     )
 
 
@@ -123,7 +125,7 @@ def devices_table(fleet: Fleet) -> RenderableType:
     for percentile in PERCENTILES:
         drawn.add_column(f"{percentile}", justify="right", no_wrap=True)
     for name, values in (
-        (f"{fleet.unit.name} a sample", fleet.times),
+        (f"{fleet.unit.name} per sample", fleet.times),
         ("Mbit/s down", fleet.down),
         ("Mbit/s up", fleet.up),
     ):
@@ -144,14 +146,14 @@ def save_devices(path: str | Path, fleet: Fleet) -> Path:
 
 def _compose(figure: Figure, fleet: Fleet) -> None:
     panels = figure.subplot_mosaic([["times", "scatter"], ["network", "scatter"]], width_ratios=[1.5, 1])
-    figure.suptitle(fleet.title, x=0.01, ha="left", fontweight="bold", fontsize=13, parse_math=False)
+    put_heading(figure, fleet.title)
     _times(panels["times"], fleet)
     _network(panels["network"], fleet)
     _scatter(panels["scatter"], fleet)
     for name, heading in (
-        ("times", f"{fleet.unit.name} a sample, forward, whole model"),
+        ("times", f"{fleet.unit.name} per sample (forward pass, whole model)"),
         ("network", "throughput, Mbit/s"),
-        ("scatter", "time a sample, by throughput"),
+        ("scatter", "time per sample, by throughput"),
     ):
         panels[name].set_title(heading, loc="left", fontsize=11, color=FAINT)
         panels[name].spines[["top", "right"]].set_visible(False)
@@ -184,7 +186,7 @@ def _scatter(axes: Axes, fleet: Fleet) -> None:
     _logarithmic(axes, "x", fleet.down)
     _scale(axes, "y", fleet.times)
     axes.set_xlabel("Mbit/s down")
-    axes.set_ylabel(f"{fleet.unit.name} a sample")
+    axes.set_ylabel(f"{fleet.unit.name} per sample")
     axes.grid(color=GRID, linewidth=1)
     axes.set_axisbelow(True)
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from smofi.errors import refuse
 from smofi.models import MODELS, Entry, build, check_model_name
 from smofi.models.costs import Costs, costs, takes_tokens
+from smofi.plural import plural
 from smofi.report.numbers import count, fine_percent, megabytes
 
 CUT = 2
@@ -83,9 +84,10 @@ def _about(outlines: list[Outline]) -> str:
     usual = max((one.classes for one in outlines), key=[one.classes for one in outlines].count)
     others = "".join(f", {escape(one.name)} {one.classes}" for one in outlines if one.classes != usual)
     return (
-        f"For {usual} classes{others}. MACs: multiply-accumulates of one sample's forward pass. At cut {CUT} the input "
-        f"block and {CUT} core blocks are the client's: their share of parameters and MACs, what is sent per sample.\n"
-        "`smofi models NAME` shows every cut of one model, `smofi models --cuts` those of all."
+        f"For {plural(usual, 'class')}{others}. MACs: multiply-accumulates in one sample's forward pass. At cut {CUT}, "
+        f"the client has the input block and {CUT} core blocks; the last columns are its share of parameters and MACs, "
+        "and what it sends per sample.\n"
+        "`smofi models NAME` shows every cut of one model, `smofi models --cuts` every cut of every model."
     )
 
 
@@ -97,11 +99,11 @@ def cuts_table(one: Outline) -> Table:
     """
     title = (
         f"{one.name}: {one.description}\n{one.costs.parameters:,} parameters, {count(one.costs.macs)} MACs, "
-        f"for inputs of {_shape(one.input_shape)} and {one.classes} classes"
+        f"for inputs of {_shape(one.input_shape)} and {plural(one.classes, 'class')}"
     )
     drawn = Table(title=escape(title), title_justify="left", box=None, padding=(0, 2, 0, 0))
     drawn.add_column("cut", justify="right")
-    drawn.add_column("the client's last block", no_wrap=True)
+    drawn.add_column("client's last block", no_wrap=True)
     for heading in ("its output", "client's parameters", "client's MACs", "bytes per sample"):
         drawn.add_column(heading, justify="right")
     for cut, block in zip(one.costs.cuts, one.costs.blocks, strict=False):

@@ -8,7 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from smofi.planning import PlanSummary
-from smofi.report.numbers import duration, megabytes, percent
+from smofi.plural import between
+from smofi.report.numbers import duration, median_count, megabytes, percent
 
 
 def plan_table(summaries: Sequence[PlanSummary]) -> Table:
@@ -56,14 +57,14 @@ def _sides(summary: PlanSummary) -> str:
 
 ROWS: dict[str, Callable[[PlanSummary], str]] = {
     "clients": lambda plan: f"{plan.clients:,}",
-    "with a full batch": lambda plan: f"{plan.eligible:,}",
-    "take part in a round": lambda plan: f"{plan.per_round:,}",
+    "clients with a full batch": lambda plan: f"{plan.eligible:,}",
+    "clients per round": lambda plan: f"{plan.per_round:,}",
     "samples per client": lambda plan: (
-        f"{plan.samples[0]:,} to {plan.samples[2]:,}, half have {plan.samples[1]:,.10g} or more"
+        f"{between(plan.samples[0], plan.samples[2])}, median {median_count(plan.samples[1])}"
     ),
     "held out": lambda plan: f"{plan.test:,} test" + (f", {plan.validation:,} validation" if plan.validation else ""),
     "rounds": lambda plan: f"{plan.rounds:,}",
-    "steps": lambda plan: f"{plan.steps:,} ({plan.steps_per_round:,.1f} a round)",
+    "steps": lambda plan: f"{plan.steps:,} ({plan.steps_per_round:,.1f} per round)",
     "parameters, client + server": _sides,
     "workers": lambda plan: f"{plan.workers:,}",
 }

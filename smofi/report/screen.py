@@ -18,7 +18,7 @@ from smofi.report.curves.thinning import Thinned
 from smofi.report.history import History, Scale
 from smofi.report.numbers import hours_minutes_seconds, three_digits
 from smofi.report.progress import RunProgress, bar, peak_memory
-from smofi.report.style import CURVE_STYLES, DIM
+from smofi.report.style import DIM, looks
 
 FRAME_EVERY = 0.25  # seconds
 WIDEST, HIGHEST, LOWEST = 100, 15, 6  # of the curves
@@ -102,7 +102,11 @@ class Screen:
         further = _further(histories)
         cells |= further
         widths = {head: max(*map(len, texts), 7 if head in WIDER else 6) for head, texts in cells.items()}
-        longest = max(6, *(len(run.history.name) for run in self.runs))
+        names = [run.history.name for run in self.runs]
+        keys = looks(names)
+        if len(names) > 1:  # these rows are the legend of the curves
+            names = [f"{key.glyph} {name}" for key, name in zip(keys, names, strict=True)]
+        longest = max(6, *map(len, names))
         for head in [*reversed(further), *OPTIONAL, metric.short]:
             if sum(widths.values()) + 2 * len(widths) + min(longest, 12) > width:
                 widths.pop(head, None)
@@ -110,11 +114,9 @@ class Screen:
         name_width = max(1, min(longest, room))
         bar_width = min(30, room - name_width - 2)
         lines = []
-        for number, name in enumerate(["method", *(run.history.name for run in self.runs)]):
+        for number, name in enumerate(["method", *names]):
             shown = name if len(name) <= name_width else name[: name_width - 1] + ("…" if self.unicode else ".")
-            line = Text(
-                f"{shown:<{name_width}}", style=CURVE_STYLES[(number - 1) % len(CURVE_STYLES)] if number else ""
-            )
+            line = Text(f"{shown:<{name_width}}", style=keys[number - 1].colour if number else "")
             if bar_width >= 4:
                 filled, empty = "", " " * bar_width
                 if number:
@@ -137,9 +139,8 @@ class Screen:
             histories = [History(one.history.name, one.values(), metrics=one.history.metrics) for one in self.thinned]
             rounds, encoding = self.thinned[0].rounds, self.console.encoding
             picture = draw_curves(histories, width=width, height=height, encoding=encoding, rounds=rounds)
-            # in colours, the rows above are the legend
-            kept = picture.split("\n")[: height + 1] if self.unicode else picture.split("\n")
-            self.curves = (key, Cached(self.console, Text("\n").join(kept)))
+            without_legend = Text("\n").join(picture.split("\n")[: height + 1])
+            self.curves = (key, Cached(self.console, without_legend))
         return [self.curves[1]]
 
     def _thin(self) -> None:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from smofi.report.history import Scale
 from smofi.report.measures import Row
+from smofi.report.names import Name, NamesTable
 from smofi.report.numbers import (
     UNKNOWN,
     TimeUnit,
@@ -30,13 +31,12 @@ def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
     """
     hours = max((row.hours for row in rows if row.hours is not None), default=None)
     columns = _columns(rows, time_unit(3600 * hours) if hours is not None else None)
-    drawn = Table(title=title, title_justify="left", caption=_caption(rows), caption_justify="left")
-    drawn.add_column("method", overflow="fold")
-    many = len(columns) > 5  # where room is short, the other headings can wrap between words
+    drawn = NamesTable(title=title, title_justify="left", caption=_caption(rows), caption_justify="left")
+    drawn.add_column("method")
     for heading in columns:
-        drawn.add_column(_plain(heading), justify="right", overflow="fold", no_wrap=many and heading == "speed-up")
+        drawn.add_column(_plain(heading), justify="right")
     for number, row in enumerate(rows):
-        drawn.add_row(_plain(row.name), *(cells[number] for cells in columns.values()))
+        drawn.add_row(Name(row.name), *(cells[number] for cells in columns.values()))
     return drawn
 
 

@@ -70,8 +70,8 @@ def test_every_figure_is_in_its_place() -> None:
     ]
     lines = [line.rstrip() for line in shown(ADVICE).splitlines()]
     assert lines[:2] == [
-        "resnet8 on digits, 50 clients, 10 a round, by dirichlet(0.2)",
-        "the first 2 rounds planned at every cut, nothing trained; clock full, devices phones",
+        "resnet8 on digits, dirichlet(0.2), 50 clients, 10 per round",
+        "the first 2 rounds, planned at every cut without training; clock full, devices phones",
     ]
     assert "fedavg, fednar" in lines
     assert "smofi" in lines
@@ -80,30 +80,30 @@ def test_every_figure_is_in_its_place() -> None:
 def test_devices_that_come_and_go_or_come_late_are_named() -> None:
     config = Config(clock="paper", devices="a/fleet.csv", availability="phones", step_deadline=2.5)
     assert basis(replace(ADVICE, config=config, rounds=1)) == (
-        "the first round planned at every cut, nothing trained; clock paper, devices fleet.csv, availability phones, "
+        "the first round, planned at every cut without training; clock paper, devices fleet.csv, availability phones, "
         "step deadline 2.5 s"
     )
 
 
 def test_the_sentences_say_why() -> None:
     assert sentences(ADVICE) == [
-        "fedavg, fednar: cut 1 is recommended. A round takes 1.01 hours on average, within 5% of the least (1.00 hours "
-        "at cut 2), and of such cuts it is the one at which clients compute least: 1.00 minutes a round, not 4.00 "
-        "minutes. At cut 0, as configured, it takes 2.00 hours.",
-        "smofi: cut 1 is recommended. A round takes 36.5 seconds on average, the least of all cuts. At cut 0, as "
-        "configured, it takes 72.0 seconds.",
-        "A cut with - is refused, as `smofi run` would: the batch of no client fits into the bandwidth.",
-        "Only time and load are weighed: not what activations reveal about samples, which is more the nearer a cut is "
-        "to the input, nor how well a method trains with less of the model on the server.",
+        "fedavg, fednar: cut 1 is recommended. A round takes 1.01 hours on average, within 5% of the fastest (1.00 "
+        "hours at cut 2); among such cuts, clients compute least at this one: 1.00 minutes per round instead of 4.00 "
+        "minutes. At the configured cut, 0, it takes 2.00 hours.",
+        "smofi: cut 1 is recommended. A round takes 36.5 seconds on average, less than at any other cut. At the "
+        "configured cut, 0, it takes 72.0 seconds.",
+        "A cut with - would be refused by `smofi run`: no client's batch fits into the bandwidth.",
+        "This weighs time and load alone. It does not weigh what activations reveal about samples, which is more the "
+        "closer the cut is to the input, nor how well a method trains with less of the model on the server.",
     ]
 
 
 def test_a_good_choice_is_confirmed_and_cuts_of_many_kinds_are_said_to_be_left_out() -> None:
     first = sentences(replace(ADVICE, configured=1))[0]
     assert first.startswith("fedavg, fednar: cut 1 is recommended, as configured. A round takes")
-    assert first.endswith("not 4.00 minutes.")
+    assert first.endswith("instead of 4.00 minutes.")
     drawn = replace(ADVICE, config=Config(clock="full", cut="0-2"), configured=None, outlooks={"smofi": SLOW})
-    assert sentences(drawn)[1] == ("The configuration's cut 0-2 is not one for all; here all clients have the same.")
+    assert sentences(drawn)[1] == ("The configuration has several cuts (0-2); here all clients have the same one.")
     assert "as configured" not in " ".join(sentences(drawn))
 
 
@@ -150,10 +150,11 @@ def test_the_picture_says_what_is_what(tmp_path: Path) -> None:
     text = path.read_text()
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
     for said in (
-        "resnet8 on digits, 50 clients, 10 a round, by dirichlet(0.2)",
-        "hours a round takes",
-        "minutes a client computes (share of MACs)",
-        "MB a client receives (dark) and sends (light)",
+        "resnet8 on digits, dirichlet(0.2), 50 clients, 10 per round",
+        "cut 1, seed 0, clock full",
+        "time per round, hours",
+        "computing per client, minutes (share of MACs)",
+        "traffic per client, MB (dark: received, light: sent)",
         "fednar",
         "smofi",
         "recommended",

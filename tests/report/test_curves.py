@@ -25,7 +25,7 @@ def test_a_line_in_braille_by_hand() -> None:
 
 def test_curves_as_ascii_by_hand() -> None:
     drawn = draw_curves(
-        histories({"up": [0.0, 1.0], "down": [1.0, 0.0]}), width=20, height=4, encoding="ascii", title="two"
+        histories({"smofi": [0.0, 1.0], "fedavg": [1.0, 0.0]}), width=20, height=4, encoding="ascii", title="two"
     )
     assert drawn.plain.split("\n") == [
         "two  accuracy",
@@ -33,8 +33,8 @@ def test_curves_as_ascii_by_hand() -> None:
         " 50% |    oooooo",
         "  0% |****      oooo",
         "     +round 1------2",
-        "** up 100.0%",
-        "oo down 0.0%",
+        "** smofi 100.0%",
+        "oo fedavg 0.0%",
     ]
 
 
@@ -50,15 +50,50 @@ def test_braille_where_it_can_be_shown_and_ascii_elsewhere() -> None:
 def test_each_curve_has_its_colour_in_plot_and_legend() -> None:
     drawn = draw_curves(histories({"fedavg": [0.1, 0.2], "smofi": [0.8, 0.9]}), target=0.5, encoding="utf-8")
     styles = [str(span.style) for span in drawn.spans]
-    assert styles.count("cyan") > 1
-    assert styles.count("magenta") > 1
+    assert styles.count("#0072B2") > 1
+    assert styles.count("#009E73") > 1
     assert "fedavg 20.0%" in drawn.plain
     assert "target 50.0%" in drawn.plain
 
 
+def test_without_colour_each_curve_has_its_glyph_in_plot_and_legend() -> None:
+    names = ["fedavg", "smofi", "smofi(alpha=-1)", "fedprox(mu=0.01)+smofi", "sflv1", "sflv2", "mergesfl", "slowmo"]
+    apart = {name: [0.1 * number, 0.1 * number] for number, name in enumerate(names)}
+    for encoding in ("utf-8", "ascii"):
+        lines = draw_curves(histories(apart), width=80, encoding=encoding).plain.split("\n")
+        legend = "   ".join(lines[17:]).split("   ")
+        glyphs = {entry.split()[1]: entry.split()[0].strip("⣤")[0] for entry in legend}
+        assert len(set(glyphs.values())) == len(names)
+        for name, glyph in glyphs.items():
+            rows = [line for line in lines[1:16] if glyph in line.split("┤")[-1].split("│")[-1].split("|")[-1]]
+            assert len(rows) == 1, name  # a level curve: its glyph is in one row, and no other curve's glyph is
+            assert sum(other in rows[0][5:] for other in glyphs.values()) == 1
+
+
+def test_a_curve_below_another_is_seen() -> None:
+    drawn = draw_curves(histories({"fedavg": [0.5, 0.5], "smofi": [0.5, 0.5]}), width=60).plain.split("\n")
+    (row,) = [line for line in drawn[1:16] if "*" in line]
+    assert row.count("o") >= 4
+    assert row.count("*") >= 4
+
+
+def test_one_curve_needs_no_glyphs() -> None:
+    assert "o" not in draw_curves(histories({"fedavg": [0.5, 0.5]})).plain.replace("round", "").split("fedavg")[0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_legend_breaks_names_after_a_plus_or_a_comma(encoding: str) -> None:
+    name = "fedavgm(lr=1.0, momentum=0.9)+fedprox(mu=0.01)+smofi(alpha=-0.5)"
+    lines = draw_curves(histories({name: [0.5, 0.6]}), width=40, encoding=encoding).plain.split("\n")
+    assert [line.strip("⣤@abcd ") for line in lines[17:]] == [
+        "fedavgm(lr=1.0, momentum=0.9)+", "fedprox(mu=0.01)+", "smofi(alpha=-0.5) 60.0%",
+    ]  # fmt: skip
+    assert max(map(len, lines)) <= 40
+
+
 def test_the_line_goes_on_over_rounds_without_an_evaluation() -> None:
     # From column 13/4 to 39/4 of 14, in seven steps of 13/14 across and 2/7 up: two dots, four, and two.
-    drawn = draw_curves(histories({"a": [None, 0.0, None, 1.0, None]}), width=20, height=4, encoding="ascii")
+    drawn = draw_curves(histories({"smofi": [None, 0.0, None, 1.0, None]}), width=20, height=4, encoding="ascii")
     assert drawn.plain.split("\n")[1:4] == [
         "100% |         **",
         " 50% |     ****",
@@ -67,7 +102,9 @@ def test_the_line_goes_on_over_rounds_without_an_evaluation() -> None:
 
 
 def test_gaps_stay_gaps() -> None:
-    drawn = draw_curves(histories({"a": [1.0, None, math.nan, math.inf, 1.0]}), width=46, height=4, encoding="ascii")
+    drawn = draw_curves(
+        histories({"smofi": [1.0, None, math.nan, math.inf, 1.0]}), width=46, height=4, encoding="ascii"
+    )
     assert next(line for line in drawn.plain.split("\n") if "*" in line) == "100% |*" + " " * 38 + "*"
 
 

@@ -39,7 +39,7 @@ def test_the_table_has_percentiles_and_the_source() -> None:
     assert shown(FIVE)[0] == "five phones"
     assert lines[1:] == [
         ["percentile", "5", "25", "50", "75", "95"],
-        ["seconds", "a", "sample", "0.120", "0.200", "0.300", "0.400", "0.480"],
+        ["seconds", "per", "sample", "0.120", "0.200", "0.300", "0.400", "0.480"],
         ["Mbit/s", "down", "12.0", "20.0", "30.0", "40.0", "48.0"],
         ["Mbit/s", "up", "6.00", "10.0", "15.0", "20.0", "24.0"],
         ["Made", "up."],
@@ -57,7 +57,7 @@ def test_the_table_has_percentiles_and_the_source() -> None:
 )
 def test_times_are_in_the_unit_that_suits_them(seconds: float, unit: str, figure: str) -> None:
     line = shown(Fleet("one", "", [Device(seconds, 1.0, 1.0)]))[2]
-    assert line.split() == [unit, "a", "sample", *[figure] * 5]
+    assert line.split() == [unit, "per", "sample", *[figure] * 5]
 
 
 def test_three_digits_count() -> None:
@@ -109,7 +109,7 @@ def test_the_picture_names_what_it_shows(tmp_path: Path) -> None:
     path = save_devices(tmp_path / "devices.svg", FIVE)
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
     text = path.read_text()
-    for said in ("five phones", "seconds a sample", "throughput, Mbit/s", "Mbit/s down", "bars: down", "dots: up"):
+    for said in ("five phones", "seconds per sample", "throughput, Mbit/s", "Mbit/s down", "bars: down", "dots: up"):
         assert f"<!-- {said} -->" in text
 
 
@@ -161,11 +161,11 @@ def test_devices_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_devices_with_data_are_those_for_its_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = told(capsys, "digits", "--clients", "6", "--devices", "phones", "--output", str(tmp_path / "both.svg"))
     macs = costs(Config().build_model(load("digits")), (1, 8, 8)).macs
-    assert "digits by dirichlet(0.2) among 6 clients, seed 0 " in text
+    assert "digits, dirichlet(0.2), 6 clients, seed 0 " in text
     assert f"phones of 6 clients, seed 0, for resnet8 ({macs / 1000:.1f}k MACs) " in text
     expected = save_devices(tmp_path / "same.svg", Fleet.of("phones", 6, 0, "resnet8", macs)).read_bytes()
     assert (tmp_path / "both-devices.svg").read_bytes() == expected
-    assert "digits by" in (tmp_path / "both.svg").read_text()
+    assert "digits, dirichlet" in (tmp_path / "both.svg").read_text()
 
 
 def test_devices_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,7 +174,7 @@ def test_devices_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     for data in ((), ("digits",)):
         text = told(capsys, *data, "--clients", "2", "--devices", str(fleet))
         assert (
-            "fleet.csv of 2 clients, seed 0 percentile 5 25 50 75 95 seconds a sample 0.550 0.750 1.00 1.25 1.45"
+            "fleet.csv of 2 clients, seed 0 percentile 5 25 50 75 95 seconds per sample 0.550 0.750 1.00 1.25 1.45"
             in text
         )
         assert "Mbit/s up 8.00 8.00 8.00 8.00 8.00 From " in text

@@ -48,7 +48,7 @@ def rows(text: str) -> list[list[str]]:
 def test_the_sentences_say_every_number() -> None:
     # One class of four: 2 - 5 log2(5) / 8 = 0.549; (3/4, 1/4, 0, 0): 3 log2(3) / 8 - 1/4 = 0.344.
     assert ABOUT.summary() == [
-        "3 clients, 123 samples: 3 to 80 each, half have 40 or more; 1 has less than one batch of 8",
+        "3 clients, 123 samples: 3 to 80 each, median 40; 1 has less than a batch of 8",
         "classes per client: 1 to 4 of 4, 2.3 on average",
         "divergence from balance (Jensen-Shannon, 0 to 1): 0.30 on average, 0.00 to 0.55",
     ]
@@ -117,7 +117,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 def test_of_many_clients_some_are_shown_from_the_largest_to_the_smallest() -> None:
     about = many(1000, 100)
     text = shown(about)
-    assert "40 of 1,000 clients, evenly chosen by size" in text
+    assert "40 of 1,000 clients, evenly spaced by size" in text
     sizes = [int(row[1].replace(",", "")) for row in rows(text)[:40]]
     assert sizes == sorted(sizes, reverse=True)
     assert (sizes[0], sizes[-1]) == (about.sizes.max(), about.sizes.min())

@@ -227,7 +227,10 @@ def test_the_last_frame_stays_and_fits(width: int) -> None:
     frame = last_frame(watched("live", runs, terminal=True, width=width))
     assert max(map(len, frame)) < width or not frame[0].startswith("method")
     rows = [line for line in frame if " done" in line]
-    assert [line.split()[0][:7] for line in rows] == ["fedavg", "fedprox"]
+    assert [line.split()[1][:7] for line in rows] == ["fedavg", "fedprox"]
+    for glyph in (line.split()[0] for line in rows):  # the rows are the curves' legend
+        assert len(glyph) == 1
+        assert any(glyph in line for line in frame if "┤" in line or "│" in line)
     assert "3/3     65.0%   70.0%" in rows[0]
     assert "3/3     90.0%   90.0%" in rows[1]
     assert sum(line.startswith("accuracy") for line in frame) == 1  # above the curves

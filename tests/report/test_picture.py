@@ -14,10 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smofi.config import Config
 from smofi.errors import InputError
 from smofi.report import History, save_curves
 from smofi.report.curves.picture import spread
+from smofi.report.heading import details, setting
 from smofi.report.numbers import time_unit
+from smofi.report.style import METHODS, looks
 from support.histories import histories
 
 CURVES = histories({"fedavg": [0.2, 0.5, 0.7], "smofi": [0.4, 0.8, 0.9]})
@@ -40,8 +43,8 @@ def test_an_svg_is_the_same_bytes_every_time(tmp_path: Path) -> None:
 def test_colours_stand_for_curves(tmp_path: Path) -> None:
     text = save_curves(str(tmp_path / "curves.SVG"), CURVES).read_text().lower()
     assert "#0072b2" in text
-    assert "#d55e00" in text
-    assert "#009e73" not in text
+    assert "#009e73" in text
+    assert "#d55e00" not in text
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,7 @@ def test_difficult_curves_are_drawn(curves: dict[str, list[float | None]], tmp_p
 def test_the_line_goes_on_over_rounds_without_an_evaluation(tmp_path: Path) -> None:
     def line(name: str, curve: list[float | None]) -> str:
         """Where the first curve's path goes, from "M x y L x y ..."."""
-        text = save_curves(tmp_path / f"{name}.svg", [History("a", curve)]).read_text()
+        text = save_curves(tmp_path / f"{name}.svg", [History("fedavg", curve)]).read_text()
         return next(path for path in text.split('<path d="') if "stroke: #0072b2" in path).split('"')[0]
 
     def points(name: str, curve: list[float | None]) -> list[list[str]]:
@@ -81,8 +84,11 @@ def test_over_hours_a_slower_method_goes_further(tmp_path: Path) -> None:
 
     def lines(name: str, *, over_hours: bool) -> list[list[tuple[float, float]]]:
         text = save_curves(tmp_path / f"{name}.svg", timed, over_hours=over_hours).read_text()
-        paths = [path for path in text.split('<path d="') if "stroke: #0072b2" in path or "stroke: #d55e00" in path]
-        points = [re.findall(r"[ML] ([\d.]+) ([\d.]+)", path.split('"')[0]) for path in paths]
+        first = {}
+        for path in text.split('<path d="')[1:]:
+            if colour := re.search(r'style="fill: none; stroke[^#]*(#0072b2|#009e73)', path):
+                first.setdefault(colour.group(1), path)
+        points = [re.findall(r"[ML] ([\d.]+) ([\d.]+)", path.split('"')[0]) for path in first.values()]
         return [[(float(x), float(y)) for x, y in own] for own in points]
 
     fast, slow = lines("hours", over_hours=True)
@@ -106,15 +112,36 @@ def test_hours_are_drawn_in_the_unit_that_suits_them() -> None:
 
 @given(heights=st.lists(st.floats(0, 1), max_size=8), gap=st.floats(0.01, 0.5))
 def test_labels_keep_their_distance_and_order(heights: list[float], gap: float) -> None:
-    moved = spread(heights, gap)
+    moved = spread(heights, [gap] * len(heights))
     in_order = [after for _, after in sorted(zip(heights, moved, strict=True))]
     assert all(upper - lower > gap - 1e-9 for lower, upper in pairwise(in_order))
     assert sum(moved) == pytest.approx(sum(heights), abs=1e-9)
 
 
 def test_labels_far_apart_stay() -> None:
-    assert spread([0.9, 0.1, 0.5], 0.2) == [0.9, 0.1, 0.5]
-    assert spread([0.5, 0.5, 0.5], 0.2) == pytest.approx([0.3, 0.5, 0.7])
+    assert spread([0.9, 0.1, 0.5], [0.2] * 3) == [0.9, 0.1, 0.5]
+    assert spread([0.5, 0.5, 0.5], [0.2] * 3) == pytest.approx([0.3, 0.5, 0.7])
+
+
+def test_labels_of_two_lines_take_twice_the_room() -> None:
+    assert spread([0.5, 0.5], [0.2, 0.4]) == pytest.approx([0.35, 0.65])
+
+
+def test_lines_differ_without_colour(tmp_path: Path) -> None:
+    """Each curve has a marker or dashes that no other has; a single one needs neither."""
+    names = ["fedavg", "smofi", "smofi(alpha=-1)", "fedprox(mu=0.01)+smofi", *METHODS, "a", "b"]
+    drawn = [(look.marker, str(look.dashes), look.hollow) for look in looks(list(dict.fromkeys(names)))]
+    assert len(set(drawn)) == len(drawn)
+    several, one = (save_curves(tmp_path / f"{n}.svg", CURVES[:n]).read_text() for n in (2, 1))
+    assert "<use" in several.split("axes_1")[1].split("text_")[-1]
+    assert one.count("stroke: #0072b2") == 1
+
+
+def test_the_picture_says_seed_and_cut(tmp_path: Path) -> None:
+    config = Config(seed=7, cut="2", clients=1, data="csv:/far/away/patients.csv")
+    path = save_curves(tmp_path / "curves.svg", CURVES, title=setting(config), below=details(config))
+    assert "<!-- csv:patients.csv, 1 client, dirichlet(0.2), resnet8" in path.read_text()
+    assert "<!-- cut 2, seed 7 -->" in path.read_text()
 
 
 def test_matplotlib_is_loaded_only_to_draw() -> None:

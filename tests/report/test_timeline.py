@@ -143,7 +143,7 @@ def test_the_late_and_the_gone_are_told(runs: Path) -> None:
 
 def test_the_table_has_a_row_for_each_client() -> None:
     lines = shown(example())
-    assert lines[0] == "fedavg, round 1  100 s, from 0:00 of the run; clients wait 38.9% of their time"
+    assert lines[0] == "fedavg, round 1  takes 100 s, starting at 0:00; clients wait 38.9% of their time"
     rows = [line.split() for line in lines[2:]]
     assert rows[0] == ["client", "steps", "compute", "up", "server", "down", "waiting", "until", "idle"]
     # client 2 is three times as fast as client 0

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from smofi.planning.advice import Advice, Outlook, recommended
 from smofi.report.advice.words import basis, heading, unit
+from smofi.report.heading import details, put_heading
 from smofi.report.saving import save_picture
-from smofi.report.style import COLOURS, FAINT, GRID
+from smofi.report.style import COLOURS, FAINT, GRID, Look, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +53,7 @@ def save_advice(path: str | Path, advice: Advice) -> Path:
 
 def _compose(figure: Figure, advice: Advice) -> None:
     panels = figure.subplot_mosaic([["time", "compute"], ["time", "bytes"]], width_ratios=[1.6, 1])
-    figure.suptitle(heading(advice), x=0.01, ha="left", fontweight="bold", fontsize=13, parse_math=False)
+    put_heading(figure, heading(advice), details(advice.config))
     _time(panels["time"], advice)
     _compute(panels["compute"], advice)
     _bytes(panels["bytes"], advice)
@@ -88,11 +89,12 @@ def _time(axes: Axes, advice: Advice) -> None:
     if longest > UNEVEN * shortest:
         axes.set_yscale("log", nonpositive="clip")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    keys = _looks(advice)
     for number, ((outlooks, names), means) in enumerate(zip(advice.alike.items(), groups, strict=True)):
-        colour, spread = COLOURS[number % len(COLOURS)], _values(outlooks, lambda one: one.spread)
+        colour, spread = keys[number].colour, _values(outlooks, lambda one: one.spread)
         places = np.arange(len(means)) + min(APART, 0.6 / len(groups)) * (number - (len(groups) - 1) / 2)
         axes.vlines(places, (means - spread) / size, (means + spread) / size, color=colour, alpha=0.3, linewidth=2)
-        axes.plot(places, means / size, color=colour, linewidth=2, marker="o", markersize=4, label="\n".join(names))
+        axes.plot(places, means / size, **keys[number].line, label="\n".join(names))
         best = recommended(outlooks)
         axes.plot(places[best], means[best] / size, color=colour, clip_on=False, **RING)
     axes.plot([], [], color=FAINT, label="recommended", **RING)
@@ -101,16 +103,16 @@ def _time(axes: Axes, advice: Advice) -> None:
         axes.axvline(advice.configured, color=FAINT, linewidth=1, linestyle=dashes, zorder=1, label="as configured")
     if axes.get_yscale() == "linear":
         axes.set_ylim(0, None)
-    axes.set_title(f"{name} a round takes", **TITLE)
+    axes.set_title(f"time per round, {name}", **TITLE)
 
 
 def _compute(axes: Axes, advice: Advice) -> None:
     series = _by_method(advice, lambda one: one.compute)
     name, size = unit(float(np.nanmax(values)) for values, _ in series)
     _bars(axes, [(values / size, colour) for values, colour in series])
-    axes.set_title(f"{name} a client computes", **TITLE)
+    axes.set_title(f"computing per client, {name}", **TITLE)
     if len(advice.sides) <= MOST_SHARES:
-        axes.set_title(f"{name} a client computes (share of MACs)", **TITLE)
+        axes.set_title(f"computing per client, {name} (share of MACs)", **TITLE)
         tops = np.fmax.reduce([values / size for values, _ in series])
         axes.set_ylim(0, 1.15 * float(np.nanmax(tops)) or 1.0)
         for place, (side, top) in enumerate(zip(advice.sides, np.nan_to_num(tops), strict=True)):
@@ -127,7 +129,7 @@ def _bytes(axes: Axes, advice: Advice) -> None:
     _bars(axes, both, alpha=0.45)
     _bars(axes, list(zip(received, colours, strict=False)))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axes.set_title("MB a client receives (dark) and sends (light)", **TITLE)
+    axes.set_title("traffic per client, MB (dark: received, light: sent)", **TITLE)
 
 
 def _by_method(advice: Advice, measure: Callable[[Outlook], float]) -> list[tuple[Values, str]]:
@@ -135,7 +137,14 @@ def _by_method(advice: Advice, measure: Callable[[Outlook], float]) -> list[tupl
     series = [_values(outlooks, measure) for outlooks in advice.alike]
     if all(np.array_equal(one, series[0], equal_nan=True) for one in series):
         return [(series[0], LOAD)]
-    return [(values, COLOURS[number % len(COLOURS)]) for number, values in enumerate(series)]
+    return [(values, look.colour) for values, look in zip(series, _looks(advice), strict=True)]
+
+
+def _looks(advice: Advice) -> list[Look]:
+    """Of those methods that take the same, the first one's."""
+    found = dict(zip(advice.outlooks, looks(list(advice.outlooks)), strict=True))
+    keys = [found[names[0]] for names in advice.alike.values()]
+    return [keys[0].alone] if len(keys) == 1 else keys
 
 
 def _bars(axes: Axes, series: Sequence[tuple[Values, str]], alpha: float = 1.0) -> None:

@@ -19,8 +19,8 @@ FIGURES, WIDEST_BAR = 82, 30
 """Characters of a line that the figures take, and that a bar takes at most."""
 
 LEGEND = (
-    "MACs and parameters are those on the client. A round: mean, and standard deviation as spread. Computing, waiting, "
-    "sending, receiving: of a client in a round, on average. * is recommended."
+    "MACs and parameters: the client's share. Round: mean and standard deviation (spread). Computing, waiting, sending "
+    "and receiving: averages per client and round. *: recommended."
 )
 
 
@@ -33,7 +33,7 @@ def advice_table(advice: Advice) -> RenderableType:
     >>> console = Console(width=80, color_system=None)
     >>> with console.capture() as captured: console.print(advice_table(found))
     >>> print(captured.get().splitlines()[0])
-    resnet8 on digits, 4 clients, 4 a round, by iid
+    resnet8 on digits, iid, 4 clients, 4 per round
     """
     return _AdviceTable(advice)
 
@@ -66,7 +66,7 @@ def _cuts(advice: Advice, outlooks: Sequence[Outlook | None], block: str, room: 
     for above, below in (
         ("", "MACs"),
         ("", "parameters"),
-        ("a round,", of_round.name),
+        ("round,", of_round.name),
         ("", "spread"),
         ("computes,", of_computing.name),
         ("", "waits"),

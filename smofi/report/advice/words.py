@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from smofi.planning.advice import NEAR, Advice, Outlook, recommended
+from smofi.plural import plural
+from smofi.report.heading import short, short_cut
 from smofi.report.numbers import HOURS, MINUTES, SECONDS, TimeUnit, in_unit, time_unit
 
 UNITS = (HOURS, MINUTES, SECONDS, TimeUnit("ms", 0.001))
 UNWEIGHED = (
-    "Only time and load are weighed: not what activations reveal about samples, which is more the nearer a cut is to "
-    "the input, nor how well a method trains with less of the model on the server."
+    "This weighs time and load alone. It does not weigh what activations reveal about samples, which is more the "
+    "closer the cut is to the input, nor how well a method trains with less of the model on the server."
 )
 
 
@@ -19,14 +21,14 @@ def heading(advice: Advice) -> str:
     """What is planned: the model, the data and the clients."""
     config = advice.config
     taking_part = max(1, round(config.participation * config.known_clients))
-    clients = f"{config.clients:,} clients, {taking_part:,} a round"
-    return f"{config.model} on {config.data}, {clients}, by {config.partition}"
+    clients = f"{plural(config.known_clients, 'client')}, {taking_part:,} per round"
+    return f"{config.model} on {short(config.data)}, {short(config.partition)}, {clients}"
 
 
 def basis(advice: Advice) -> str:
     """On which devices, and for how long."""
     config, rounds = advice.config, f"the first {advice.rounds} rounds" if advice.rounds > 1 else "the first round"
-    text = f"{rounds} planned at every cut, nothing trained; clock {config.clock}, devices {Path(config.devices).name}"
+    text = f"{rounds}, planned at every cut without training; clock {config.clock}, devices {Path(config.devices).name}"
     if config.availability != "always":
         text += f", availability {Path(config.availability).name}"
     return text if config.step_deadline is None else f"{text}, step deadline {config.step_deadline:g} s"
@@ -51,9 +53,10 @@ def sentences(advice: Advice) -> list[str]:
     """The recommended cut of each method and why, what the configured cut takes, and what is not considered."""
     found = [_reason(advice, names, outlooks) for outlooks, names in advice.alike.items()]
     if any(None in outlooks for outlooks in advice.outlooks.values()):
-        found.append("A cut with - is refused, as `smofi run` would: the batch of no client fits into the bandwidth.")
+        found.append("A cut with - would be refused by `smofi run`: no client's batch fits into the bandwidth.")
     if advice.configured is None:
-        found.append(f"The configuration's cut {advice.config.cut} is not one for all; here all clients have the same.")
+        own = short_cut(advice.config)
+        found.append(f"The configuration has several cuts ({own}); here all clients have the same one.")
     return [*found, UNWEIGHED]
 
 
@@ -68,15 +71,15 @@ def _reason(advice: Advice, names: Sequence[str], outlooks: Sequence[Outlook | N
     text = f"{', '.join(names)}: cut {advice.sides[best].cut} is recommended{', as configured' * (best == own)}. "
     text += f"A round takes {in_unit(chosen.mean, of_round)} on average, "
     if best == fastest:
-        text += "the least of all cuts."
+        text += "less than at any other cut."
     else:
         least = f"{in_unit(quickest.mean, of_round)} at cut {advice.sides[fastest].cut}"
         computing, instead_of = (in_unit(one.compute, of_computing) for one in (chosen, quickest))
         text += (
-            f"within {NEAR - 1:.0%} of the least ({least}), and of such cuts it is the one at which clients compute "
-            f"least: {computing} a round, not {instead_of}."
+            f"within {NEAR - 1:.0%} of the fastest ({least}); among such cuts, clients compute least at this one: "
+            f"{computing} per round instead of {instead_of}."
         )
     configured = None if own is None or own == best else outlooks[own]
     if configured and own is not None:
-        text += f" At cut {advice.sides[own].cut}, as configured, it takes {in_unit(configured.mean, of_round)}."
+        text += f" At the configured cut, {advice.sides[own].cut}, it takes {in_unit(configured.mean, of_round)}."
     return text

@@ -9,12 +9,15 @@ from typing import NamedTuple
 from rich.text import Text
 
 from smofi.errors import check_count, refuse
-from smofi.report.canvas import LETTERS, Canvas, can_braille
+from smofi.report.canvas import Canvas, can_braille
 from smofi.report.history import History, Scale
-from smofi.report.style import CURVE_STYLES, DIM
+from smofi.report.names import folded
+from smofi.report.style import DIM, Look, looks
 
 NARROWEST = 20
 """Characters that curves take at least, with their axes."""
+MARKED = 10
+"""Characters from one of a curve's glyphs to the next."""
 
 
 def ticks(low: float, high: float, about: int) -> list[float]:
@@ -48,11 +51,11 @@ def draw_curves(
 
     >>> print(draw_curves([History("fedavg", [0.0, 1.0])], width=20, height=4, encoding="ascii"))
     accuracy
-    100% |          ****
-     50% |    ******
-      0% |****
+    100% |          oooo
+     50% |    oooooo
+      0% |oooo
          +round 1------2
-    ** fedavg 100.0%
+    oo fedavg 100.0%
     """
     check_count("width", width, low=NARROWEST)
     check_count("height", height, low=4)
@@ -72,9 +75,10 @@ def draw_curves(
     if target is not None:
         level = scale.height(target)
         canvas.line((0.0, level), (1.0, level), style=DIM, letter=".", every=4 if braille else 2)
-    keys = [_Key(CURVE_STYLES[i % len(CURVE_STYLES)], LETTERS[i % len(LETTERS)]) for i in range(len(histories))]
-    for history, key in zip(histories, keys, strict=True):
-        _draw_curve(canvas, history, scale, key)
+    keys = looks([history.name for history in histories])
+    paths = [_draw_curve(canvas, history, scale, key) for history, key in zip(histories, keys, strict=True)]
+    if len(histories) > 1:
+        _mark_curves(canvas, paths, keys)
     labels = {round((rows - 1) * (1 - scale.height(mark))): label(mark) for mark in marks}
     lines = [Text(f"{title}  " if title else "", style="bold") + Text(metric.name, style=DIM)]
     for number in range(rows):
@@ -83,13 +87,6 @@ def draw_curves(
         lines[-1].rstrip()
     lines.append(Text(" " * (margin + 1)) + _round_axis(rounds or scale.rounds, canvas.width, braille))
     return Text("\n").join([*lines, *_fold(_legend(histories, keys, target, braille), width)])
-
-
-class _Key(NamedTuple):
-    """How a curve is drawn."""
-
-    style: str
-    letter: str
 
 
 class _Places(NamedTuple):
@@ -106,7 +103,9 @@ class _Places(NamedTuple):
         return index / max(1, self.rounds - 1), self.height(value)
 
 
-def _draw_curve(canvas: Canvas, history: History, scale: _Places, key: _Key) -> None:
+def _draw_curve(canvas: Canvas, history: History, scale: _Places, key: Look) -> list[tuple[int, int]]:
+    """The characters that the curve goes through."""
+    path: list[tuple[int, int]] = []
     previous: tuple[float, float] | None = None
     for index, value in enumerate(history.values):
         if value is None:  # the line goes on to the next round that has a value
@@ -115,8 +114,20 @@ def _draw_curve(canvas: Canvas, history: History, scale: _Places, key: _Key) -> 
             previous = None
             continue
         point = scale.point(index, value)
-        canvas.line(previous or point, point, style=key.style, letter=key.letter)
+        path += canvas.line(previous or point, point, style=key.colour, letter=key.glyph)
         previous = point
+    return path
+
+
+def _mark_curves(canvas: Canvas, paths: Sequence[Sequence[tuple[int, int]]], keys: Sequence[Look]) -> None:
+    """Every curve has its glyph at even distances, each in other columns, so that it is known without colour too and
+    seen below another."""
+    distance = max(MARKED, 2 * len(paths))
+    for number, (path, key) in enumerate(zip(paths, keys, strict=True)):
+        offset = number * distance // len(paths)
+        by_column = {column: (column, row) for column, row in reversed(path) if column % distance == offset}
+        for place in by_column.values() if by_column else path[-1:]:
+            canvas.mark(place, style=key.colour, letter=key.glyph)
 
 
 def _marks(values: Sequence[float], rows: int) -> list[float]:
@@ -151,21 +162,37 @@ def _round_axis(last: int, width: int, braille: bool) -> Text:
     return Text(corner + "".join(axis), style=DIM)
 
 
-def _legend(histories: Sequence[History], keys: Sequence[_Key], target: float | None, braille: bool) -> list[Text]:
+def _legend(histories: Sequence[History], keys: Sequence[Look], target: float | None, braille: bool) -> list[_Entry]:
     metric, entries = Scale.of(histories), []
     for history, key in zip(histories, keys, strict=True):
         ends_at = metric.text(history.measured[-1]) if history.measured else "no values"
-        entries.append(Text("⣤⣤" if braille else key.letter * 2, style=key.style) + Text(f" {history.name} {ends_at}"))
+        sample = ("⣤⣤" if len(histories) == 1 else f"⣤{key.glyph}⣤") if braille else key.glyph * 2
+        entries.append(_Entry(Text(sample, style=key.colour), history.name, ends_at))
     if target is not None:
-        entries.append(Text("⠄⠄" if braille else "..", style=DIM) + Text(f" target {metric.text(target)}"))
+        entries.append(_Entry(Text("⠄⠄" if braille else "..", style=DIM), "target", metric.text(target)))
     return entries
 
 
-def _fold(entries: Sequence[Text], width: int) -> list[Text]:
+class _Entry(NamedTuple):
+    """Of the legend: how a line looks, and what it is."""
+
+    sample: Text
+    name: str
+    value: str
+
+    def lines(self, width: int) -> list[Text]:
+        """In as many lines as the name needs."""
+        indent = len(self.sample) + 1
+        first, *more = folded(f"{self.name} {self.value}", width - indent)
+        return [self.sample + Text(f" {first}"), *(Text(" " * indent + line) for line in more)]
+
+
+def _fold(entries: Sequence[_Entry], width: int) -> list[Text]:
     lines: list[Text] = []
     for entry in entries:
-        if lines and len(lines[-1]) + 3 + len(entry) <= width:
-            lines[-1] += Text("   ") + entry
+        first, *more = entry.lines(width)
+        if lines and not more and len(lines[-1]) + 3 + len(first) <= width:
+            lines[-1] += Text("   ") + first
         else:
-            lines.append(entry)
+            lines += [first, *more]
     return lines

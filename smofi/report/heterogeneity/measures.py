@@ -13,6 +13,8 @@ from smofi.config import Config
 from smofi.config.federation import Federation
 from smofi.data.partitions.mix import class_counts, divergence
 from smofi.errors import check_count, refuse
+from smofi.plural import between, plural
+from smofi.report.heading import short
 from smofi.report.numbers import median_count, one_decimal, two_decimals
 
 # Told apart by colour-blind readers too, on light and on dark: Okabe and Ito's palette, and three between its hues.
@@ -53,12 +55,13 @@ class Heterogeneity:
         """How a configuration divides its data."""
         source = federation.source
         shape = " x ".join(map(str, source.input_shape))
+        clients = plural(config.known_clients, "client")
         return cls(
-            f"{config.data} by {config.partition} among {config.clients} clients, seed {config.seed}",
+            f"{short(config.data)}, {short(config.partition)}, {clients}, seed {config.seed}",
             class_counts(source.train.labels, federation.indices, source.classes),
             source.class_names,
             config.batch_size,
-            [f"a sample is {shape}, {len(federation.test):,} to test on", *source.remarks],
+            [f"shape of a sample: {shape}; test samples: {len(federation.test):,}", *source.remarks],
             federation.client_names,
         )
 
@@ -124,15 +127,15 @@ class Heterogeneity:
         """The partition in three sentences.
 
         >>> Heterogeneity("one", np.array([[5, 5]]), ["a", "b"], batch_size=4).summary()[0]
-        '1 client, 10 samples: 10 to 10 each, half have 10 or more; none has less than one batch of 4'
+        '1 client, 10 samples: 10 each, median 10; none has less than a batch of 4'
         """
         sizes, classes, known = self.sizes, self.classes_per_client, self.divergences[self.sizes > 0]
-        clients = f"{len(sizes):,} client" + ("s" if len(sizes) > 1 else "")
         below = f"{self.below_batch:,} have" if self.below_batch > 1 else "1 has" if self.below_batch else "none has"
         return [
-            f"{clients}, {sizes.sum():,} samples: {sizes.min():,} to {sizes.max():,} each, half have "
-            f"{median_count(float(np.median(sizes)))} or more; {below} less than one batch of {self.batch_size:,}",
-            f"classes per client: {classes.min():,} to {classes.max():,} of {len(self.class_names):,}, "
+            f"{plural(len(sizes), 'client')}, {plural(int(sizes.sum()), 'sample')}: "
+            f"{between(int(sizes.min()), int(sizes.max()))} each, median {median_count(float(np.median(sizes)))}; "
+            f"{below} less than a batch of {self.batch_size:,}",
+            f"classes per client: {between(int(classes.min()), int(classes.max()))} of {len(self.class_names):,}, "
             f"{one_decimal(classes.mean())} on average",
             f"divergence from balance (Jensen-Shannon, 0 to 1): {two_decimals(known.mean())} on average, "
             f"{two_decimals(known.min())} to {two_decimals(known.max())}",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smofi.data.partitions.mix import divergence
+from smofi.report.heading import put_heading
 from smofi.report.heterogeneity.measures import PALETTE, Heterogeneity
 from smofi.report.saving import save_picture
 from smofi.report.style import COLOURS, FAINT, GRID
@@ -38,7 +39,7 @@ def save_heterogeneity(path: str | Path, about: Heterogeneity) -> Path:
 
 def _compose(figure: Figure, about: Heterogeneity) -> None:
     panels = figure.subplot_mosaic([["sizes", "scatter"], ["mix", "scatter"]], width_ratios=[1.75, 1])
-    figure.suptitle(about.title, x=0.01, ha="left", fontweight="bold", fontsize=13, parse_math=False)
+    put_heading(figure, about.title)
     _sizes(panels["sizes"], about)
     readable = len(about.class_names) <= len(PALETTE) and len(about.sizes) <= STACKED
     (_stacked if readable else _heat)(panels["mix"], about)

@@ -51,7 +51,7 @@ class _PartitionTable:
         yield Text("")
         yield _clients(about, block, coloured, width, encoding)
         if len(about.sizes) > MOST_ROWS:
-            yield Text(f"{MOST_ROWS} of {len(about.sizes):,} clients, evenly chosen by size", style=DIM)
+            yield Text(f"{MOST_ROWS} of {len(about.sizes):,} clients, evenly spaced by size", style=DIM)
         if coloured or [group.name for group in about.groups()] != list(SYMBOLS[: len(about.class_names)]):
             yield _legend(about, block, coloured, encoding)
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smofi.errors import refuse, shortened
+from smofi.plural import plural
+from smofi.report.heading import put_heading
 from smofi.report.numbers import duration
 from smofi.report.saving import save_picture
-from smofi.report.style import COLOURS, FAINT, GRID, INK
+from smofi.report.style import COLOURS, FAINT, GRID, INK, looks
 from smofi.report.timeline.pieces import pieces
 from smofi.report.timeline.rounds import KINDS, Line, Timeline
 
@@ -57,17 +59,18 @@ def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[fl
 
     longest = max(timeline.seconds for timeline in timelines)
     panels = figure.subplots(len(timelines), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
-    for axes, timeline in zip(panels, timelines, strict=True):
+    colours = [look.colour for look in looks([timeline.method for timeline in timelines])]
+    for axes, timeline, colour in zip(panels, timelines, colours, strict=True):
         _bars(axes, timeline, longest / ACROSS)
-        _frame(axes, timeline, longest, named)
+        _frame(axes, timeline, longest, colour, named=named)
         _notes(axes, timeline, named)
     panels[-1].set_xlabel("seconds from the beginning of the round")
-    figure.suptitle(timelines[0].setting, x=0.01, ha="left", fontweight="bold", fontsize=13, parse_math=False)
-    colours = {**{KINDS[kind]: colour for kind, colour in FILLS.items()}, "waiting": WAITING}
+    put_heading(figure, timelines[0].setting, timelines[0].details)
+    fills = {**{KINDS[kind]: colour for kind, colour in FILLS.items()}, "waiting": WAITING}
     figure.legend(
-        handles=[Patch(color=colour, label=name) for name, colour in colours.items()],
+        handles=[Patch(color=colour, label=name) for name, colour in fills.items()],
         loc="outside lower left",
-        ncols=len(colours),
+        ncols=len(fills),
         frameon=False,
         handlelength=1,
         handleheight=1,
@@ -100,14 +103,14 @@ def _box(start: float, end: float, bottom: float, height: float) -> list[tuple[f
     return [(start, bottom), (end, bottom), (end, bottom + height), (start, bottom + height)]
 
 
-def _frame(axes: Axes, timeline: Timeline, longest: float, named: bool) -> None:
+def _frame(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named: bool) -> None:
     count = len(timeline.lines)
     axes.set_xlim(0, longest)
     axes.set_ylim(count, 0)
     axes.axvline(timeline.seconds, color=INK, linewidth=1.2, clip_on=False)
     heading = f"{timeline.method}, round {timeline.round}: {duration(timeline.seconds)}, "
     heading += f"clients wait {timeline.idle:.0%} of their time"
-    axes.set_title(heading, loc="left", fontsize=11, parse_math=False)
+    axes.set_title(heading, loc="left", fontsize=11, color=colour, parse_math=False)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0, pad=5)
     axes.grid(axis="x", color=GRID, linewidth=1)
@@ -118,7 +121,7 @@ def _frame(axes: Axes, timeline: Timeline, longest: float, named: bool) -> None:
         axes.set_yticks(np.arange(count) + 0.5, names, fontsize=9, parse_math=False)
     else:
         axes.set_yticks([])
-        axes.set_ylabel(f"{count:,} clients, the first to finish above")
+        axes.set_ylabel(f"{plural(count, 'client')}, first to finish at the top")
 
 
 def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
@@ -148,5 +151,5 @@ def _note(line: Line, slowest: bool) -> str:
     >>> _note(Line(7, 8, 2, 4.0, 4.0, "left", []), slowest=False)
     'waits 100%, left (2 of 8 steps)'
     """
-    fate = f", {line.fate} ({line.steps} of {line.planned} steps)" if line.fate else ""
+    fate = f", {line.fate} ({line.steps} of {plural(line.planned, 'step')})" if line.fate else ""
     return f"waits {line.idle:.0%}{', slowest' if slowest else ''}{fate}"

@@ -19,6 +19,7 @@ from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.plan import Planner, RoundPlan
 from smofi.errors import InputError, check_count, refuse
 from smofi.flat import Layout
+from smofi.report.heading import details, setting
 from smofi.report.show import Snapshot, snapshots_in
 from smofi.training import Arguments, make_planner
 
@@ -92,6 +93,7 @@ class Timeline:
     start: float
     seconds: float
     lines: Sequence[Line]
+    details: str = ""
 
     @property
     def slowest(self) -> Line:
@@ -145,7 +147,8 @@ def _timeline(run: Snapshot, number: int, federation: Federation) -> Timeline:
     leaves = [clock.devices[client].presence.leaves(start) for client in plan.clients]
     present = [min(end, time) - start for time in leaves]
     return Timeline(
-        setting=f"{config.data}, {config.clients} clients, {config.model} cut at {config.cut}, clock {config.clock}",
+        setting=setting(config),
+        details=details(config),
         method=config.method[0],
         round=number,
         start=start,

@@ -25,7 +25,7 @@ def timeline_table(timeline: Timeline) -> Group:
     >>> from smofi.clock.jobs import Span
     >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
     >>> timeline_table(Timeline("digits", "smofi", 3, 60.0, 8.0, [line])).renderables[0].plain
-    'smofi, round 3  8.0 s, from 1:00 of the run; clients wait 25.0% of their time'
+    'smofi, round 3  takes 8.0 s, starting at 1:00; clients wait 25.0% of their time'
     """
     drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("client", "steps", *KINDS, "waiting", "until", "idle"):
@@ -39,12 +39,12 @@ def timeline_table(timeline: Timeline) -> Group:
     means = [fmean(line.seconds[kind] for line in lines) for kind in KINDS]
     means += [fmean(line.waiting for line in lines), fmean(line.until for line in lines)]
     drawn.add_row("mean", "", *(f"{value:,.{decimals}f}" for value in means), percent(timeline.idle), style=DIM)
-    some = f"{MOST_ROWS} of {len(lines):,} clients, evenly chosen, " if len(lines) > MOST_ROWS else ""
-    return Group(_heading(timeline), Text(f"{some}in seconds, the first to finish above", style=DIM), drawn)
+    some = f"{MOST_ROWS} of {len(lines):,} clients, evenly spaced, " if len(lines) > MOST_ROWS else ""
+    return Group(_heading(timeline), Text(f"{some}in seconds, first to finish at the top", style=DIM), drawn)
 
 
 def _heading(timeline: Timeline) -> Text:
-    text = f"{duration(timeline.seconds)}, from {hours_minutes_seconds(timeline.start)} of the run; "
+    text = f"takes {duration(timeline.seconds)}, starting at {hours_minutes_seconds(timeline.start)}; "
     text += f"clients wait {percent(timeline.idle)} of their time"
     return Text(f"{timeline.method}, round {timeline.round}  ", style="bold") + Text(text, style="not bold")
 

@@ -1,0 +1,22 @@
+"""Numbers with what they count: "1 client", "1,200 batches"."""
+
+from __future__ import annotations
+
+
+def plural(number: int, noun: str) -> str:
+    """A number and its noun, which is given in the singular.
+
+    >>> plural(1, "client"), plural(1200, "round"), plural(2, "batch"), plural(3, "class"), plural(0, "worker")
+    ('1 client', '1,200 rounds', '2 batches', '3 classes', '0 workers')
+    """
+    ending = "es" if noun.endswith(("ch", "s", "x")) else "s"
+    return f"{number:,} {noun}{'' if number == 1 else ending}"
+
+
+def between(low: int, high: int) -> str:
+    """A range, or the number if there is only one.
+
+    >>> between(3, 1200), between(2, 2)
+    ('3 to 1,200', '2')
+    """
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
