@@ -52,7 +52,7 @@ class Config(Settings):
         for option in ("width", "norm"):
             value = getattr(self, option)
             if value is not None and option not in models.options_of(self.model):
-                refuse(option, value, f"nothing (null in YAML), for model {self.model} has no such option")
+                refuse(option, value, f"no {option} (null in YAML), since model {self.model} has no such option")
         held_out = self.validation or self.partition.startswith(SAVED)  # whose file says what is held out
         if self.patience is not None and not held_out:
             refuse("patience", self.patience, "a validation share > 0 with it, such as validation=0.1")

@@ -74,7 +74,7 @@ def load(
         if isinstance(found, Decoded) and "warning" in found.about:
             warnings.warn(f"data={name!r}: {found.about['warning']}", DataWarning, stacklevel=2)
         if image_size is not None and source.kind != "image":
-            refuse("image_size", image_size, f"nothing: {name} has no images")
+            refuse("image_size", image_size, f"no image_size, since {name} has no images")
         source = source.limited(max_train, max_test)
         if image_size is None or source.input_shape[1:] == (image_size, image_size):
             return source
@@ -86,7 +86,7 @@ def _named_columns(name: str, label: str | None, client: str | None) -> NamedCol
     """The columns that the user has named, refused where there are none to name."""
     for field, value in (("label_column", label), ("client_column", client)):
         if value is not None and not name.startswith("csv:"):
-            refuse(field, value, f"nothing: columns can be named for csv:PATH, but the data is {name}")
+            refuse(field, value, f"no {field}, since {name} has no columns to name; csv:PATH does")
     return NamedColumns(label, client)
 
 
@@ -151,7 +151,7 @@ def _read(
     scheme, colon, rest = name.partition(":")
     if colon or name in EMBEDDED:
         if folder is not None:
-            refuse("data_folder", str(folder), f"nothing: {name} already says where it is")
+            refuse("data_folder", str(folder), f"no data_folder, since {name} already says where it is")
         if name in EMBEDDED:
             return read_digits()
         if scheme == "python":

@@ -96,18 +96,18 @@ def _image(make: Callable[..., nn.Sequential], smallest: int = 8) -> Callable[..
 MODELS: dict[str, Entry] = {
     "mlp": Entry("linear layers, for samples that are vectors", _shaped(mlp), ("width",), (64,)),
     "cnn": Entry(
-        "two convolutions and two linear layers, no normalisation; from 4x4 up", _shaped(cnn), ("width",), (1, 8, 8)
+        "two convolutions and two linear layers, no normalisation; images from 4x4", _shaped(cnn), ("width",), (1, 8, 8)
     ),
-    "resnet8": Entry("residual network for small images, from 8x8 up", _image(resnet8), input_shape=(1, 8, 8)),
-    "resnet18": Entry("residual network, 3x3 stem, no max-pooling; from 8x8 up", _image(resnet18)),
-    "resnet34": Entry("the same with twice as many blocks; from 8x8 up", _image(resnet34)),
-    "vgg11": Entry("convolutions, normalised, one linear layer; from 32x32 up", _image(vgg11, SMALLEST)),
-    "vgg16": Entry("the same with more convolutions; from 32x32 up", _image(vgg16, SMALLEST)),
-    "mobilenetv2": Entry("inverted residuals, for weak devices; from 8x8 up", _image(mobilenetv2)),
-    "densenet121": Entry("densely connected layers, each a block; from 8x8 up", _image(densenet121)),
-    "densenet169": Entry("the same with more layers; from 8x8 up", _image(densenet169)),
+    "resnet8": Entry("residual network for small images, from 8x8", _image(resnet8), input_shape=(1, 8, 8)),
+    "resnet18": Entry("residual network, 3x3 stem, no max-pooling; images from 8x8", _image(resnet18)),
+    "resnet34": Entry("resnet18 with twice as many blocks; images from 8x8", _image(resnet34)),
+    "vgg11": Entry("normalised convolutions and one linear layer; images from 32x32", _image(vgg11, SMALLEST)),
+    "vgg16": Entry("vgg11 with more convolutions; images from 32x32", _image(vgg16, SMALLEST)),
+    "mobilenetv2": Entry("inverted residuals, for weak devices; images from 8x8", _image(mobilenetv2)),
+    "densenet121": Entry("densely connected layers, each a block; images from 8x8", _image(densenet121)),
+    "densenet169": Entry("densenet121 with more layers; images from 8x8", _image(densenet169)),
     "transformer": Entry(
-        "encoder layers that predict the next of a text's characters", _shaped(transformer), ("width",), (80,), 80
+        "encoder layers that predict the next character of a text", _shaped(transformer), ("width",), (80,), 80
     ),
 }
 
@@ -169,7 +169,7 @@ def build(
     options = {key: value for key, value in (("width", width), ("norm", norm)) if value is not None}
     for key, value in options.items():
         if key not in options_of(name):
-            refuse(key, value, f"nothing: {name} has no such option")
+            refuse(key, value, f"no {key}: {name} has no such option")
     if not is_custom(name):
         make = MODELS[name].make
         sizes = [*input_shape, classes] if isinstance(input_shape, Sequence) else []

@@ -42,7 +42,7 @@ def preset_text(name: str, scale: str | None = None) -> str:
     """The YAML of a preset; without a scale, in full."""
     texts = _texts()
     if (name, check_choice("scale", scale or "full", SCALES)) not in texts:
-        refuse("scale", scale, f"nothing: {name} comes in one size only")
+        refuse("scale", scale, f"no scale, since {name} has only one")
     return texts[name, scale or "full"]
 
 
