@@ -44,7 +44,7 @@ def models(
         for one in outlines:
             console.print(cuts_table(one))
     else:
-        console.print(listing("model", ((one.name, one.description) for one in outlines)))
+        console.print(listing("model", ((one.name, one.description) for one in outlines), "what it is"))
         console.print()
         console.print(models_table(outlines))
     return 0

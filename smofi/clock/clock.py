@@ -67,7 +67,9 @@ class Clock:
             return now, list(clients)
         then = min(self.devices[client].presence.comes(now) for client in clients)
         if then == math.inf:
-            raise InputError("availability leaves no client to train with: no eligible client is ever available")
+            raise InputError(
+                "availability leaves no client to train with: none of those with a full batch is ever available"
+            )
         return then, [client for client in clients if self.devices[client].presence.leaves(then) > then]
 
     def settle(self, plan: RoundPlan, now: float) -> tuple[RoundPlan, float]:
@@ -123,7 +125,7 @@ class Clock:
         """What a user should know before the run."""
         if self.timing.step_deadline is None or self.deadline < math.inf:
             return []
-        reason = "keeps one server model for all" if self.method.where.one_server else "does not wait at every step"
+        reason = "has one server model for all" if self.method.where.one_server else "does not wait at every step"
         return [f"step_deadline changes nothing for {self.method}, which {reason}"]
 
     @property

@@ -21,10 +21,10 @@ class Timing:
     clock             "none"; "paper" charges computation and what crosses the cut; "full" also the clients' weights
     devices           "phones", drawn from public measurements; a CSV file; or a list of `smofi.Device`, one per client
     availability      "always"; "phones", drawn from public measurements; or a CSV file of traces
-    server_speedup    how many times as fast as the mean device the server computes
-    server_parallel   how many clients it computes for at a time; None for all
-    step_deadline     seconds after which a step goes on without those that are late; for smofi and sflv1, which have a
-                      server model per client and wait at every step; None to wait
+    server_speedup    how many times faster the server computes than the average device
+    server_parallel   how many clients the server computes for at the same time; None: all
+    step_deadline     seconds after which a step no longer waits for late clients; for smofi and sflv1, which have a
+                      server model per client and wait at every step; None: it waits for all
 
     >>> Timing("paper").server_speedup
     100.0

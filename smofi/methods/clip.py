@@ -7,7 +7,7 @@ from smofi.methods.registry import register
 
 @register
 def clip(max_norm: float, scope: str = "model") -> Method:
-    """Clip every gradient to a norm. It is the last change to a gradient before the optimizer.
+    """Clip every gradient to a largest norm, as the last step before the optimizer.
 
         g = g min(1, A / |g|)
 

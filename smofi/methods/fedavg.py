@@ -6,7 +6,7 @@ from smofi.methods.registry import register
 
 @register
 def fedavg() -> Method:
-    """Average the clients' weights after each round. Every other method changes a line of this one.
+    """Average the clients' weights after each round. Every other method is a change to this one.
 
         W = sum_j p_j W_j                           p_j: client j's share of the round's samples
 

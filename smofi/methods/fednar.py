@@ -7,7 +7,7 @@ from smofi.methods.registry import register
 
 @register
 def fednar(decay: float | None = None, max_norm: float = 10, scope: str = "model") -> Method:
-    """Clip the gradient and the weight decay together. It takes the place of the optimizer's weight decay.
+    """Clip the gradient and the weight decay together, in place of the optimizer's weight decay.
 
         u = g + lambda W_j ;  g = u min(1, A / |u|)
 

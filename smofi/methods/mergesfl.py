@@ -22,7 +22,7 @@ def mergesfl(steps: int | None = None, bandwidth: float | None = None) -> Method
 
     Arguments:
         steps       local steps of every client; None: `local_epochs` over the client's own data
-        bandwidth   bytes a step that the server can take in; None: clients are selected at random
+        bandwidth   bytes that the server can receive per step; None: clients are selected at random
 
     Example:
         >>> ticks = mergesfl().placement.schedule(Turnout(steps=[2, 1], epoch_steps=[2, 1]), np.random.default_rng)

@@ -8,8 +8,8 @@ from smofi.methods.registry import register
 
 @register
 def smofi(alpha: float = -0.1, global_momentum: float = 0.3, align: bool = True) -> Method:
-    """Fuse the momentum of all server models after every step, so that clients with different data pull one way. A
-    client that has finished its steps counts less the longer ago that was.
+    """Fuse the momentum of all server models after every step, so that clients with different data pull in one
+    direction. Once a client has finished its steps, it counts less with every further step of the others.
 
         m_j = beta m̄ + g_j                            server columns; the client columns keep their own momentum
         m̄ = sum_j (age_j + 1)^alpha m_j / |J|         after every step; age_j: steps since j last contributed
@@ -18,7 +18,7 @@ def smofi(alpha: float = -0.1, global_momentum: float = 0.3, align: bool = True)
     Arguments:
         alpha             how fast a finished client's momentum fades, at most 0; 0: never
         global_momentum   beta_g, at least 0 and below 1; 0: W = W̄, as in FedAvg
-        align             False leaves out the fusion, for comparison
+        align             False turns the fusion off, for comparison
 
     Example:
         >>> fuse = smofi(alpha=-1).fuse

@@ -56,23 +56,23 @@ VGG = 32
 MODELS: dict[str, Entry] = {
     "mlp": Entry("linear layers, for samples that are vectors", _shaped("mlp", "mlp"), ("width",), (64,)),
     "cnn": Entry(
-        "two convolutions and two linear layers, no normalisation; from 4x4 up",
+        "two convolutions and two linear layers, no normalisation; images from 4x4",
         _shaped("cnn", "cnn"),
         ("width",),
         (1, 8, 8),
     ),
-    "resnet8": Entry(
-        "residual network for small images, from 8x8 up", _image("resnet", "resnet8"), input_shape=(1, 8, 8)
+    "resnet8": Entry("residual network for small images, from 8x8", _image("resnet", "resnet8"), input_shape=(1, 8, 8)),
+    "resnet18": Entry("residual network, 3x3 stem, no max-pooling; images from 8x8", _image("resnet", "resnet18")),
+    "resnet34": Entry("resnet18 with twice as many blocks; images from 8x8", _image("resnet", "resnet34")),
+    "vgg11": Entry(
+        "normalised convolutions and one linear layer; images from 32x32", _image("vgg", "vgg11", smallest=VGG)
     ),
-    "resnet18": Entry("residual network, 3x3 stem, no max-pooling; from 8x8 up", _image("resnet", "resnet18")),
-    "resnet34": Entry("the same with twice as many blocks; from 8x8 up", _image("resnet", "resnet34")),
-    "vgg11": Entry("convolutions, normalised, one linear layer; from 32x32 up", _image("vgg", "vgg11", smallest=VGG)),
-    "vgg16": Entry("the same with more convolutions; from 32x32 up", _image("vgg", "vgg16", smallest=VGG)),
-    "mobilenetv2": Entry("inverted residuals, for weak devices; from 8x8 up", _image("mobilenet", "mobilenetv2")),
-    "densenet121": Entry("densely connected layers, each a block; from 8x8 up", _image("densenet", "densenet121")),
-    "densenet169": Entry("the same with more layers; from 8x8 up", _image("densenet", "densenet169")),
+    "vgg16": Entry("vgg11 with more convolutions; images from 32x32", _image("vgg", "vgg16", smallest=VGG)),
+    "mobilenetv2": Entry("inverted residuals, for weak devices; images from 8x8", _image("mobilenet", "mobilenetv2")),
+    "densenet121": Entry("densely connected layers, each a block; images from 8x8", _image("densenet", "densenet121")),
+    "densenet169": Entry("densenet121 with more layers; images from 8x8", _image("densenet", "densenet169")),
     "transformer": Entry(
-        "encoder layers that predict the next of a text's characters",
+        "encoder layers that predict the next character of a text",
         _shaped("transformer", "transformer"),
         ("width",),
         (80,),

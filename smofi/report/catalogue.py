@@ -27,9 +27,9 @@ def data_table() -> RenderableType:
     for scheme, text in OWN.items():
         own.add_row(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}", escape(text))
     hint = Text(
-        f"Official files are looked for in {data_home()}/NAME (SMOFI_DATA), or wherever --data-folder says. "
-        "Draw how one would be divided: smofi data digits --clients 50. "
-        "Bring one from the hub: smofi data cifar10 --fetch"
+        f"Official files are looked for in {data_home()}/NAME (SMOFI_DATA), or in --data-folder. "
+        "See how a data set would be divided: smofi data digits --clients 50. "
+        "Download one from the Hugging Face hub: smofi data cifar10 --fetch"
     )
     return Group(known, "", own, "", hint)
 
@@ -53,13 +53,13 @@ def method_table() -> Table:
     return listing("method", ((describe(builder), builder.__doc__ or "") for builder in METHODS.values()))
 
 
-def listing(heading: str, entries: Iterable[tuple[str, str]]) -> Table:
+def listing(heading: str, entries: Iterable[tuple[str, str]], about: str = "what it does") -> Table:
     """Names with the first paragraph of a text about each.
 
     >>> listing("method", [("fedavg", "Average.")]).row_count
     1
     """
-    table = Table(heading, "what it does", box=None, padding=(0, 2, 0, 0))
+    table = Table(heading, about, box=None, padding=(0, 2, 0, 0))
     for name, text in entries:
         table.add_row(escape(name), escape(" ".join(text.strip().split("\n\n")[0].split())))
     return table

@@ -4,23 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
 from rich.table import Table
 
 from smofi.planning import PlanSummary
 from smofi.plural import between
+from smofi.report.names import Name
 from smofi.report.numbers import duration, median_count, megabytes, percent
 
+HEADINGS, METHOD = 26, 26
+"""Characters that the headings take, and a method at least."""
 
-def plan_table(summaries: Sequence[PlanSummary]) -> Table:
-    """The plans of one or several methods, for the terminal.
 
+def plan_table(summaries: Sequence[PlanSummary]) -> RenderableType:
+    """The plans of one or several methods, for the terminal: side by side, and below each other where it is narrow.
+
+    >>> from rich.console import Console
     >>> from smofi.config import Config
     >>> from smofi.planning import plan_run
-    >>> plan_table([plan_run(Config(), "fedavg", deadline=0.1)]).columns[1].header
-    'fedavg'
+    >>> console = Console(width=80, color_system=None)
+    >>> with console.capture() as captured: console.print(plan_table([plan_run(Config(), "fedavg", deadline=0.1)]))
+    >>> "fedavg" in captured.get().splitlines()[1]
+    True
     """
-    drawn = Table("", *(escape(summary.method) for summary in summaries))
+    return _Plans(summaries)
+
+
+class _Plans:
+    def __init__(self, summaries: Sequence[PlanSummary]) -> None:
+        self.summaries = summaries
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        beside = max(1, (options.max_width - HEADINGS) // METHOD)
+        for start in range(0, len(self.summaries), beside):
+            yield _table(self.summaries[start : start + beside])
+
+
+def _table(summaries: Sequence[PlanSummary]) -> Table:
+    drawn = Table("")
+    for summary in summaries:
+        drawn.add_column(Name(summary.method))
     for heading, cell in ROWS.items():
         drawn.add_row(heading, *(escape(cell(summary)) for summary in summaries))
     drawn.add_section()
@@ -28,7 +52,9 @@ def plan_table(summaries: Sequence[PlanSummary]) -> Table:
         drawn.add_row("memory of each worker")
     for what in _kinds(summaries):
         drawn.add_row(f"  {what}", *(escape(_item(summary, what)) for summary in summaries))
-    drawn.add_row(f"memory{_of_workers(summaries)}, without Python and torch", *(megabytes(s.bytes) for s in summaries))
+    drawn.add_row(
+        f"memory{_of_workers(summaries)}, not counting Python and torch", *(megabytes(s.bytes) for s in summaries)
+    )
     drawn.add_section()
     drawn.add_row("a round takes about", *(duration(summary.seconds_per_round) for summary in summaries))
     drawn.add_row("all rounds take about", *(duration(summary.seconds) for summary in summaries))
@@ -62,7 +88,9 @@ ROWS: dict[str, Callable[[PlanSummary], str]] = {
     "samples per client": lambda plan: (
         f"{between(plan.samples[0], plan.samples[2])}, median {median_count(plan.samples[1])}"
     ),
-    "held out": lambda plan: f"{plan.test:,} test" + (f", {plan.validation:,} validation" if plan.validation else ""),
+    "held out": lambda plan: (
+        f"{plan.test:,} for testing" + (f", {plan.validation:,} for validation" if plan.validation else "")
+    ),
     "rounds": lambda plan: f"{plan.rounds:,}",
     "steps": lambda plan: f"{plan.steps:,} ({plan.steps_per_round:,.1f} per round)",
     "parameters, client + server": _sides,
@@ -72,4 +100,4 @@ ROWS: dict[str, Callable[[PlanSummary], str]] = {
 
 def _item(summary: PlanSummary, what: str) -> str:
     found = [item for item in summary.memory if item.what == what]
-    return f"{megabytes(found[0].bytes)}: {found[0].arithmetic}" if found else "-"
+    return f"{megabytes(found[0].bytes)}: {found[0].arithmetic.replace('_', ' ')}" if found else "-"

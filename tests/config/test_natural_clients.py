@@ -115,7 +115,7 @@ def test_commands_that_train_nothing(command: str, table: str, capsys: Any) -> N
 def test_smofi_data_shows_them_and_takes_columns(table: str, capsys: Any) -> None:
     assert main(["data", table, "--partition", "natural", "--devices"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "natural among 3 clients" in shown
+    assert "natural, 3 clients" in shown
     assert "phones of 3 clients" in shown
     assert main(["data", table, "--partition", "natural", "--client-column", "label", "--label-column", "site"]) == 0
     assert "natural among 2 clients" in " ".join(capsys.readouterr().out.split())

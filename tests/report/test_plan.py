@@ -57,14 +57,14 @@ def test_every_number_is_shown() -> None:
         "clients with a full batch": "900",
         "clients per round": "10",
         "samples per client": "8 to 76, median 26.5",
-        "held out": "360 test, 144 validation",
+        "held out": "360 for testing, 144 for validation",
         "rounds": "30",
         "steps": "5,155 (171.8 per round)",
         "parameters, client + server": "250 + 750 (25.0% on the client)",
         "workers": "1",
         "gradients": "4.0 kB: 1,000 x 4 bytes",
         "data": "96.0 kB: x",
-        "memory, without Python and torch": "100.0 kB",
+        "memory, not counting Python and torch": "100.0 kB",
         "a round takes about": "3.0 s",
         "all rounds take about": "90 s",
     }
@@ -105,3 +105,15 @@ def test_sizes_and_times_in_the_unit_that_suits_them() -> None:
         9e5: "10 d 10 h",
     }
     assert {seconds: duration(seconds) for seconds in times} == times
+
+
+def test_many_methods_are_not_squeezed_and_names_not_broken() -> None:
+    names = ["fedavg", "smofi", "fedprox(mu=0.01)+smofi(alpha=-0.5)", "mergesfl", "sflv1"]
+    console = Console(file=io.StringIO(), width=80)
+    console.print(plan_table([summary(name, Memory("data", "x", 1)) for name in names]))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert sum("samples per client" in line for line in lines) == 3  # two methods beside each other
+    words = " ".join(lines).replace("┃", " ").split()
+    assert all(word in words for word in ("fedavg", "fedprox(mu=0.01)+", "smofi(alpha=-0.5)", "mergesfl", "sflv1"))
+    assert max(map(len, lines)) <= 80
