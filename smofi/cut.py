@@ -12,11 +12,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smofi.errors import refuse
-from smofi.flat import Columns, Layout
 from smofi.seeds import generator
+
+if TYPE_CHECKING:
+    from smofi.flat import Columns, Layout
 
 CutSpec = int | tuple[int, int] | str | Sequence[int | tuple[int, int]]
 """A cut as a user writes it: 2, the U shape (2, 1), "0-3" drawn every round, or a list with one for each client."""
@@ -98,6 +100,7 @@ def parse_cut(spec: CutSpec, layout: Layout, clients: int) -> Cuts:
     """Read a `cut` parameter, in its Python or its string form, and refuse what the model cannot do.
 
     >>> from torch import nn
+    >>> from smofi.flat import Layout
     >>> layout = Layout.of(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1), nn.Linear(1, 1)))
     >>> parse_cut("0-1", layout, clients=4).options
     (Cut(first=1, last=3, blocks=3), Cut(first=2, last=3, blocks=3))

@@ -6,6 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterable
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
@@ -17,8 +18,6 @@ LONGEST = 300
 
 LARGEST_COUNT, LARGEST_SEED = 2**63 - 1, 2**128 - 1
 """The largest whole number that torch and numpy can count to; seeds may be longer, but can be written."""
-
-_SIZE = TypeAdapter(ByteSize)
 
 
 class SmofiError(ValueError):
@@ -57,6 +56,16 @@ def refuse(field: str, value: Any, accepted: str) -> NoReturn:
     smofi.errors.InputError: mu=-1 is not accepted: expected a number >= 0
     """
     raise InputError(f"{field}={shown(value)} is not accepted: expected {accepted}")
+
+
+def refuse_unwanted(field: str, value: Any, why: str) -> NoReturn:
+    """Refuse a value where none has a place.
+
+    >>> refuse_unwanted("image_size", 8, "patients.csv has no images")
+    Traceback (most recent call last):
+    smofi.errors.InputError: image_size=8 is not accepted: patients.csv has no images
+    """
+    raise InputError(f"{field}={shown(value)} is not accepted: {why}")
 
 
 def shown(value: Any) -> str:
@@ -199,7 +208,12 @@ def check_size(field: str, value: Any) -> int:
     # Pydantic itself would take a minus sign, 1_000 and anything that follows the unit.
     if not isinstance(value, bool) and re.fullmatch(r"\d+(\.\d+)?\s*[a-zA-Z]*", text):
         try:
-            return int(_SIZE.validate_python(text + "B" if text[-1] in "iI" else text))
+            return int(_size().validate_python(text + "B" if text[-1] in "iI" else text))
         except (ValidationError, OverflowError):
             pass
     refuse(field, value, "a number of bytes, or a size such as 500MB, 2GB or 1.5GiB")
+
+
+@cache
+def _size() -> TypeAdapter[ByteSize]:
+    return TypeAdapter(ByteSize)

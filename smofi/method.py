@@ -21,14 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-import numpy as np
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from smofi.errors import check_count
 
-Pull = Callable[[Tensor, Tensor, Tensor], None]
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+Pull: TypeAlias = "Callable[[Tensor, Tensor, Tensor], None]"
 """pull(gradient, weights, start): changes the gradient in place, element by element, so it works on any columns."""
 
 Fuse = Callable[[int], float]
@@ -162,10 +163,10 @@ class Turnout:
             yield active_rows(self.steps, step)
 
 
-Draw = Callable[[int], np.random.Generator]
+Draw: TypeAlias = "Callable[[int], np.random.Generator]"
 """draw(step): the random generator that orders the clients of a step."""
 
-Schedule = Callable[[Turnout, Draw], Iterator[Tick]]
+Schedule: TypeAlias = "Callable[[Turnout, Draw], Iterator[Tick]]"
 """schedule(turnout, draw): the ticks of a round, one after the other."""
 
 

@@ -12,13 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from smofi.errors import InputError, check_flag, check_number, refuse
+from smofi.later import torch
 from smofi.spec import build_one, read_calls
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -27,7 +28,7 @@ DEFAULT_OPTIMIZER = "sgd(lr=0.05, momentum=0.9)"
 
 LR_DECAY = "the factor on the learning rate per round"
 
-Moments = Sequence[Tensor]
+Moments: TypeAlias = "Sequence[Tensor]"
 """One tensor per moment: none for SGD, one for momentum, two for Adam."""
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-import torch
+from smofi.later import np, torch
 
 
 def generator(seed: int, purpose: str, *keys: int) -> np.random.Generator:
@@ -24,12 +23,12 @@ def generator(seed: int, purpose: str, *keys: int) -> np.random.Generator:
 @contextmanager
 def untouched_streams() -> Iterator[None]:
     """Restores the global random streams of torch (on the CPU), numpy and Python, whatever is drawn inside."""
-    ours, numpys, pythons = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002  # global
+    ours, numpys, pythons = torch.get_rng_state(), np.random.get_state(), random.getstate()  # global
     try:
         yield
     finally:
         torch.set_rng_state(ours)
-        np.random.set_state(numpys)  # noqa: NPY002  # global
+        np.random.set_state(numpys)  # global
         random.setstate(pythons)
 
 
@@ -45,5 +44,5 @@ def draws(read: Callable[[], Any]) -> bool:
 
 
 def _streams() -> tuple[Any, ...]:
-    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002  # that is the stream others draw from
+    kind, keys, *rest = np.random.get_state(legacy=True)  # that is the stream others draw from
     return torch.get_rng_state().numpy().tobytes(), kind, np.asarray(keys).tobytes(), *rest, random.getstate()

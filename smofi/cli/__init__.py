@@ -1,6 +1,7 @@
 """The command line, and the only place that prints.
 
 entry.py        the `smofi` command from its first moment on: signals, exit codes
+loading.py      what a command works with, loaded once its arguments are accepted
 streams.py      standard output and error that never end a command
 commands.py     all commands, and how one is called       program.py     the program, and what it prints to
 typed.py        what was typed, flag by flag              mistakes.py    a sentence for every mistake
@@ -11,7 +12,8 @@ claiming.py     a new folder for a run                    results.py     what is
 plan.py         plan, advise, config                      data.py        data
 folders.py      show, timeline, export                    lists.py       methods, models, presets
 
-A command parses its arguments, calls one function and prints what it returns.
+A command parses its arguments, refuses what is wrong with them, and only then loads what it works with: torch takes
+seconds. It calls one function and prints what it returns.
 
 Internal: may change without notice.
 """

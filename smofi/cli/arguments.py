@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import pydantic
 from cyclopts import Group, Parameter
@@ -42,6 +42,7 @@ Folder: TypeAlias = Annotated[Path, Parameter(help="the folder of a run")]
 Scale: TypeAlias = Annotated[
     str | None, Parameter(help="size of a preset: full, or small for a version that suits a CPU")
 ]
+Display: TypeAlias = Literal["auto", "live", "plain", "quiet", "jsonl"]
 Picture: TypeAlias = Annotated[Path | None, Parameter(help="also draw a picture into this file: .png, .svg or .pdf")]
 
 

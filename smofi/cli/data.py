@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from smofi.cli.arguments import Picture, Scale, flag
+from smofi.cli.loading import loading
 from smofi.cli.program import console
-from smofi.cli.reading import reading
 from smofi.config import Config, presets, read_config
-from smofi.config.federation import gather
-from smofi.data import fetch as fetch_data
 from smofi.report.catalogue import data_table
-from smofi.report.devices import Fleet, devices_table, save_devices
-from smofi.report.heterogeneity import Heterogeneity, heterogeneity_table, save_heterogeneity
 from smofi.report.saving import check_picture
+
+if TYPE_CHECKING:
+    from smofi.report.devices import Fleet
 
 CLIENTS = 100
 """How many devices are shown where no number is given."""
@@ -57,11 +56,12 @@ def data(
         if kind is None:
             console.print(data_table())
         else:
+            with loading():
+                from smofi.report.devices import Fleet
             _print_devices(Fleet.of(kind, CLIENTS if clients is None else clients, seed or 0), output)
         return 0
     if fetch:
-        with reading(name) as progress:
-            fetch_data(name, progress)
+        _fetch(name)
     options = {
         "clients": clients,
         "partition": partition,
@@ -81,8 +81,21 @@ def data(
     return 0
 
 
+def _fetch(name: str) -> None:
+    with loading():
+        from smofi.cli.reading import reading
+        from smofi.data import fetch
+    with reading(name) as progress:
+        fetch(name, progress)
+
+
 def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:
     """How the data is divided, and the clients' devices if wanted, for the model of a preset."""
+    with loading():
+        from smofi.cli.reading import reading
+        from smofi.config.federation import gather
+        from smofi.report.devices import Fleet
+        from smofi.report.heterogeneity import Heterogeneity, heterogeneity_table, save_heterogeneity
     if devices and config.clients:
         Fleet.of(devices, config.clients, config.seed)  # refused before anything is read
     with reading(config.data) as progress:
@@ -104,6 +117,8 @@ def _print_division(config: Config, devices: str | None, preset: bool, output: P
 
 
 def _print_devices(fleet: Fleet, output: Path | None) -> None:
+    from smofi.report.devices import devices_table, save_devices
+
     console.print(devices_table(fleet), highlight=False)
     if output is not None:
         print(f"Picture: {save_devices(output, fleet)}")

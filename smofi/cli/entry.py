@@ -1,8 +1,7 @@
-"""The `smofi` command from its first moment on, before torch is loaded, which takes seconds."""
+"""The `smofi` command from its first moment on."""
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -10,8 +9,9 @@ from types import FrameType
 from typing import NoReturn
 
 import smofi
-from smofi.cli.streams import LOSS, complain, lasting_streams, remark
-from smofi.engine.processes.endings import Interrupted, follows, handled
+from smofi.cli.loading import loading, say_interrupted
+from smofi.cli.streams import LOSS, complain, lasting_streams
+from smofi.engine.processes.endings import Interrupted, handled
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with handled(_interrupt, afterwards=signal.SIG_DFL if own else None):
                 code = _call(list(sys.argv[1:] if arguments is None else arguments))
         except KeyboardInterrupt as error:
-            code = _say_interrupted(error.number if isinstance(error, Interrupted) else signal.SIGINT)
+            code = say_interrupted(error.number if isinstance(error, Interrupted) else signal.SIGINT)
         sys.stdout.flush()
         if LOSS.error is None or LOSS.remark:
             return code
@@ -36,19 +36,9 @@ def _call(given: list[str]) -> int:
     if given == ["--version"]:
         print(smofi.__version__)
         return 0
-    with handled(_exit_at_once):  # an exception would get lost in what is being imported
+    with loading():
         from smofi.cli.commands import call
     return call(given)
-
-
-def _say_interrupted(number: int) -> int:
-    if not follows():
-        remark("Interrupted.")
-    return 128 + number
-
-
-def _exit_at_once(number: int, frame: FrameType | None) -> NoReturn:
-    os._exit(_say_interrupted(number))
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

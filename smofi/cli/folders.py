@@ -9,14 +9,13 @@ from cyclopts import Parameter
 
 from smofi.cli.arguments import SEVERAL, Folder, Picture
 from smofi.cli.claiming import RUNS
+from smofi.cli.loading import loading
 from smofi.cli.program import console
-from smofi.cli.reading import reading
 from smofi.cli.streams import complain, remark
 from smofi.errors import check_choice
-from smofi.export import FORMATS, export_run
+from smofi.export.request import FORMATS, check_request
 from smofi.report.saving import check_picture
-from smofi.report.show import RunsView, entries_below, show_runs, snapshots_in
-from smofi.report.timeline import read_timelines, save_timelines, timeline_table
+from smofi.runs import folders_in
 
 
 def show(
@@ -29,6 +28,8 @@ def show(
 
     Exit code 2 if a file is damaged or missing.
     """
+    with loading():
+        from smofi.report.show import RunsView, entries_below, show_runs, snapshots_in
     if entries := entries_below(folder):
         console.print(RunsView(folder, entries))
         runs = [run for entry in entries for run in entry.runs]
@@ -55,6 +56,10 @@ def timeline(
     """
     if output is not None:
         check_picture(output, "output")
+    folders_in(folder)  # refused if it is none
+    with loading():
+        from smofi.cli.reading import reading
+        from smofi.report.timeline import read_timelines, save_timelines, timeline_table
     with reading(str(folder)) as progress:
         timelines = read_timelines(folder, round, progress)
     for one in timelines:
@@ -89,6 +94,9 @@ def export(
     for name in format or ():
         check_choice("--format", name, FORMATS)
     target = destination or folder / ("export" if part is None else f"export-{part}")
+    check_request(folder, target, format, part)
+    with loading():
+        from smofi.export import export_run
     exported = export_run(folder, target, format, part, cut, best)
     for note in exported.notes:
         remark(f"note: {note}")

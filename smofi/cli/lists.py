@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from smofi.cli.arguments import flag
+from smofi.cli.loading import loading
 from smofi.cli.program import console
 from smofi.errors import refuse
-from smofi.models import MODELS
+from smofi.models.catalogue import MODELS, check_model_name
 from smofi.report.catalogue import listing, method_table, preset_table
-from smofi.report.models import cuts_table, models_table, outline
 
 
 def methods() -> int:
@@ -35,6 +35,10 @@ def models(
     given = {key: value for key, value in options.items() if value is not None}
     if name is None and given:
         refuse(*next(iter(given.items())), "the name of a model too, for example: smofi models resnet18")
+    if name is not None:
+        check_model_name(name)
+    with loading():
+        from smofi.report.models import cuts_table, models_table, outline
     outlines = [outline(one, **given) for one in ([name] if name else MODELS)]
     if name or cuts:
         for one in outlines:

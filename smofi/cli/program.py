@@ -8,7 +8,8 @@ import cyclopts
 from rich.console import Console, ConsoleDimensions
 
 import smofi
-from smofi.report import NARROWEST
+
+NARROWEST = 20
 
 
 class WideEnough(Console):

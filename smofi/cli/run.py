@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import torch
 from cyclopts import Parameter
 
-from smofi.cli.arguments import SEVERAL, Flags, Scale, Source, resolve, settings_given
-from smofi.cli.reading import reading
-from smofi.cli.training import Display, TrainingJob, train_together
+from smofi.cli.arguments import SEVERAL, Display, Flags, Scale, Source, resolve, settings_given
+from smofi.cli.loading import loading
 from smofi.config import Settings
-from smofi.config.federation import gather
 from smofi.errors import check_choice, refuse
-from smofi.experiment.following import worker_count
-from smofi.experiment.resuming import stored_config
-from smofi.track import TRACKERS, trackers_of
+from smofi.experiment.stored import stored_config
 
 NO_TRACKER = "none"
 
@@ -35,7 +30,8 @@ def run(
     track: Annotated[
         list[str] | None,
         Parameter(
-            help="also record the run in tensorboard, wandb or mlflow; if resumed, it keeps those it has; or none",
+            help="also record the run in tensorboard, wandb or mlflow; a resumed run keeps those it has, unless this "
+            "is none",
             **SEVERAL,
         ),
     ] = None,
@@ -45,8 +41,11 @@ def run(
     Without arguments: FedAvg, FedAvgM and SMoFi side by side, on handwritten digits divided unevenly among 50 clients.
     Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
     """
-    for name in track or ():
-        check_choice("track", name, (*TRACKERS, NO_TRACKER))
+    if track:
+        from smofi.track import TRACKERS
+
+        for name in track:
+            check_choice("track", name, (*TRACKERS, NO_TRACKER))
     if resume is None:
         config = resolve(source, settings_given(flags), scale)
         folder = output
@@ -54,6 +53,13 @@ def run(
         if source is not None or output is not None or scale is not None:
             refuse("resume", str(resume), "no file, --scale or --output with it: the run's folder has its settings")
         config, folder = stored_config(resume, settings_given(flags)), resume
+    with loading():
+        import torch
+
+        from smofi.cli.reading import reading
+        from smofi.cli.training import TrainingJob, train_together
+        from smofi.config.federation import gather
+        from smofi.experiment.following import worker_count
     if config.clients is None:  # before workers are started: how many are useful depends on it
         with reading(config.data) as progress:
             config = config.divided(gather(config, progress))
@@ -67,5 +73,7 @@ def _trackers(wanted: list[str] | None, resumed: Path | None) -> tuple[str, ...]
     if wanted is not None and NO_TRACKER in wanted and len(wanted) > 1:
         refuse("track", wanted, f"{NO_TRACKER} alone, or trackers without it")
     if wanted is None:
+        from smofi.track import trackers_of
+
         return tuple(trackers_of(resumed)) if resumed else ()
     return tuple(name for name in wanted if name != NO_TRACKER)

@@ -10,9 +10,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from smofi import experiment
+from smofi.cli.arguments import Display
 from smofi.cli.claiming import claimed_folder
 from smofi.cli.program import COMMAND_LINE, console
 from smofi.cli.reading import reading
@@ -29,12 +30,11 @@ from smofi.experiment import FolderRun
 from smofi.experiment.following import follow, follow_on
 from smofi.experiment.keeping import NotSaved
 from smofi.memory import refusing
+from smofi.plural import plural
 from smofi.report import History
 from smofi.report.live import Live
 from smofi.track import combine, tracker
 from smofi.training import Result
-
-Display: TypeAlias = Literal["auto", "live", "plain", "quiet", "jsonl"]
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def train_together(job: TrainingJob, workers: int) -> int:
         with claimed_folder(config.data) if job.folder is None else nullcontext(job.folder) as folder:
             training.open(folder, launcher)
         training.live.say(
-            f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
-            f"seed {config.seed}, {workers} worker{'s' * (workers > 1)}, in {folder}"
+            f"{config.data}, {config.partition}, {config.model} cut at {config.cut}, "
+            f"{plural(config.rounds, 'round')}, seed {config.seed}, {plural(workers, 'worker')}, in {folder}"
         )
         if job.trackers:
             training.live.say(f"recorded in {' and '.join(job.trackers)}")

@@ -10,9 +10,16 @@ clock.py         what becomes of a round's plan, and how long it takes
 Internal: may change without notice.
 """
 
-from smofi.clock.clock import Clock, start_clock
-from smofi.clock.devices import Device
-from smofi.clock.presence import Presence
-from smofi.clock.timing import CLOCKS, Timing
+from typing import TYPE_CHECKING
+
+from smofi.later import load_later
+
+if TYPE_CHECKING:
+    from smofi.clock.clock import Clock, start_clock
+    from smofi.clock.devices import Device
+    from smofi.clock.presence import Presence
+    from smofi.clock.timing import CLOCKS, Timing
+else:
+    load_later(__name__, clock="Clock start_clock", devices="Device", presence="Presence", timing="CLOCKS Timing")
 
 __all__ = ["CLOCKS", "Clock", "Device", "Presence", "Timing", "start_clock"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from smofi.clock.devices import Device
 from smofi.errors import check_choice, check_count, check_number, refuse
+
+if TYPE_CHECKING:
+    from smofi.clock.devices import Device
 
 CLOCKS = ("none", "paper", "full")
 

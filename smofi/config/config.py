@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
-from torch import nn
 from typing_extensions import Self
 
-from smofi import models
-from smofi.clock import Timing
-from smofi.config.federation import Federation, gather
-from smofi.data import Source
+from smofi.clock.timing import Timing
+from smofi.data.catalogue import check_columns
 from smofi.data.partitions.natural import NATURAL
 from smofi.data.partitions.saved import PREFIX as SAVED
-from smofi.data.partitions.saved import Owners
 from smofi.engine.metrics import CLIENT_METRICS
-from smofi.errors import InputError, refuse
+from smofi.errors import InputError, refuse, refuse_unwanted
 from smofi.memory import limited
+from smofi.models.catalogue import MODELS, options_of, takes
 from smofi.settings import SETTINGS, TRAIN_ARGUMENTS, Settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from smofi.config.federation import Federation
+    from smofi.data import Source
+    from smofi.data.partitions.saved import Owners
 
 COPIES = 4
 """Of a model's weights, which any run takes: the initial model, the global one, a client's and its gradients."""
@@ -51,8 +55,8 @@ class Config(Settings):
     def _check_together(self) -> Self:
         for option in ("width", "norm"):
             value = getattr(self, option)
-            if value is not None and option not in models.options_of(self.model):
-                refuse(option, value, f"no {option} (null in YAML), since model {self.model} has no such option")
+            if value is not None and option not in options_of(self.model):
+                refuse_unwanted(option, value, f"model {self.model} has no such option")
         held_out = self.validation or self.partition.startswith(SAVED)  # whose file says what is held out
         if self.patience is not None and not held_out:
             refuse("patience", self.patience, "a validation share > 0 with it, such as validation=0.1")
@@ -60,6 +64,7 @@ class Config(Settings):
             accepted = f"one for all methods, or one for each of the {len(self.method)}"
             refuse("executor", list(self.executor), accepted)
         _ = self.timing
+        check_columns(self.data, self.label_column, self.client_column)
         if self.cut.startswith("[") and (given := self.cut.count(",") + 1) != (self.clients or given):
             refuse("cut", self.cut, f"one cut for each of the {self.clients} clients, but it has {given}")
         return self
@@ -72,6 +77,7 @@ class Config(Settings):
     def divided(self, federation: Federation) -> Self:
         """The same with the number of clients that its data was divided among.
 
+        >>> from smofi.config.federation import gather
         >>> config = Config(clients=4)
         >>> config.divided(gather(config)).clients
         4
@@ -105,6 +111,8 @@ class Config(Settings):
 
         `method` tells for which of several it is, by default for the first: they may have executors of their own.
         """
+        from smofi.config.federation import gather
+
         gathered = federation or gather(self)
         return {
             **{name: getattr(self, name) for name in TRAIN_ARGUMENTS if name != "method"},
@@ -124,16 +132,20 @@ class Config(Settings):
         >>> sorted(set(Config(clients=4, validation=0.1).owners().tolist()))
         [-1, 0, 1, 2, 3]
         """
+        from smofi.config.federation import gather
+
         return gather(self).owners
 
     def build_model(self, source: Source) -> nn.Sequential:
         """The initial model, a function of the seed."""
-        if (needed := models.takes(self.model)) not in (None, source.kind):
-            fitting = [name for name in models.MODELS if models.takes(name) == source.kind]
+        from smofi.models.building import build
+
+        if (needed := takes(self.model)) not in (None, source.kind):
+            fitting = [name for name in MODELS if takes(name) == source.kind]
             refuse("model", self.model, f"a model for {source.kind}s, as in {self.data}: one of {', '.join(fitting)}")
         try:
             with limited(self.memory_limit):
-                return models.build(
+                return build(
                     self.model,
                     seed=self.seed,
                     input_shape=source.input_shape,

@@ -17,21 +17,37 @@ augment        training images shifted and flipped
 Public: the names in `__all__`.
 """
 
-from smofi.data.batches import batch_order
-from smofi.data.load import check_data_name, fetch, load
-from smofi.data.partitions import (
-    PARTITIONS,
-    assign,
-    dirichlet,
-    iid,
-    natural,
-    partition,
-    read_partition,
-    shards,
-    write_partition,
-)
-from smofi.data.samples import TensorSamples
-from smofi.data.source import Source
+from typing import TYPE_CHECKING
+
+from smofi.later import load_later
+
+if TYPE_CHECKING:
+    from smofi.data.batches import batch_order
+    from smofi.data.catalogue import check_data_name
+    from smofi.data.load import fetch, load
+    from smofi.data.partitions import (
+        PARTITIONS,
+        assign,
+        dirichlet,
+        iid,
+        natural,
+        partition,
+        read_partition,
+        shards,
+        write_partition,
+    )
+    from smofi.data.samples import TensorSamples
+    from smofi.data.source import Source
+else:
+    load_later(
+        __name__,
+        batches="batch_order",
+        catalogue="check_data_name",
+        load="fetch load",
+        partitions="PARTITIONS assign dirichlet iid natural partition read_partition shards write_partition",
+        samples="TensorSamples",
+        source="Source",
+    )
 
 __all__ = [
     "PARTITIONS",

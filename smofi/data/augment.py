@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
+from typing import TYPE_CHECKING
 
 from smofi.errors import InputError, check_count, refuse
+from smofi.later import np, torch
 from smofi.seeds import generator
 from smofi.spec import build, read_calls
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Augment:
         rows = down[:, None] + torch.arange(height, device=images.device)
         steps = torch.arange(width, device=images.device).expand(len(images), -1)
         columns = across[:, None] + torch.where(flipped[:, None] > 0, width - 1 - steps, steps)
-        padded = pad(images, [self.padding] * 4).permute(0, 2, 3, 1)
+        padded = torch.nn.functional.pad(images, [self.padding] * 4).permute(0, 2, 3, 1)
         which = torch.arange(len(images), device=images.device)[:, None, None]
         return padded[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 

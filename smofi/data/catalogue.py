@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from smofi.data.decoded import DataFiles
-from smofi.data.readers.cifar import find_cifar10, find_cifar100
-from smofi.data.readers.fashion_mnist import find_fashion_mnist
-from smofi.data.readers.shakespeare import find_shakespeare
-from smofi.data.readers.speech_commands import find_speech_commands
-from smofi.data.readers.tiny_imagenet import find_tiny_imagenet
+from smofi.errors import refuse, refuse_unwanted
+from smofi.later import function_later
+
+if TYPE_CHECKING:
+    from smofi.data.decoded import DataFiles
 
 
 @dataclass(frozen=True)
@@ -28,35 +29,44 @@ EMBEDDED = {"digits": "1,797 handwritten digits, 8x8 grey, 10 classes; comes wit
 CATALOGUE: dict[str, CatalogueEntry] = {
     "cifar10": CatalogueEntry(
         "60,000 photographs, 32x32 colour, 10 classes",
-        find_cifar10,
+        function_later("smofi.data.readers.cifar", "find_cifar10"),
         "cifar-10-binary.tar.gz or cifar-10-python.tar.gz of https://www.cs.toronto.edu/~kriz/cifar.html, unpacked",
     ),
     "cifar100": CatalogueEntry(
         "60,000 photographs, 32x32 colour, 100 classes",
-        find_cifar100,
+        function_later("smofi.data.readers.cifar", "find_cifar100"),
         "cifar-100-binary.tar.gz or cifar-100-python.tar.gz of https://www.cs.toronto.edu/~kriz/cifar.html, unpacked",
     ),
     "tiny-imagenet": CatalogueEntry(
         "110,000 photographs, 64x64 colour, 200 classes",
-        find_tiny_imagenet,
+        function_later("smofi.data.readers.tiny_imagenet", "find_tiny_imagenet"),
         "http://cs231n.stanford.edu/tiny-imagenet-200.zip, unpacked",
     ),
     "shakespeare": CatalogueEntry(
         "the plays by speaking role, 80 characters in and the next one out; already divided by role",
-        find_shakespeare,
+        function_later("smofi.data.readers.shakespeare", "find_shakespeare"),
         "the json files that LEAF writes for shakespeare (https://github.com/TalwalkarLab/leaf), or a text per role",
     ),
     "speech-commands": CatalogueEntry(
         "105,829 spoken words of one second as 49x40 log-mel spectrograms, 35 classes; can be divided by speaker",
-        find_speech_commands,
+        function_later("smofi.data.readers.speech_commands", "find_speech_commands"),
         "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz, unpacked",
     ),
     "fashion-mnist": CatalogueEntry(
         "70,000 articles of clothing, 28x28 grey, 10 classes",
-        find_fashion_mnist,
+        function_later("smofi.data.readers.fashion_mnist", "find_fashion_mnist"),
         "the four idx files of https://github.com/zalandoresearch/fashion-mnist, or Debian's dataset-fashion-mnist",
     ),
 }
+
+
+OWN = {
+    "folder": "pictures or wav files, a sub-folder per class, or per client and in it per class; texts; idx files",
+    "npz": "numpy arrays x and y, perhaps x_test and y_test, and client",
+    "csv": "numeric columns, a label, perhaps client",
+    "python": "your own function, such as python:module:function",
+}
+"""The user's own data, by what comes before the colon."""
 
 
 def descriptions() -> dict[str, str]:
@@ -66,3 +76,26 @@ def descriptions() -> dict[str, str]:
     ['digits', 'cifar10']
     """
     return {**EMBEDDED, **{name: entry.description for name, entry in CATALOGUE.items()}}
+
+
+def check_data_name(field: str, name: Any) -> str:
+    """A name that `load` knows, or the user's own data.
+
+    >>> check_data_name("data", "folder:pictures")
+    'folder:pictures'
+    """
+    names = [*EMBEDDED, *CATALOGUE]
+    scheme, _, rest = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if isinstance(name, str) and (name in names or (scheme in OWN and rest)):
+        return name
+    near = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
+    own = ", ".join(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}" for scheme in OWN)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")
+
+
+def check_columns(name: str, label: str | None, client: str | None) -> None:
+    """Refuse columns named by the user where there are none to name."""
+    for field, value in (("label_column", label), ("client_column", client)):
+        if value is not None and not name.startswith("csv:"):
+            refuse_unwanted(field, value, f"only csv:PATH has columns, and the data is {name}")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from smofi.data import cache
 from smofi.data.cache import Damaged, cached, data_home, fingerprint, with_moments
-from smofi.data.catalogue import CATALOGUE, EMBEDDED
+from smofi.data.catalogue import CATALOGUE, EMBEDDED, check_columns, check_data_name
 from smofi.data.decoded import DataFiles, Decoded, ReadProgress, silent
 from smofi.data.readers import hub
 from smofi.data.readers.csv import NamedColumns, find_csv
@@ -20,16 +18,8 @@ from smofi.data.readers.folder import find_folder
 from smofi.data.readers.npz import find_npz
 from smofi.data.readers.python import read_python
 from smofi.data.source import Source, as_source
-from smofi.errors import DataWarning, InputError, check_count, check_path, check_size, refuse
+from smofi.errors import DataWarning, InputError, check_count, check_path, check_size, refuse, refuse_unwanted
 from smofi.memory import as_text, limited, refusing, room
-
-OWN = {
-    "folder": "pictures or wav files, a sub-folder per class, or per client and in it per class; texts; idx files",
-    "npz": "numpy arrays x and y, perhaps x_test and y_test, and client",
-    "csv": "numeric columns, a label, perhaps client",
-    "python": "your own function, such as python:module:function",
-}
-"""The user's own data, by what comes before the colon."""
 
 FROM_HUB = "hub"
 LARGEST_IMAGE = 1024
@@ -67,27 +57,20 @@ def load(
         check_size("memory_limit", memory_limit)
     if not callable(progress):
         refuse("progress", progress, "a function of how far decoding is")
-    named = _named_columns(name, label_column, client_column)
+    check_columns(name, label_column, client_column)
+    named = NamedColumns(label_column, client_column)
     with limited(memory_limit), refusing(f"data={name!r}"):
         found = _read(name, None if folder is None else check_path("folder", folder), image_size, named, progress)
         source = found if isinstance(found, Source) else as_source(name, found)
         if isinstance(found, Decoded) and "warning" in found.about:
             warnings.warn(f"data={name!r}: {found.about['warning']}", DataWarning, stacklevel=2)
         if image_size is not None and source.kind != "image":
-            refuse("image_size", image_size, f"no image_size, since {name} has no images")
+            refuse_unwanted("image_size", image_size, f"{name} has no images")
         source = source.limited(max_train, max_test)
         if image_size is None or source.input_shape[1:] == (image_size, image_size):
             return source
         _check_resized(source, image_size)
         return source.resized(image_size)
-
-
-def _named_columns(name: str, label: str | None, client: str | None) -> NamedColumns:
-    """The columns that the user has named, refused where there are none to name."""
-    for field, value in (("label_column", label), ("client_column", client)):
-        if value is not None and not name.startswith("csv:"):
-            refuse(field, value, f"no {field}, since {name} has no columns to name; csv:PATH does")
-    return NamedColumns(label, client)
 
 
 def _check_resized(source: Source, side: int) -> None:
@@ -98,22 +81,6 @@ def _check_resized(source: Source, side: int) -> None:
     if not left.holds(needed):
         sizes = f"{samples:,} x {side} x {side} x {channels} x {width} bytes = {as_text(needed)}"
         refuse("image_size", side, f"images that fit into the {left.words}, but they would take {sizes}")
-
-
-def check_data_name(field: str, name: Any) -> str:
-    """A name that `load` knows, or the user's own data.
-
-    >>> check_data_name("data", "folder:pictures")
-    'folder:pictures'
-    """
-    names = [*EMBEDDED, *CATALOGUE]
-    scheme, _, rest = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if isinstance(name, str) and (name in names or (scheme in OWN and rest)):
-        return name
-    near = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
-    own = ", ".join(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}" for scheme in OWN)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")
 
 
 def fetch(name: str, progress: ReadProgress = silent) -> None:
@@ -151,7 +118,7 @@ def _read(
     scheme, colon, rest = name.partition(":")
     if colon or name in EMBEDDED:
         if folder is not None:
-            refuse("data_folder", str(folder), f"no data_folder, since {name} already says where it is")
+            refuse_unwanted("data_folder", str(folder), f"{name} already says where it is")
         if name in EMBEDDED:
             return read_digits()
         if scheme == "python":

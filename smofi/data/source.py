@@ -128,7 +128,7 @@ def as_source(name: str, decoded: Decoded) -> Source:
         test_owner=decoded.test.owner,
         owners=decoded.owners,
         remarks=tuple(_remarks(decoded)),
-        preparation=None if decoded.raw_input is None else _preparation(decoded.raw_input, train.store),
+        preparation=_preparation(decoded.raw_input, train.store) if decoded.raw_input else None,
     )
 
 

@@ -110,6 +110,14 @@ def check_targets(name: str, targets: Tensor, loss: Loss, classes: int) -> None:
             raise InputError(f"{name} is not accepted: its targets range from {low} to {high}, but {accepted}")
 
 
+def _check_one_class_each(name: str, targets: Tensor, loss: Loss, outputs: Tensor) -> None:
+    """Columns of classes are a common mistake, and torch's sentence about them names neither client nor remedy."""
+    if loss is cross_entropy and outputs.dim() == 2 and targets.dim() == 2 and not targets.is_floating_point():
+        remedy = "targets.squeeze(1)" if targets.shape[1] == 1 else "targets.argmax(1)"
+        each = f"each has targets of shape {tuple(targets.shape[1:])}"
+        raise InputError(f"{name} is not accepted: expected one class per sample, but {each}; try {remedy}")
+
+
 def try_step(
     setup: Setup, state: GlobalState, planner: Planner, clients: Sequence[Samples], augment: Augment | None = None
 ) -> bool:
@@ -169,6 +177,7 @@ def try_evaluation(evaluator: Evaluator, samples: Samples, name: str, *, measure
         width = int(outputs.shape[min(1, outputs.dim() - 1)])
         if measures:
             check_targets(name, targets, evaluator.loss, width)
+            _check_one_class_each(name, targets, evaluator.loss, outputs)
         if measures and evaluator.test is not None:
             evaluator.look_at(evaluator.measure(outputs, targets)[1])
     except InputError:

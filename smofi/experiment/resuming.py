@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pydantic
 import torch
 
-from smofi.config import Config, changed_fields, run_config, sentence_of
+from smofi.config import Config, run_config
 from smofi.config.federation import Federation, gather
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.saved import PREFIX as SAVED
@@ -19,6 +18,7 @@ from smofi.engine.processes.workers import Workers
 from smofi.errors import InputError, check_path
 from smofi.experiment.opening import FolderRun, opened, own_config, whole_config
 from smofi.experiment.restoring import restore
+from smofi.experiment.stored import stored_config
 from smofi.runs import RunFolder, RunWriter, folders_in, partition_hash, partition_in
 
 
@@ -55,23 +55,6 @@ def resume(
         except OSError as error:
             raise InputError(f"{path} cannot be resumed: {error.strerror}") from error
         return runs
-
-
-def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Config:
-    """The configuration of the run in this folder, with what is to change; refuses, field by field, what may not."""
-    try:
-        before = run_config(RunFolder(path))
-    except OSError as error:  # a name that is too long, a folder that may not be read
-        raise InputError(f"resume={str(path)!r} is not accepted: {error.strerror}") from None
-    if before is None:
-        raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, but it has no config.yaml")
-    try:
-        config = Config(**{**before.model_dump(), **(overrides or {})})
-    except pydantic.ValidationError as error:
-        raise InputError(sentence_of(error)) from None
-    if changed := changed_fields(before, config):
-        raise InputError(f"{path} cannot be resumed with other settings: " + "; ".join(changed))
-    return config
 
 
 def _abouts(path: Path) -> list[Mapping[str, Any]]:

@@ -89,31 +89,33 @@ def _table(raw: Mapping[str, Any]) -> str:
 def _picture(raw: Mapping[str, Any]) -> str:
     colours = {"RGB": "in colour (RGB)", "L": "in grey"}[raw["channels"]]
     size = f"{raw['width']} x {raw['height']}"
-    if raw["middle_square"] is None:
-        shaped = f"Pictures of {size} pixels, {colours}"
-    else:
-        shaped = (
-            f"Pictures of any size, {colours}: the square in the middle is resized to {size}, bilinearly, by Pillow"
-        )
     turned = ", turned as the camera was held" if raw["upright"] else ""
-    return f"{shaped}{turned}; transparent parts are laid on {raw['transparent']}. Values are bytes, 0 to 255."
+    seen = f"{colours}{turned}, with transparent parts laid on {raw['transparent']}"
+    if raw["middle_square"] is None:
+        shaped = f"Pictures of {size} pixels, {seen}."
+    else:
+        shaped = f"Pictures of any size, {seen}. The square in the middle is resized to {size} (bilinear, by Pillow)."
+    return f"{shaped} Values are bytes, 0 to 255."
 
 
 def _sound(raw: Mapping[str, Any]) -> str:
     seconds = raw["samples"] / raw["rate"]
+    rates = "of any rate, with any number of channels, mixed and resampled to" if raw.get("resample") else "at"
     return (
-        f"Sound at {raw['rate']:,} Hz: the {seconds:g} s in the middle of a clip, with silence around a shorter one. "
-        f"It becomes an image of {raw['bands']} mel bands from {raw['lowest']:g} to {raw['highest']:g} Hz, with "
+        f"Sound {rates} {raw['rate']:,} Hz: the middle {seconds:g} s of a clip, with silence around a shorter "
+        f"one. It becomes an image of {raw['bands']} mel bands from {raw['lowest']:g} to {raw['highest']:g} Hz, with "
         f"windows of {raw['window']} samples every {raw['hop']}; the logarithm of the power is kept as a byte, from "
         f"{raw['byte_0']:g} (0) to {raw['byte_255']:g} (255)."
     )
 
 
 def _text(raw: Mapping[str, Any]) -> str:
+    other = f"U+{ord(raw['unknown']):04X}" if raw["unknown"] != " " else "a space"
+    becomes = f"the nearest one of these, or {other}" if raw["nearest"] else other
     return (
         f"The last {raw['length']} characters of a text, as their places in an alphabet of {len(raw['alphabet'])}, "
-        "counted from 0. Other characters become the nearest one of these, or a space. The model's answer is the "
-        "character that comes next."
+        f"counted from 0. Any other character becomes {becomes}. "
+        "The model's answer is the character that comes next."
     )
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import json
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
 
-from smofi.errors import InputError
 from smofi.export.pieces import ModelPiece
 
 ONNX_LIMIT = 1_500_000_000  # bytes; an ONNX file is limited to 2 GiB, larger weights go beside it
@@ -53,20 +51,6 @@ def write_onnx(folder: Path, pieces: list[ModelPiece], about: dict[str, Any]) ->
             )
         _tidy(path)
     return [f"{piece.name}.onnx" for piece in pieces]
-
-
-FORMATS: dict[str, Callable[[Path, list[ModelPiece], dict[str, Any]], list[str]]] = {
-    "safetensors": write_safetensors,
-    "torch": write_torch,
-    "onnx": write_onnx,
-}
-
-
-def check_onnx() -> None:
-    """Refuse ONNX where the packages for it are missing."""
-    for package in ("onnx", "onnxscript"):
-        if importlib.util.find_spec(package) is None:
-            raise InputError(f'{package} is not installed; it comes with: pip install "smofi[onnx]"')
 
 
 def _exported(piece: ModelPiece) -> torch.export.ExportedProgram:

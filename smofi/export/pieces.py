@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from smofi.cut import Cut, CutSpec, parse_cut
 from smofi.errors import check_choice, refuse
+from smofi.export.request import PARTS
 from smofi.export.trained import TrainedRun
-
-PARTS = ("client", "server")
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import Any
 
 import smofi
 from smofi.cut import Cut, CutSpec
-from smofi.errors import InputError, check_choice, check_path, refuse
+from smofi.errors import InputError, check_path
 from smofi.export.card import model_card
-from smofi.export.formats import FORMATS, check_onnx
 from smofi.export.pieces import chosen_cut, pieces
 from smofi.export.raw import PREPROCESSING, RUNNABLE, copy_program, preprocessing, why_no_program, without_places
+from smofi.export.request import FORMATS, checked_destination, chosen_formats
 from smofi.export.trained import TrainedRun, read_run
 
 
@@ -49,8 +49,8 @@ def export_run(
     Traceback (most recent call last):
     smofi.errors.InputError: no/such/run is not a run folder: it has no config.yaml
     """
-    chosen, notes = _check_formats(formats)
-    target = _check_destination(check_path("destination", destination))
+    chosen, notes = chosen_formats(formats)
+    target = checked_destination(check_path("destination", destination))
     run = read_run(check_path("folder", folder), best)
     where = chosen_cut(run, part, cut)
     modules = pieces(run, part, where)
@@ -87,31 +87,6 @@ def _share(folder: Path) -> None:
 def _as_json(value: dict[str, Any]) -> str:
     """As JSON with a line for each fact, however long."""
     return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-
-
-def _check_formats(formats: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """The formats to write, in a fixed order, and what to say about those left out."""
-    if formats is None:
-        try:
-            check_onnx()
-        except InputError as error:
-            return [name for name in FORMATS if name != "onnx"], [f"onnx is left out: {error}"]
-        return list(FORMATS), []
-    if isinstance(formats, str) or not formats:
-        refuse("formats", formats, "one or more of " + ", ".join(FORMATS) + ", in a list")
-    for name in formats:
-        check_choice("formats", name, FORMATS)
-    if "onnx" in formats:
-        check_onnx()
-    return [name for name in FORMATS if name in formats], []
-
-
-def _check_destination(path: Path) -> Path:
-    if path.is_dir() and not any(path.iterdir()):
-        return path
-    if path.exists():
-        refuse("destination", str(path), "a folder that is new or empty")
-    return path
 
 
 def _about(run: TrainedRun, part: str | None, cut: Cut | None) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from smofi import models
-from smofi.config import Config, run_config
 from smofi.errors import InputError
+from smofi.export.request import checked_config
 from smofi.flat import Layout
-from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint, folders_in
+from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint
 
 FACTS = {
     "table": ("columns", "label"),
@@ -70,7 +70,7 @@ class TrainedRun:
 def read_run(path: Path, best: bool = False) -> TrainedRun:
     """Read a run folder, as of its last or its best round; refuses one that is incomplete, damaged, or a comparison."""
     folder = RunFolder(path)
-    config = _read_config(folder)
+    config = checked_config(folder)
     task = _read_task(folder)
     model = models.build(
         config.model,
@@ -96,16 +96,6 @@ def _record_of(folder: RunFolder, round: int) -> dict[str, Any]:
     if round > len(records):  # the best round may be one since the last save
         records = folder.records()
     return records[round - 1] if 0 < round <= len(records) else {"round": round}
-
-
-def _read_config(folder: RunFolder) -> Config:
-    config = run_config(folder)
-    if config is None:
-        raise InputError(f"{folder.path} is not a run folder: it has no {folder.config_file.name}")
-    if len(config.method) > 1:
-        runs = ", ".join(str(one.path) for one in folders_in(folder.path))
-        raise InputError(f"{folder.path} compares {len(config.method)} methods; export one of its runs: {runs}")
-    return config
 
 
 def _read_task(folder: RunFolder) -> Task:

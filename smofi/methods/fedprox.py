@@ -1,10 +1,15 @@
 """FedProx, Li et al. 2020."""
 
-from torch import Tensor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from smofi.errors import check_number
 from smofi.method import Method
 from smofi.methods.registry import register
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @register

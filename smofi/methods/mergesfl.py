@@ -1,11 +1,12 @@
 """MergeSFL, Liao et al. 2024."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-import numpy as np
-
 from smofi.errors import check_number
+from smofi.later import np
 from smofi.method import Candidates, Draw, Method, Placement, Tick, Turnout
 from smofi.methods.registry import register
 

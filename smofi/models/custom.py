@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from smofi.errors import refuse
 from smofi.imported import PREFIX, failed, import_function
+from smofi.later import torch
 from smofi.spec import describe
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def is_custom(name: Any) -> bool:
@@ -30,7 +32,7 @@ def custom(name: str, **arguments: Any) -> nn.Sequential:
         model = function(**arguments)
     except Exception as error:
         raise failed("model", name, "calling it", error) from error
-    if not isinstance(model, nn.Sequential):
+    if not isinstance(model, torch.nn.Sequential):
         refuse(
             "model",
             name,

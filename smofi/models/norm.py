@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from torch import nn
+from typing import TYPE_CHECKING
 
 from smofi.errors import check_choice
+from smofi.later import torch
+
+if TYPE_CHECKING:
+    from torch import nn
 
 NORMS = ("batch", "group")
 
@@ -27,4 +31,4 @@ def normalisation(kind: str, channels: int) -> nn.Module:
     8
     """
     check_choice("norm", kind, NORMS)
-    return nn.BatchNorm2d(channels) if kind == "batch" else nn.GroupNorm(groups_for(channels), channels)
+    return torch.nn.BatchNorm2d(channels) if kind == "batch" else torch.nn.GroupNorm(groups_for(channels), channels)

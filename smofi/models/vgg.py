@@ -17,9 +17,6 @@ from smofi.models.initial import initialise
 from smofi.models.layers import chain, classifier, convolution
 from smofi.models.norm import normalisation
 
-SMALLEST = 32
-"""Five poolings halve the sides, rounding down: 32 is the least that leaves one pixel."""
-
 FACTORS = (1, 2, 4, 8, 8)
 """The channels of each stage, as multiples of the width."""
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil
 from statistics import fmean, median
+
+from torch import Tensor
 
 from smofi.config import Config
 from smofi.config.federation import Federation
 from smofi.engine.memory.needs import Memory, activation_memory, lasting_memory, round_memory
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import RoundPlan
+from smofi.engine.processes.forked import ForkedWorkers
+from smofi.engine.processes.tree import deal
+from smofi.engine.processes.workers import OneWorker
 from smofi.flat import columns_in
 from smofi.method import Method
 from smofi.methods import parse_method
@@ -19,6 +24,9 @@ from smofi.planning.timing import Seconds, time_rounds
 from smofi.training import Session, prepare
 
 __all__ = ["CutParameters", "Memory", "PlanSummary", "Seconds", "plan_run"]
+
+IN_COMMON = ("initial model", "data")
+"""What forked workers share."""
 
 MOST_ROUNDS = 1000  # planned one by one; the rest are like these
 MOST_SCHEDULES, MOST_TICKS = 20, 10_000  # whose ticks are counted one by one; how many of each of them
@@ -38,7 +46,7 @@ class PlanSummary:
     """What a run will do and what it will take.
 
     `samples` are those of the smallest, the median and the largest client; steps are all clients' together; memory is
-    that of the fullest round.
+    that of one worker in the fullest round.
     """
 
     method: str
@@ -55,6 +63,7 @@ class PlanSummary:
     memory: tuple[Memory, ...]
     measured: Seconds
     seconds_per_round: float
+    workers: int = 1
 
     @property
     def steps(self) -> int:
@@ -63,8 +72,10 @@ class PlanSummary:
 
     @property
     def bytes(self) -> int:
-        """All memory that is accounted for; Python and torch themselves take some hundred megabytes more."""
-        return sum(item.bytes for item in self.memory)
+        """All memory that is accounted for, of all workers; Python and torch themselves take some hundred megabytes
+        more."""
+        own = sum(item.bytes for item in self.memory if item.what not in IN_COMMON)
+        return self.workers * own + sum(item.bytes for item in self.memory if item.what in IN_COMMON)
 
     @property
     def seconds(self) -> float:
@@ -72,18 +83,34 @@ class PlanSummary:
         return self.rounds * self.seconds_per_round
 
 
+class FirstWorker(ForkedWorkers):
+    """The first of several workers, as it plans: the others are not there, and nothing is exchanged."""
+
+    def __init__(self, size: int) -> None:
+        self.rank, self.size = 0, size
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+
 def plan_run(
-    config: Config, method: str, federation: Federation | None = None, *, deadline: float = 2.0
+    config: Config, method: str, federation: Federation | None = None, *, workers: int = 1, deadline: float = 2.0
 ) -> PlanSummary:
     """Check everything, train nothing: steps are timed for `deadline` seconds, on copies that are thrown away.
+
+    The time of several workers is that of one with its share of the clients, and does not count what they exchange.
 
     >>> plan_run(Config(clients=4, participation=1.0, partition="iid"), "smofi", deadline=0.1).eligible
     4
     """
     parsed = parse_method(method)
     arguments = config.arguments(federation, parsed.name)
-    session = prepare(**arguments, method=parsed)
+    session = prepare(**arguments, method=parsed, workers=FirstWorker(workers) if workers > 1 else OneWorker())
     planner, state, simulation = session.run.planner, session.run.state, session.run.simulation
+    session.run.evaluator.workers = OneWorker()
     plans = [planner.intended(round, planner.eligible) for round in range(min(config.rounds, MOST_ROUNDS))]
     steps = fmean(sum(plan.steps) for plan in plans)
     ticks = fmean(_ticks(plan, parsed) for plan in plans[:MOST_SCHEDULES])
@@ -93,7 +120,10 @@ def plan_run(
     evaluated = ceil(config.rounds / config.eval_every) / config.rounds  # the share of the rounds
     with own_random_state(state.weights.device):
         activations = activation_memory(simulation, plans[0])
-        measured = time_rounds(simulation, session.run.evaluator, plans, deadline)
+        alone = replace(simulation, workers=OneWorker())
+        measured = time_rounds(alone, session.run.evaluator, plans, deadline)
+    measured = replace(measured, evaluation=measured.evaluation / workers)
+    share = fmean(_share(plan, 1 if parsed.where.one_server else workers) for plan in plans)
     return PlanSummary(
         method=parsed.name,
         rounds=config.rounds,
@@ -108,8 +138,14 @@ def plan_run(
         sides=_sides(session),
         memory=(*fullest, activations, *lasting_memory(state, session.model, data)),
         measured=measured,
-        seconds_per_round=measured.per_round(steps, ticks) - (1 - evaluated) * measured.evaluation,
+        seconds_per_round=measured.per_round(share * steps, ticks) - (1 - evaluated) * measured.evaluation,
+        workers=workers,
     )
+
+
+def _share(plan: RoundPlan, workers: int) -> float:
+    """Of a round's steps, how many the worker with the most of them takes."""
+    return max(sum(plan.steps[row] for row in rows) for rows in deal(plan.steps, workers)) / sum(plan.steps)
 
 
 def _ticks(plan: RoundPlan, method: Method) -> float:

@@ -10,15 +10,16 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.config import presets
-from smofi.data.cache import data_home
-from smofi.data.catalogue import descriptions
-from smofi.data.load import OWN, where
+from smofi.data.catalogue import OWN, descriptions
 from smofi.methods import METHODS, load_plugins
 from smofi.spec import describe
 
 
 def data_table() -> RenderableType:
     """The data sets by name and where they are found, then the ways to name the user's own."""
+    from smofi.data.cache import data_home
+    from smofi.data.load import where
+
     known = Table("data set", "here", "what it is", box=None, padding=(0, 2, 0, 0))
     for name, text in descriptions().items():
         known.add_row(name, where(name) or "no", escape(text))

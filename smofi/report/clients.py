@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from smofi.engine.metrics import ON_TRAINING
-from smofi.report.heterogeneity.text import chosen
+from smofi.later import np
 from smofi.report.history import History, finite
 from smofi.report.numbers import percent
 from smofi.report.style import DIM
@@ -30,6 +29,8 @@ def clients_table(histories: Sequence[History]) -> Group | None:
     known = [history for history in histories if history.clients]
     if not known:
         return None
+    from smofi.report.heterogeneity.text import chosen
+
     first = known[0].clients
     names = sorted(first, key=lambda name: [*finite([first[name]]), 2.0][0])  # those without samples last
     shown = [names[place] for place in chosen(np.arange(len(names)), MOST_ROWS)]

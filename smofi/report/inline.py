@@ -10,8 +10,9 @@ from rich.console import Console
 
 from smofi.engine.events import Event, RoundDone, RunEnded, TickDone
 from smofi.report.curves import NARROWEST
+from smofi.report.history import Scale
 from smofi.report.live import Live
-from smofi.report.numbers import hours_minutes_seconds, percent
+from smofi.report.numbers import hours_minutes_seconds
 from smofi.report.progress import RunProgress, bar
 
 REWRITTEN_EVERY = 0.25  # seconds
@@ -64,10 +65,10 @@ class NotebookLine:
 
 
 def _line(run: RunProgress) -> str:
-    history = run.history
+    history, metric = run.history, Scale.of([run.history])
     known = [f"{history.name}  {''.join(bar(run.done, BAR, unicode=True))}  round {history.rounds}/{run.rounds}"]
     if history.last is not None:
-        known.append(f"accuracy {percent(history.last)}, best {percent(history.best)}")
+        known.append(f"{metric.short} {metric.text(history.last)}, best {metric.text(history.best)}")
     if run.state != "running":
         known.append(run.state)
     elif run.seconds_left is not None:

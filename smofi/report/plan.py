@@ -48,13 +48,20 @@ def _table(summaries: Sequence[PlanSummary]) -> Table:
     for heading, cell in ROWS.items():
         drawn.add_row(heading, *(escape(cell(summary)) for summary in summaries))
     drawn.add_section()
+    if summaries[0].workers > 1:
+        drawn.add_row("memory of each worker")
     for what in _kinds(summaries):
         drawn.add_row(f"  {what}", *(escape(_item(summary, what)) for summary in summaries))
-    drawn.add_row("memory, not counting Python and torch", *(megabytes(summary.bytes) for summary in summaries))
+    drawn.add_row(f"memory{_of_workers(summaries)}, without Python and torch", *(megabytes(s.bytes) for s in summaries))
     drawn.add_section()
     drawn.add_row("a round takes about", *(duration(summary.seconds_per_round) for summary in summaries))
     drawn.add_row("all rounds take about", *(duration(summary.seconds) for summary in summaries))
     return drawn
+
+
+def _of_workers(summaries: Sequence[PlanSummary]) -> str:
+    workers = summaries[0].workers
+    return f" of all {workers} workers" if workers > 1 else ""
 
 
 def _kinds(summaries: Sequence[PlanSummary]) -> list[str]:
@@ -85,6 +92,7 @@ ROWS: dict[str, Callable[[PlanSummary], str]] = {
     "rounds": lambda plan: f"{plan.rounds:,}",
     "steps": lambda plan: f"{plan.steps:,} ({plan.steps_per_round:,.1f} per round)",
     "parameters, client + server": _sides,
+    "workers": lambda plan: f"{plan.workers:,}",
 }
 
 

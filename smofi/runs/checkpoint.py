@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
 
 from smofi.runs.manifest import DamagedFile
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = "smofi-checkpoint-2"
 
@@ -29,6 +30,8 @@ class StoredCheckpoint:
 
     def encode(self) -> bytes:
         """As the content of a file."""
+        from safetensors.torch import save
+
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
         about = {"format": FORMAT, "round": self.round, "notes": self.notes}
         return bytes(save(tensors, metadata={"smofi": json.dumps(about)}))

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
 
 from smofi.errors import InputError
 from smofi.files import read_regular, unsealed
+from smofi.later import torch
 from smofi.plain_yaml import LARGEST, settings_in
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
 from smofi.runs.history import METRICS, read_lines, read_records, read_saved_records
@@ -153,8 +152,10 @@ class RunFolder:
         """Those up to the last save."""
         return self._consistent(METRICS, lambda manifest: read_saved_records(self.path, manifest))
 
-    def model(self) -> dict[str, Tensor]:
+    def model(self) -> dict[str, torch.Tensor]:
         """The final weights, of which `ended` tells the round."""
+        from safetensors.torch import load_file
+
         self.checked(RESULT)
         path = self.checked(MODEL)
         try:

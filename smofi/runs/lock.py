@@ -11,8 +11,6 @@ import re
 import stat
 from pathlib import Path
 
-from filelock import lock_descriptor, unlock_descriptor
-
 from smofi.errors import InputError
 
 LOCK = ".lock"
@@ -36,6 +34,8 @@ class FolderLock:
             raise
 
     def _take(self, folder: Path) -> None:
+        from filelock import lock_descriptor  # which loads asyncio
+
         try:
             if lock_descriptor(self.file.fileno(), blocking=False):
                 self.file.truncate(0)
@@ -52,6 +52,8 @@ class FolderLock:
         """Let others write. In a process forked from the owner it only closes the copy: the owner's lock stays."""
         if not self.file.closed:
             if os.getpid() == self.owner:
+                from filelock import unlock_descriptor
+
                 unlock_descriptor(self.file.fileno())
             self.file.close()
 

@@ -6,16 +6,17 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from smofi.errors import InputError
 from smofi.files import write_atomically
+from smofi.later import np
 from smofi.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 PARTITION, TENSOR, ABOUT = "partition.safetensors", "owner", "smofi"
 OWNERS, LABELS = "owner_sha256", "labels_sha256"
@@ -60,6 +61,8 @@ def write_partition_file(path: Path, owners: npt.NDArray[Any]) -> None:
 
 def encode_partition(owners: npt.NDArray[Any], labels: npt.NDArray[Any] | None = None) -> bytes:
     """The content of a partition file; with the labels, it also knows which data it is for."""
+    from safetensors.numpy import save
+
     known = {OWNERS: partition_hash(owners), LABELS: None if labels is None else labels_hash(labels)}
     about = {ABOUT: json.dumps(known)}  # a single one: several are written in any order
     return bytes(save({TENSOR: np.ascontiguousarray(owners, dtype="<i4")}, metadata=about))

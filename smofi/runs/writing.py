@@ -6,11 +6,7 @@ import errno
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
-
-import numpy.typing as npt
-from safetensors.torch import save
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from smofi.files import sealed, to_json, write_atomically
 from smofi.runs.checkpoint import StoredCheckpoint
@@ -31,6 +27,10 @@ from smofi.runs.folder import (
 from smofi.runs.history import METRICS, HistoryFile
 from smofi.runs.manifest import MANIFEST, Checksum, Manifest, SavedRounds
 from smofi.runs.partition import PARTITION, encode_partition, partition_hash
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from torch import Tensor
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -142,6 +142,8 @@ class RunWriter:
 
     def write_end(self, weights: Mapping[str, Tensor], result: Mapping[str, Any]) -> None:
         """Write the final model and how the run ended; nothing if that is what is there."""
+        from safetensors.torch import save
+
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         model = bytes(save(tensors, metadata={"smofi": to_json(result)}))
         # all rounds are safe with it, even if no state follows

@@ -3,7 +3,8 @@
 definition.py   what a definition says: default, check, help, the argument in Python, may it change on resume; and
                 a model whose fields are checked by it
 checks.py       what a setting accepts: numbers, words, strings that stand for something, as values or written as text
-all.py          the settings themselves, in the order in which they are written and shown
+data.py         the settings of the data, which come first
+all.py          all settings, in the order in which they are written and shown
 
 Internal: may change without notice.
 """

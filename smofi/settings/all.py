@@ -1,79 +1,36 @@
-"""All settings of a run. To add one, define it here and use it: a setting that does not reach the run fails a test."""
+"""All settings of a run, with those of its data. To add one, define it and use it: one that does not reach the run
+fails a test."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import NoneType
 
-from smofi.clock import CLOCKS, Timing
-from smofi.data import check_data_name
-from smofi.data.augment import Augment, parse_augment
+from smofi.clock.timing import CLOCKS, Timing
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
-from smofi.models import check_model_name
+from smofi.models.catalogue import check_model_name
 from smofi.models.norm import NORMS
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 from smofi.settings import checks
 from smofi.settings.checks import Check, count, flag, names_or_csv, number, one_of, optional, several, text_for, text_or
-from smofi.settings.definition import Argument, Checked, definitions, setting
+from smofi.settings.data import DataSettings
+from smofi.settings.definition import Argument, definitions, setting
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
 PRECISIONS = ("float32", "bf16")
 """Of forward and backward passes; "float32" leaves a model of another type as it is."""
 
-_augment, _clock, _wire = text_for("crop(4)+flip", parse_augment), one_of(CLOCKS), one_of(COMPRESSIONS)
-_optimizer, _column = text_for(DEFAULT_OPTIMIZER, parse_optimizer), optional(checks.column)
+_clock, _wire, _optimizer = one_of(CLOCKS), one_of(COMPRESSIONS), text_for(DEFAULT_OPTIMIZER, parse_optimizer)
 
 
-class Settings(Checked):
+class Settings(DataSettings):
     """Settings each checked by itself, as flags are before they join a file.
 
     >>> Settings(patience=5).model_fields_set
     {'patience'}
     """
-
-    # data
-    data: str = setting(
-        "digits",
-        Check(check_data_name),
-        "a data set that `smofi data` lists, or your own: folder:PATH, npz:PATH, csv:PATH, python:module:function",
-        page="data",
-    )
-    label_column: str | None = setting(
-        None, _column, "for csv:PATH, the column to predict; by default the one called label, y, class or target"
-    )
-    client_column: str | None = setting(
-        None,
-        _column,
-        "for csv:PATH, the column that says whose sample it is; by default the one called client, site or user",
-    )
-    data_folder: str | None = setting(
-        None,
-        optional(checks.folder),
-        "folder with the official files of the data set; by default SMOFI_DATA/NAME",
-        resumable=True,
-    )
-    image_size: int | None = setting(
-        None, optional(count), "resize images to this height and width; by default they stay as they are"
-    )
-    max_train: int | None = setting(None, optional(count), "use this many training samples at most, the first ones")
-    max_test: int | None = setting(None, optional(count), "use this many test samples at most, the first ones")
-    augment: str | None = setting(
-        None,
-        optional(_augment),
-        "vary training images: crop(4) shifts by up to 4 pixels, flip mirrors half of them, crop(4)+flip does both",
-        argument=Argument(check=text_or(_augment, 'a string such as "crop(4)+flip", or None', Augment, NoneType)),
-    )
-    clients: int | None = setting(
-        50, optional(count), "number of clients; for natural, if not given, every owner with a batch of samples is one"
-    )
-    partition: str = setting(
-        "dirichlet(0.2)",
-        Check(checks.partition),
-        "how the data is divided: dirichlet(gamma), iid, shards(k), natural, or file:RUN for that of another run",
-        page="partitions",
-    )
 
     # model, method, optimizer
     model: str = setting(
@@ -138,10 +95,7 @@ class Settings(Checked):
         argument=Argument(help="seed of everything random: selection, batches, cuts that are drawn"),
     )
     device: str = setting(
-        "cpu",
-        Check(checks.device),
-        "torch device, such as cpu or cuda:0",
-        argument=Argument(check=checks.checked_later),
+        "cpu", Check(checks.device), "torch device, such as cpu or cuda", argument=Argument(check=checks.checked_later)
     )
 
     # evaluating and stopping
@@ -158,8 +112,7 @@ class Settings(Checked):
     target_accuracy: float | None = setting(
         None,
         optional(number(above=0, high=1)),
-        "stop once this accuracy is reached, such as 0.9, on the validation data, or on the test data if there is none; "
-        "or this value of the judged metric",
+        "stop once this accuracy (or judged metric) is reached, such as 0.9, on validation data, else on test data",
         argument=Argument(check=optional(number())),
         resumable=True,
     )
@@ -178,9 +131,8 @@ class Settings(Checked):
         "are accuracies on clients' own test samples if the data says whose they are, else on training samples",
         argument=Argument(
             check=checks.checked_later,
-            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets) that return a "
-            "number, the higher the better; the first single number is judged. per_client and worst_client are "
-            "accuracies on client_tests, or else on the clients' training data",
+            help="a list of top1, macro_f1, per_client, worst_client, or functions of (outputs, targets), higher is "
+            "better; the first number is judged. per_client, worst_client: on client_tests, or else on training data",
         ),
         page="watching",
     )

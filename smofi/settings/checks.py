@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from smofi.cut import read_cut
 from smofi.data.partitions.kinds import parse as parse_partition
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.cohort.execution import parse_executor
 from smofi.errors import SmofiError, check_choice, check_count, check_flag, check_number, check_seed, check_size, refuse
+from smofi.later import torch
 from smofi.methods import method_name
 
 Accept = Callable[[str, Any], Any]
 """A function of a setting's name and a value."""
+
+DEVICES = (
+    *("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy"),
+    *("vulkan", "mps", "meta", "hpu", "mtia", "privateuseone"),
+)
+"""The kinds of devices that torch has names for. Packages can add more, which torch knows once it is loaded."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +154,17 @@ def cut(field: str, value: Any) -> str:
 
 def device(field: str, value: Any) -> str:
     """A device's name. Whether the machine has such a device shows when it is used."""
-    if isinstance(value, (str, torch.device)):
+    text = str(value) if isinstance(value, str) or _is_device(value) else ""
+    if (found := re.fullmatch(r"([a-z]\w*)(:(0|[1-9]\d?|1[01]\d|12[0-7]))?", text)) and found[1] in DEVICES:
+        return text
+    if found and entry_points(group="torch.backends"):
         with suppress(RuntimeError):
-            return str(torch.device(value))
+            return str(torch.device(text))
     refuse(field, value, "the name of a torch device, such as cpu or cuda:0")
+
+
+def _is_device(value: Any) -> bool:
+    return "torch" in sys.modules and isinstance(value, torch.device)
 
 
 def partition(field: str, value: Any) -> str:

@@ -92,8 +92,8 @@ class Arguments:
             refuse("on_round", self.on_round, "a function of one smofi.Record, or None")
         if self.callback is not None and not callable(self.callback):
             refuse("callback", self.callback, "a function of one smofi.Event, or None")
-        if not callable(self.loss):
-            refuse("loss", self.loss, "a function of (outputs, targets)")
+        if not callable(self.loss) or isinstance(self.loss, type):
+            refuse("loss", self.loss, "a function of (outputs, targets), such as nn.CrossEntropyLoss()")
         if self.workers is not None and not isinstance(getattr(self.workers, "rank", None), int):
             refuse("workers", self.workers, "what smofi.joined() returns in a program started by torchrun, or None")
         _check_clients(self.clients)
@@ -158,5 +158,7 @@ def _check_clients(clients: Any) -> None:
         refuse("clients", clients, "a list with one entry per client; for a single client, [(inputs, targets)]")
     if isinstance(clients, Mapping):
         refuse("clients", clients, "a list with one entry per client, such as list(clients.values())")
-    if not isinstance(clients, Sequence) or isinstance(clients, str) or not clients:
+    if not isinstance(clients, Sequence) or isinstance(clients, str):
+        refuse("clients", clients, "a list with one entry per client, such as [source.train[part] for part in parts]")
+    if not clients:
         refuse("clients", clients, "a list of at least one client")

@@ -28,6 +28,10 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
             shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
             raise InputError(f"{name} is not accepted: expected as many inputs as targets, but it has {shapes}")
         return TensorSamples.of(inputs, targets).to(dtype, device)
+    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(values, list) for values in data):
+        raise InputError(
+            f"{name} is not accepted: expected a pair of tensors, not of lists (torch.tensor makes one of each)"
+        )
     if isinstance(getattr(data, "train", None), TensorSamples):  # a Source
         raise InputError(f"{name} is not accepted: expected samples, such as source.train or source.test, not a Source")
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, dict, Tensor)):

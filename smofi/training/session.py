@@ -10,6 +10,7 @@ from torch import nn
 
 from smofi.engine.cpu.threads import in_threads
 from smofi.engine.events import Record
+from smofi.engine.metrics import headings
 from smofi.engine.run import Run
 from smofi.flat import Layout
 from smofi.training.ending import finishing_the_round
@@ -35,9 +36,13 @@ class Result:
 
     def __repr__(self) -> str:
         done = f"{len(self.history)} round{'s' * (len(self.history) != 1)}"
-        evaluated = [record for record in self.history if record.accuracy is not None]
-        accuracy = [f"accuracy {one.accuracy:.4g} after round {one.round}" for one in evaluated[-1:]]
-        return f"Result({', '.join([done, *accuracy, *([self.stopped] if self.stopped else [])])})"
+        measured = [
+            f"{heading} {value:.4g} after round {record.round}"
+            for record in [record for record in self.history if record.evaluated][-1:]
+            for name, heading in headings(record.metrics).items()
+            if (value := record.value(name)) is not None
+        ]
+        return f"Result({', '.join([done, *measured[:1], *([self.stopped] if self.stopped else [])])})"
 
 
 @dataclass(frozen=True)

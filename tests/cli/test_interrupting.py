@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import smofi
 from smofi.cli import main
 from support.processes import ENVIRONMENT, QUICK
 
@@ -30,7 +29,7 @@ def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=SLOW), pytest.param(signal.SIGHUP, marks=SLOW)]
 )
 def test_a_signal_while_torch_is_being_loaded_is_answered(number: signal.Signals, tmp_path: Path) -> None:
-    process = started("methods", cwd=tmp_path)
+    process = started("models", cwd=tmp_path)
     until = time.monotonic() + 60
     while "/torch/" not in Path(f"/proc/{process.pid}/maps").read_text():
         assert process.poll() is None
@@ -38,12 +37,6 @@ def test_a_signal_while_torch_is_being_loaded_is_answered(number: signal.Signals
     process.send_signal(number)
     assert process.communicate(timeout=60) == ("", "Interrupted.\n")
     assert process.returncode == 128 + number
-
-
-def test_the_version_is_known_without_torch(tmp_path: Path) -> None:
-    code = "import sys, smofi.cli; smofi.cli.main(['--version']); sys.exit('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{smofi.__version__}\n"
 
 
 @pytest.mark.parametrize("where", ["new", "given"])

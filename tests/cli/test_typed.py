@@ -80,7 +80,7 @@ def test_a_flag_is_on_or_off(line: str, on: bool, capsys: pytest.CaptureFixture[
         ("run my.yaml other.yaml", "other.yaml is one argument too many: smofi run takes one SOURCE, a YAML file or "
          "the name of a preset"),
         ("methods all", "smofi methods takes no arguments, but all is given"),
-        ("show", "smofi show needs FOLDER, the folder of a run"),
+        ("timeline", "smofi timeline needs FOLDER, the folder of a run"),
         ("run --batch-size 0", "--batch-size 0 is not accepted: expected a whole number >= 1"),
         ("run --display fancy", "--display fancy is not accepted: expected one of auto, live, plain, quiet, jsonl"),
         ("timeline there --round x", "--round x is not accepted: expected a whole number"),

@@ -50,9 +50,9 @@ def test_an_npz_is_refused_by_what_it_claims(tmp_path: Path, capsys: pytest.Capt
     path = bomb(tmp_path / "a.npz", 500, 40, 40)
     said = refusal(capsys, "--data", f"npz:{path}", "--model", "cnn", "--memory-limit", "100MB")
     assert said == (
-        f"error: {path} is not accepted: expected what fits into the 0 MB that --memory-limit 100MB leaves, but x "
-        "takes 500 x 40 x 40 x 9 bytes (4 in the file, 5 to convert and shuffle them) = 7.2 MB, and all arrays together "
-        "= 7.2 MB\n"
+        f"error: {path} is not accepted: expected what fits into the 0 MB that --memory-limit 100MB leaves, but "
+        "x takes 500 x 40 x 40 x 9 bytes (4 in the file, 5 to convert and shuffle them) = 7.2 MB, and all arrays "
+        "together = 7.2 MB\n"
     )
 
 

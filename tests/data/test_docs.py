@@ -7,8 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from smofi.data.catalogue import CATALOGUE, EMBEDDED
-from smofi.data.load import OWN
+from smofi.data.catalogue import CATALOGUE, EMBEDDED, OWN
 from smofi.data.readers.hub import HUB
 
 PAGE = (Path(__file__).parents[2] / "docs/data.md").read_text()

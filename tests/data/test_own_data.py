@@ -92,7 +92,7 @@ def test_a_partition_by_file_is_kept_and_still_fits_its_data_only() -> None:
             "model='mlp' is not accepted: expected a model for images, as in digits: one of cnn",
         ),
         ({"data": "digits", "model": "vgg11"}, r"model='vgg11' does not fit data='digits': .*--image-size changes it"),
-        ({"image_size": 8}, "image_size=8 is not accepted: expected no image_size, since npz:patients.npz has no images"),
+        ({"image_size": 8}, "image_size=8 is not accepted: npz:patients.npz has no images"),
         ({"data": "digits", "model": "cnn", "image_size": 5000}, "image_size=5000 is not accepted: .*<= 1024"),
         ({"data": "npz:none.npz"}, r"expected a path that exists, but there is no /.*none\.npz"),
     ],

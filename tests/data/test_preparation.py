@@ -11,7 +11,9 @@ from PIL import Image
 
 from smofi.data import cache, load
 from smofi.data.cache import cached, find, store
+from smofi.data.decoded import Decoded
 from smofi.data.readers.hub import HUB, completed
+from smofi.data.source import as_source
 from support.pets import pets
 
 
@@ -79,6 +81,17 @@ def test_a_cache_from_before_is_decoded_anew(recwarn: pytest.WarningsRecorder) -
     assert again is not None
     assert again.raw_input == pets().raw_input
     assert not recwarn.list
+
+
+def test_a_reader_that_does_not_say_it_is_cached_all_the_same() -> None:
+    def decode() -> Decoded:
+        calls.append(1)
+        return replace(pets(), raw_input=None)
+
+    calls: list[int] = []
+    for _ in range(2):
+        assert as_source("pets", cached("pets", "somewhere", "1", decode)).preparation is None
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("name", HUB)

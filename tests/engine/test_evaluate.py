@@ -166,6 +166,7 @@ def test_without_top1_there_is_no_accuracy() -> None:
     result = smofi.train(convnet(), clients, clients[0], metrics=("macro_f1",), **settings)
     assert result.history[0].accuracy is None
     assert list(result.history[0].metrics) == ["macro_f1"]
+    assert repr(result) == f"Result(1 round, macro F1 {result.history[0].metrics['macro_f1']:.4g} after round 1)"
     without = smofi.train(convnet(), clients, **settings)
     assert (without.history[0].accuracy, without.history[0].loss, without.history[0].metrics) == (None, None, {})
 

@@ -33,7 +33,7 @@ def breaks():
 thing = 5
 """
 RUN = ["run", "--model", "cnn", "--width", "4", "--clients", "4", "--batch-size", "64", "--local-epochs", "1"]
-RUN += ["--executor", "loop", "--display", "quiet"]
+RUN += ["--participation", "0.5", "--executor", "loop", "--display", "quiet"]
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,9 @@ def test_a_run_from_a_file_goes_on_and_is_that_of_the_method_it_stands_for(folde
     (folder / "own.yaml").write_text("method: python:own_methods:anchor(mu=0.5)\nrounds: 1\n")
     assert main([*RUN[:1], "own.yaml", *RUN[1:], "--workers", "2", "--output", "own"]) == 0
     assert main(["run", "--resume", "own", "--rounds", "2", "--display", "quiet", "--workers", "1"]) == 0
-    config = Config(model="cnn", width=4, clients=4, batch_size=64, local_epochs=1, rounds=2, executor="loop")
+    config = Config(
+        model="cnn", width=4, clients=4, batch_size=64, local_epochs=1, rounds=2, participation=0.5, executor="loop"
+    )
     plain = smofi.train(**config.arguments(), method="fedprox(0.5)")
     assert losses(folder / "own") == [record.train_loss for record in plain.history]
 

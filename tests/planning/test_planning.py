@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import smofi
+from smofi.cli import main
 from smofi.config import Config
 from smofi.data.samples import TensorSamples
 from smofi.engine.cohort.simulated import SimulatedCohort
@@ -227,3 +228,35 @@ def test_more_ticks_than_can_be_counted_are_reckoned(monkeypatch: pytest.MonkeyP
     assert summary._ticks(plan, parse_method("smofi")) == 500
     endless = replace(plan, steps=[10**12] * 4, epoch_steps=[10**9] * 4, planned_steps=[10**12] * 4)
     assert summary._ticks(endless, parse_method("smofi")) == 10**12
+
+
+def test_several_workers_share_steps_and_evaluation_and_each_has_its_rows() -> None:
+    config = Config(**SMALL.model_dump() | {"participation": 1.0, "rounds": 1})
+    alone, two = brief(config, "smofi"), plan_run(config, "smofi", workers=2, deadline=0.05)
+    steps = sorted(prepared(config, "smofi")[0].run.planner.plan(0).steps)
+    shares = [sum(n for place, n in enumerate(steps) if _worker(place, len(steps)) == one) for one in (0, 1)]
+    assert two.seconds_per_round == pytest.approx(two.measured.per_round(max(shares), max(steps)))
+    rows, half = [next(i.bytes for i in one.memory if i.what == "rows: weights") for one in (alone, two)]
+    assert (alone.workers, two.workers, half) == (1, 2, rows * -(-len(steps) // 2) / len(steps))
+    common = sum(item.bytes for item in two.memory if item.what in ("initial model", "data"))
+    assert two.bytes == 2 * (sum(item.bytes for item in two.memory) - common) + common
+
+
+def _worker(place: int, count: int) -> int:
+    """Which of two workers has a client's row, by its place among the steps, ascending: a folded strip."""
+    strip = count - 1 - place
+    size = 1 << (count - 1).bit_length()
+    while size > 2:
+        size //= 2
+        strip = min(strip, 2 * size - 1 - strip)
+    return strip
+
+
+def test_the_command_plans_for_the_workers_that_a_run_would_have(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--clients", "4", "--batch-size", "64", "--participation", "1", "--model", "cnn", "--width", "4"]
+    assert main(["plan", *flags, "--method", "fedavg", "--rounds", "1", "--executor", "loop", "--workers", "2"]) == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "workers 2" in text
+    assert "memory of all 2 workers" in text
+    assert main(["plan", *flags, "--diagnose", "--workers", "2"]) == 2
+    assert "--diagnose" in capsys.readouterr().err

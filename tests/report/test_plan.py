@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -39,6 +40,15 @@ def shown(*summaries: PlanSummary) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
 
 
+def test_several_workers_are_shown_with_the_memory_of_each_and_of_all() -> None:
+    one = summary("smofi", Memory("gradients", "1,000 x 4 bytes", 4000), Memory("data", "x", 96_000))
+    rows = dict(shown(replace(one, workers=3)))
+    assert rows["workers"] == "3"
+    assert rows["gradients"] == "4.0 kB: 1,000 x 4 bytes"
+    assert "memory of each worker" in rows
+    assert rows["memory of all 3 workers, without Python and torch"] == "108.0 kB"  # 3 x 4 kB, and the data once
+
+
 def test_every_number_is_shown() -> None:
     rows = dict(shown(summary("smofi", Memory("gradients", "1,000 x 4 bytes", 4000), Memory("data", "x", 96_000))))
     assert rows == {
@@ -51,9 +61,10 @@ def test_every_number_is_shown() -> None:
         "rounds": "30",
         "steps": "5,155 (171.8 per round)",
         "parameters, client + server": "250 + 750 (25.0% on the client)",
+        "workers": "1",
         "gradients": "4.0 kB: 1,000 x 4 bytes",
         "data": "96.0 kB: x",
-        "memory, not counting Python and torch": "100.0 kB",
+        "memory, without Python and torch": "100.0 kB",
         "a round takes about": "3.0 s",
         "all rounds take about": "90 s",
     }

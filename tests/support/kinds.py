@@ -20,6 +20,7 @@ from smofi.data.formats.letters import NAMES, Changed, numbers
 from smofi.data.readers.digits import TRAIN_SIZE, _file
 from smofi.seeds import generator
 from support.run_folder import SETTINGS, write_run
+from support.sounds import tone, write_wav
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,24 @@ def sound(folder: Path) -> Kind:
     return Kind("speech-commands", "cnn", inputs, labels, {"folder": folder})
 
 
+def recordings(folder: Path) -> Kind:
+    """Recordings of any rate, length and number of channels, as whole numbers and floating-point ones."""
+    draw = np.random.default_rng(5)
+    inputs, labels = [], []
+    forms = [(16_000, 16, False), (44_100, 24, False), (8_000, 8, False), (22_050, 32, True), (48_000, 32, False)]
+    for split in ("train", "test"):
+        for number, word in enumerate(("high", "low")):
+            for k, (rate, bits, floating) in enumerate(forms):
+                heard = tone((900, 200)[number], rate, draw.uniform(0.3, 1.5))[:, None] + draw.normal(
+                    0, 0.02, 1 + k % 2
+                )
+                path = write_wav(folder / split / word / f"{k}.wav", heard, rate, bits, floating=floating)
+                if split == "test":
+                    inputs.append(str(path))
+                    labels.append(word)
+    return Kind(f"folder:{folder}", "cnn", inputs, labels)
+
+
 def text(folder: Path) -> Kind:
     """Two roles with characters that the alphabet lacks; every 80 characters in the last fifth of each."""
     folder.mkdir()
@@ -118,13 +137,31 @@ def text(folder: Path) -> Kind:
     for role in ("ANNA", "BERT"):
         words = f"{role}: Was it Zo\u00eb, cafe\u0301 \u2014 \u201cna\u00efve\u201d?\r\n\tNo\u2026 {{\u4e2d}} " * 16
         (folder / f"PLAY_{role}.txt").write_bytes(words.encode())
-        whole = unicodedata.normalize("NFC", words.replace("\r\n", "\n"))
-        for place in range(len(whole) * 4 // 5, len(whole) - 80):
-            path = folder / f"piece{len(inputs):03d}.piece"
-            path.write_bytes(whole[place : place + 80].encode())
-            inputs.append(str(path))
-            labels.append(NAMES[int(numbers(whole[place + 80], Changed())[0])])
+        labels += [NAMES[int(numbers(letter, Changed())[0])] for letter in _pieces(words, folder, inputs)]
     return Kind("shakespeare", "transformer", inputs, labels, {"folder": folder})
+
+
+def own_texts(folder: Path) -> Kind:
+    """A text per client, over its own alphabet; at the end of one is a character that was not in training."""
+    folder.mkdir()
+    inputs: list[str] = []
+    labels: list[str] = []
+    for name, words in (("homer", "μῆνιν ἄειδε θεὰ,\r\n" * 30), ("proust", "couché de bonne heure.\n" * 25 + "中 bon")):
+        (folder / f"{name}.txt").write_bytes(words.encode())
+        following = _pieces(words, folder, inputs)
+        labels += [{"\n": "\\n", "中": "\ufffd"}.get(letter, letter) for letter in following]
+    return Kind(f"folder:{folder}", "transformer", inputs, labels)
+
+
+def _pieces(words: str, folder: Path, inputs: list[str]) -> list[str]:
+    """Write every 80 characters of the last fifth of a text into a file of its own; the character after each."""
+    whole = unicodedata.normalize("NFC", words.replace("\r\n", "\n"))
+    places = range(len(whole) * 4 // 5, len(whole) - 80)
+    for place in places:
+        path = folder / f"piece{len(inputs):03d}.piece"
+        path.write_bytes(whole[place : place + 80].encode())
+        inputs.append(str(path))
+    return [whole[place + 80] for place in places]
 
 
 def array(folder: Path) -> Kind:
@@ -143,7 +180,9 @@ KINDS: dict[str, Callable[[Path], Kind]] = {
     "picture": picture,
     "digits": digits,
     "sound": sound,
+    "recordings": recordings,
     "text": text,
+    "own_texts": own_texts,
     "array": array,
 }
 

@@ -179,6 +179,12 @@ def test_classes_may_be_whole_numbers_of_any_type(dtype: torch.dtype) -> None:
     assert (got.train_loss, got.loss, got.accuracy) == (wanted.train_loss, wanted.loss, wanted.accuracy)
 
 
+def test_targets_in_columns_are_told_how_to_become_classes() -> None:
+    told = "clients[0] is not accepted: expected one class per sample, but each has targets of shape "
+    assert refusal(clients=[(X, Y[:, None])]) == f"{told}(1,); try targets.squeeze(1)"
+    assert refusal(clients=[(X, nn.functional.one_hot(Y))]) == f"{told}(2,); try targets.argmax(1)"
+
+
 def test_probabilities_are_targets_too() -> None:
     shares = nn.functional.one_hot(Y).float()
     assert len(smofi.train(MODEL, [(X, shares)], batch_size=4, rounds=1).history) == 1
@@ -188,6 +194,12 @@ def test_what_is_not_a_list_of_clients_is_told_how_to_become_one() -> None:
     assert refusal(clients=(X, Y)).endswith(
         "expected a list with one entry per client; for a single client, [(inputs, targets)]"
     )
+    for several in (data.load("digits"), data.load("digits").train, ((X, Y) for _ in range(2))):
+        assert refusal(clients=several).endswith("such as [source.train[part] for part in parts]")
+    assert refusal(clients=[(X.tolist(), Y.tolist())]).startswith(
+        "clients[0] is not accepted: expected a pair of tensors,"
+    )
+    assert refusal(loss=nn.CrossEntropyLoss).endswith("a function of (outputs, targets), such as nn.CrossEntropyLoss()")
     assert refusal(clients={"a": (X, Y)}).endswith("such as list(clients.values())")
     digits = data.load("digits")
     assert refusal(clients=[digits]) == (
@@ -197,6 +209,8 @@ def test_what_is_not_a_list_of_clients_is_told_how_to_become_one() -> None:
         InputError, match=r"^labels=TensorSamples\(.* expected the labels alone, .* source.train.labels"
     ):
         data.partition(digits.train, 10)
+    with pytest.raises(InputError, match=r"^labels=Source\(.* expected the labels alone, .* source.train.labels"):
+        data.partition(digits, 10)
 
 
 def test_a_source_says_how_to_get_its_tensors() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.resources import files
 
-from smofi.errors import check_choice, refuse
+from smofi.errors import check_choice, refuse, refuse_unwanted
 
 SCALES = ("full", "small")
 
@@ -42,7 +42,7 @@ def preset_text(name: str, scale: str | None = None) -> str:
     """The YAML of a preset; without a scale, in full."""
     texts = _texts()
     if (name, check_choice("scale", scale or "full", SCALES)) not in texts:
-        refuse("scale", scale, f"no scale, since {name} has only one")
+        refuse_unwanted("scale", scale, f"{name} comes in one size only")
     return texts[name, scale or "full"]
 
 

@@ -37,12 +37,13 @@ def cached(name: str, origin: str, version: str, decode: Callable[[], Decoded]) 
     """
     try:
         found = find(name, origin, version)
-        if found is not None and found.raw_input is not None:  # None: from before readers said what raw input is
+        if found is not None and found.raw_input is not None:  # it is None in caches from before it was kept
             return found
     except Damaged as damage:
         place = place_of(name, origin, version)
         warnings.warn(f"{place} is damaged ({damage}): {origin} is decoded anew", CacheWarning, stacklevel=2)
     decoded = with_moments(decode())
+    decoded = replace(decoded, raw_input=decoded.raw_input or {})
     with suppress(OSError, Damaged):  # a full disk, or no permission: then it is decoded again next time
         return store(name, origin, version, decoded) or decoded
     return decoded

@@ -107,7 +107,7 @@ def samples_by_client(owner: npt.NDArray[Any], clients: int | None = None) -> li
 
 def as_labels(labels: Any) -> Indices:
     """Labels as an array, one per sample."""
-    if hasattr(labels, "labels"):
+    if hasattr(labels, "labels") or hasattr(labels, "train"):
         refuse("labels", labels, "the labels alone, one per sample, such as source.train.labels")
     try:
         array = np.asarray(labels)

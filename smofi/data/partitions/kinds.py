@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from smofi.data.partitions.natural import Indices, Natural, natural
 from smofi.data.partitions.saved import PREFIX, Saved, saved
 from smofi.errors import InputError, check_count, check_number
+from smofi.later import np
 from smofi.spec import build_one
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Spread(Protocol):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smofi.errors import InputError, refuse
+from smofi.later import np
 from smofi.runs import StoredPartition, labels_hash, read_partition_file, write_partition_file
 
-Owners: TypeAlias = npt.NDArray[np.int32]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Owners: TypeAlias = "npt.NDArray[np.int32]"
 
 PREFIX = "file:"
 UNUSED = -2

@@ -58,7 +58,7 @@ def train_and_tests(folder: Path, inside: list[Path]) -> tuple[Path, list[Path]]
         return trains[0], tests
     if trains and tests:
         odd = [*others, *(path.name for path in trains[1:])][0]
-        wrong(folder, f"nothing beside {trains[0].name} and {tests[0].name}, but there is {odd}")
+        wrong(folder, f"only {trains[0].name} and {tests[0].name}, but there is {odd} too")
     if tests and not others:
         wrong(folder, f"a folder train beside {tests[0].name}")
     return folder, []  # classes or clients, one of which may well be called train

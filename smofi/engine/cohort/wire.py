@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from smofi.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -13,9 +16,15 @@ class Compression:
     """A `wire` that keeps fewer bits of every number: `width` bytes each, and `overhead` bytes for every sample."""
 
     name: str
-    dtype: torch.dtype
+    stored: str
     width: int
     overhead: int = 0
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the numbers that are sent."""
+        dtype: torch.dtype = getattr(torch, self.stored)
+        return dtype
 
     def __call__(self, tensor: Tensor, direction: str, client: int) -> Tensor:
         """What arrives of a batch, a sample per row.
@@ -32,7 +41,7 @@ class Compression:
 
 
 COMPRESSIONS = {
-    "float16": Compression("float16", torch.float16, 2),
-    "bf16": Compression("bf16", torch.bfloat16, 2),
-    "int8": Compression("int8", torch.int8, 1, overhead=4),
+    "float16": Compression("float16", "float16", 2),
+    "bf16": Compression("bf16", "bfloat16", 2),
+    "int8": Compression("int8", "int8", 1, overhead=4),
 }

@@ -161,7 +161,8 @@ def _parser(reader: Any) -> argparse.ArgumentParser:
         prog="predict.py",
         description="Classify raw input with the model in this folder. " + reader.TAKES,
         epilog="The answer is CSV: a line per input, with the most likely class and its probability. "
-        "preprocessing.json says how inputs are prepared. This needs numpy, and onnxruntime or torch; pictures need pillow.",
+        "preprocessing.json says how inputs are prepared. It needs numpy, and onnxruntime or torch; "
+        "pictures need pillow.",
     )
     parser.add_argument("inputs", nargs="*", metavar="FILE", help=f"{', '.join(reader.ENDINGS)}, or a folder of these")
     if hasattr(reader, "from_words"):

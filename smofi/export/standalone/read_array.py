@@ -41,8 +41,11 @@ def _numpy(path: str) -> Any:
 
 def _table(path: str) -> Any:
     """Rows of numbers; a first line of names is left out."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = [(number, row) for number, row in enumerate(csv.reader(file), start=1) if row]
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = [(number, row) for number, row in enumerate(csv.reader(file), start=1) if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: expected rows of numbers, as text ({error})") from error
     numbers: list[list[float]] = []
     for number, row in rows:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, cast
 
@@ -20,19 +21,26 @@ TAKES = (
 def read(paths: Iterable[str], facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """A vector per row, named by its file and line."""
     for path in paths:
-        with _opened(path) as file:
-            lines = enumerate(file, start=1)
-            _, header = next(lines, (0, ""))
-            delimiter = max(",;\t", key=re.sub(r'"[^"]*"', "", header).count)
-            names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
-            places = _places(path, names, facts["columns"])
-            for number, line in lines:
-                if row := next(csv.reader([line], delimiter=delimiter)):
-                    where = f"{path}:{number}"
-                    if len(row) != len(names):
-                        raise ValueError(f"{where}: expected {len(names)} fields, as in line 1, but it has {len(row)}")
-                    cells = [_number(row[places[name]], f"{where}, column {name!r}") for name in facts["columns"]]
-                    yield where, np.array(cells, np.float32)
+        try:
+            with _opened(path) as file:
+                yield from _rows(path, file, facts["columns"])
+        except (UnicodeDecodeError, csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{path}: expected a table in UTF-8 that can be read to its end ({error})") from error
+
+
+def _rows(path: str, file: IO[str], columns: list[str]) -> Iterator[tuple[str, Any]]:
+    lines = enumerate(file, start=1)
+    _, header = next(lines, (0, ""))
+    delimiter = max(",;\t", key=re.sub(r'"[^"]*"', "", header).count)
+    names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
+    places = _places(path, names, columns)
+    for number, line in lines:
+        if row := next(csv.reader([line], delimiter=delimiter)):
+            where = f"{path}:{number}"
+            if len(row) != len(names):
+                raise ValueError(f"{where}: expected {len(names)} fields, as in line 1, but it has {len(row)}")
+            cells = [_number(row[places[name]], f"{where}, column {name!r}") for name in columns]
+            yield where, np.array(cells, np.float32)
 
 
 def _opened(path: str) -> IO[str]:

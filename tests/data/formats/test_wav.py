@@ -185,6 +185,24 @@ def test_what_is_refused_of_any_file(content: bytes, sentence: str, tmp_path: Pa
         read_wav_header(tmp_path / "clip.wav")
 
 
+@hypothesis_settings(max_examples=60)
+@given(data=st.data())
+def test_damaged_files_of_any_form_give_samples_or_a_sentence(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("wav") / "clip.wav"
+    bits, floating = data.draw(st.sampled_from([(8, False), (24, False), (32, True), (64, True)]))
+    content = bytearray(wav(np.linspace(-1, 1, 10).reshape(5, 2), 44_100, bits, floating=floating, extensible=True))
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=3)):
+        content[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(bytes(content[: data.draw(st.integers(0, len(content)))]))
+    try:
+        header = read_wav_header(path)
+        assert np.isfinite(read_steps(header, 0, header.steps)).all()
+    except InputError as error:
+        assert str(error).startswith(f"{path} is not accepted: expected ")  # noqa: PT017
+
+
 def test_samples_that_are_no_numbers_and_files_that_change_are_refused(tmp_path: Path) -> None:
     for value in (np.nan, np.inf, 1e300):
         header = read_wav_header(write_wav(tmp_path / "a.wav", np.array([0.0, value]), 8_000, 64, floating=True))

@@ -101,7 +101,7 @@ def test_a_table_read_by_other_columns_is_another_in_the_cache(
 @pytest.mark.parametrize("field", ["label_column", "client_column"])
 def test_only_tables_have_columns_to_name(name: str, field: str) -> None:
     with pytest.raises(
-        InputError, match=f"^{field}='a' is not accepted: expected no {field}, since {name} has no .* csv:PATH does$"
+        InputError, match=f"^{field}='a' is not accepted: only csv:PATH has columns, and the data is {name}$"
     ):
         load(name, **{field: "a"})
 

@@ -1,6 +1,8 @@
 """What is copied into an export prepares raw input as smofi does, to the bit, without importing it."""
 
+import ast
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,14 @@ def test_short_texts_are_filled_up_in_front() -> None:
     ]
 
 
+@pytest.mark.parametrize("path", sorted(Path(standalone.__file__).parent.glob("*.py")), ids=lambda path: path.name)
+def test_nothing_is_imported_that_an_export_does_not_name(path: Path) -> None:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {one.name for node in nodes if isinstance(node, ast.Import) for one in node.names}
+    names |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} <= {*sys.stdlib_module_names, "numpy", "PIL"}
+
+
 def listed(read: Any, path: Path, facts: dict[str, Any]) -> None:
     list(read([str(path)], facts))
 
@@ -94,6 +104,16 @@ def test_rows_that_do_not_fit_are_named(content: str, sentence: str, tmp_path: P
     with pytest.raises(ValueError, match=r"rows\.csv") as caught:
         listed(read_table.read, tmp_path / "rows.csv", facts)
     assert sentence in str(caught.value)
+
+
+def test_a_table_that_is_not_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(b"a,b\n\xff,1\n")
+    (tmp_path / "rows.csv.gz").write_bytes(b"nothing")
+    for name in ("rows.csv", "rows.csv.gz"):
+        with pytest.raises(ValueError, match=f"{name}: expected a table in UTF-8 that can be read to its end"):
+            listed(read_table.read, tmp_path / name, {"columns": ["a", "b"]})
+    with pytest.raises(ValueError, match=r"rows\.csv: expected rows of numbers, as text"):
+        listed(read_array.read, tmp_path / "rows.csv", {"shape": [2], "type": "float32"})
 
 
 def test_pictures_of_another_size_are_named(tmp_path: Path) -> None:

@@ -1,0 +1,103 @@
+"""Help, lists and refusals come at once: nothing that takes long to load is loaded for them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from smofi.settings import SETTINGS
+from smofi.settings.checks import DEVICES
+from support.processes import ENVIRONMENT
+
+SLOW_TO_LOAD = ("torch", "numpy", "sklearn", "scipy", "matplotlib", "PIL", "asyncio")
+
+REFUSED = {
+    **dict.fromkeys(SETTINGS, "nope"),
+    "data_folder": "",
+    "partition": "dirichlet(-1)",
+    "method": "fedprox(mu=-1)",
+    "optimizer": "sgd(lr=-1)",
+    "augment": "crop(-1)",
+    "executor": "vmap(at_least=0)",
+    "device": "gpu",
+}
+"""A value of each setting that it does not accept."""
+
+COMMANDS = ("run", "plan", "advise", "show", "timeline", "export", "config", "presets", "data", "methods", "models")
+ANSWERED = [
+    ["--version"],
+    ["--help"],
+    *([command, "--help"] for command in COMMANDS),
+    ["methods"],
+    ["presets"],
+    ["config", "cifar10", "--scale", "small"],
+]
+COMPLAINTS = [
+    ["nope"],
+    ["run", "--nope"],
+    ["run", "nope.yaml"],
+    ["run", "wrong.yaml"],
+    ["run", "cifar10", "--scale", "nope"],
+    ["run", "--patience", "3"],
+    ["run", "--width", "3", "--model", "python:mine:network", "--cut", "[1,2]"],
+    ["run", "--resume", "nope"],
+    ["run", "--resume", "."],
+    ["run", "--display", "nope"],
+    ["run", "--track", "nope"],
+    ["plan", "--rounds", "nope"],
+    ["advise", "--cut", "nope"],
+    ["advise", "--output", "nope.gif"],
+    ["data", "nope"],
+    ["data", "cifar10", "--partition", "nope"],
+    ["models", "nope"],
+    ["models", "--width", "3"],
+    ["export", "nope", "x"],
+    ["export", "nope", "x", "--format", "nope"],
+    ["export", "nope", "."],
+    ["show", "nope"],
+    ["show", "."],
+    ["timeline", "nope"],
+    ["timeline", ".", "--output", "nope.gif"],
+    *(["run", f"--{name.replace('_', '-')}", value] for name, value in REFUSED.items()),
+]
+
+PROGRAM = f"""
+import contextlib, io, json, sys
+from smofi.cli import main
+
+for arguments in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        code = main(arguments)
+    print(json.dumps([arguments, code, [name for name in {SLOW_TO_LOAD} if name in sys.modules]]))
+"""
+
+
+def test_help_lists_and_refusals_load_nothing_that_takes_long(tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text("round: 5")
+    command = [sys.executable, "-c", PROGRAM, json.dumps([*ANSWERED, *COMPLAINTS])]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    expected = [[one, code, []] for code, several in ((0, ANSWERED), (2, COMPLAINTS)) for one in several]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == expected
+
+
+def test_names_of_a_package_are_what_they_were_although_modules_have_the_same_names() -> None:
+    import smofi.data.load
+    import smofi.models.costs
+
+    assert callable(smofi.data.load)
+    assert callable(smofi.models.costs)
+    assert smofi.data.partitions.natural is smofi.data.natural
+    assert {"load", "natural"} <= set(dir(smofi.data))
+    with pytest.raises(AttributeError, match=r"module 'smofi\.data' has no attribute 'lode'"):
+        _ = smofi.data.lode  # type: ignore[attr-defined]
+
+
+def test_the_names_of_devices_are_those_that_torch_knows() -> None:
+    with pytest.raises(RuntimeError) as refused:
+        torch.device("nope")
+    assert all(f"{name}," in f"{refused.value}".replace(" device type", ",") for name in DEVICES)
