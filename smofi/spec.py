@@ -66,12 +66,12 @@ def check_parameters(builder: Callable[..., Any], call: Call, written: str) -> N
 
     >>> check_parameters(lambda mu: mu, Call("fedprox"), "fedprox(mu)")
     Traceback (most recent call last):
-    smofi.errors.InputError: fedprox: missing a required argument: 'mu'; it is written fedprox(mu)
+    smofi.errors.InputError: fedprox is not accepted: missing a required argument: 'mu'; it is written fedprox(mu)
     """
     try:
         inspect.signature(builder).bind(*call.args, **dict(call.kwargs))
     except TypeError as error:
-        raise InputError(f"{call.name}: {error}; it is written {written}") from None
+        raise InputError(f"{call.name} is not accepted: {error}; it is written {written}") from None
 
 
 def build_one(field: str, text: str, builders: Mapping[str, Callable[..., Built]], example: str) -> Built:

@@ -65,7 +65,7 @@ MODELS: dict[str, Entry] = {
     "resnet18": Entry("residual network, 3x3 stem, no max-pooling; images from 8x8", _image("resnet", "resnet18")),
     "resnet34": Entry("resnet18 with twice as many blocks; images from 8x8", _image("resnet", "resnet34")),
     "vgg11": Entry(
-        "normalised convolutions, one linear layer; images from 32x32", _image("vgg", "vgg11", smallest=VGG)
+        "normalised convolutions and one linear layer; images from 32x32", _image("vgg", "vgg11", smallest=VGG)
     ),
     "vgg16": Entry("vgg11 with more convolutions; images from 32x32", _image("vgg", "vgg16", smallest=VGG)),
     "mobilenetv2": Entry("inverted residuals, for weak devices; images from 8x8", _image("mobilenet", "mobilenetv2")),

@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.engine.metrics import ON_TRAINING
-from smofi.later import np
 from smofi.report.history import History, finite
 from smofi.report.numbers import percent
 from smofi.report.style import DIM
@@ -29,11 +28,10 @@ def clients_table(histories: Sequence[History]) -> Group | None:
     known = [history for history in histories if history.clients]
     if not known:
         return None
-    from smofi.report.heterogeneity.text import chosen
-
     first = known[0].clients
     names = sorted(first, key=lambda name: [*finite([first[name]]), 2.0][0])  # those without samples last
-    shown = [names[place] for place in chosen(np.arange(len(names)), MOST_ROWS)]
+    most = min(MOST_ROWS, len(names))
+    shown = [names[round(place * (len(names) - 1) / max(1, most - 1))] for place in range(most)]
     data = "training data" if known[0].metrics.get("per_client", "").endswith(ON_TRAINING) else "own test data"
     some = f"; {MOST_ROWS} of {len(names):,}, evenly chosen" if len(names) > MOST_ROWS else ""
     drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)

@@ -52,7 +52,9 @@ def _table(summaries: Sequence[PlanSummary]) -> Table:
         drawn.add_row("memory of each worker")
     for what in _kinds(summaries):
         drawn.add_row(f"  {what}", *(escape(_item(summary, what)) for summary in summaries))
-    drawn.add_row(f"memory{_of_workers(summaries)}, without Python and torch", *(megabytes(s.bytes) for s in summaries))
+    drawn.add_row(
+        f"memory{_of_workers(summaries)}, not counting Python and torch", *(megabytes(s.bytes) for s in summaries)
+    )
     drawn.add_section()
     drawn.add_row("a round takes about", *(duration(summary.seconds_per_round) for summary in summaries))
     drawn.add_row("all rounds take about", *(duration(summary.seconds) for summary in summaries))

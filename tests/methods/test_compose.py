@@ -78,15 +78,16 @@ def test_a_name_that_is_near_none_gets_no_suggestion() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("fedprox", "fedprox: missing a required argument: 'mu'; it is written fedprox(mu)"),
+        ("fedprox", "fedprox is not accepted: missing a required argument: 'mu'; it is written fedprox(mu)"),
         (
             "fedprox(nu=1, mu=1)",
-            "fedprox: got an unexpected keyword argument 'nu'; it is written fedprox(mu)",
+            "fedprox is not accepted: got an unexpected keyword argument 'nu'; it is written fedprox(mu)",
         ),
-        ("fedavg(1)", "fedavg: too many positional arguments; it is written fedavg()"),
+        ("fedavg(1)", "fedavg is not accepted: too many positional arguments; it is written fedavg()"),
         (
             "slowmo(1)",
-            "slowmo: missing a required argument: 'momentum'; it is written slowmo(lr, momentum, steps=None)",
+            "slowmo is not accepted: missing a required argument: 'momentum'; it is written "
+            "slowmo(lr, momentum, steps=None)",
         ),
     ],
 )

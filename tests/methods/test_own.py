@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +71,17 @@ def test_a_run_from_a_file_goes_on_and_is_that_of_the_method_it_stands_for(folde
     )
     plain = smofi.train(**config.arguments(), method="fedprox(0.5)")
     assert losses(folder / "own") == [record.train_loss for record in plain.history]
+
+
+def test_the_example_on_the_page(folder: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/methods.md").read_text()
+    (module,) = re.findall(r"```python\n# mine.py\n(.*?)```", page, flags=re.DOTALL)
+    (command,) = re.findall(r"```sh\nsmofi (run .*?)\n```", page)
+    words = [word.replace("python:mine:", "python:page_methods:") for word in shlex.split(command)]
+    (folder / "page_methods.py").write_text(module)
+    assert main([*words, *RUN[1:]]) == 0
+    assert len(losses(folder / "mine" / "fedavg")) == 2
+    assert len(list((folder / "mine").glob("*/metrics.jsonl"))) == 3
 
 
 def test_a_run_can_be_shown_without_its_module(folder: Path) -> None:

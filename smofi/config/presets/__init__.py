@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.resources import files
 
-from smofi.errors import check_choice, refuse, refuse_unwanted
+from smofi.errors import check_choice, refuse_unwanted
 
 SCALES = ("full", "small")
 
