@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import TypeAlias
 
 from smofi.plural import plural
+from smofi.report.heading import clients_of
 from smofi.report.history import Scale, finite
 from smofi.report.numbers import duration, hours_minutes_seconds, mebibytes, megabytes, percent, three_digits, time_unit
 from smofi.report.progress import bar
@@ -23,7 +24,7 @@ def settings(run: Snapshot) -> Facts:
     share = f"{100 * config.participation:.3g} % of them in each round"
     epochs = plural(config.local_epochs, "local epoch")
     facts = [
-        ("data", f"{config.data} by {config.partition}, {config.clients} clients, {share}"),
+        ("data", f"{config.data}, {config.partition}, {clients_of(config)}, {share}"),
         ("model", f"{config.model}{width} cut at {config.cut}"),
         ("training", f"{config.optimizer}, batch size {config.batch_size}, {epochs}"),
         ("seed", f"{config.seed}, on {config.device}"),
