@@ -24,7 +24,7 @@ EXPECTED = {
         r"fedprox\(mu=0.01\)\+fedadagrad\(lr=0.1\) +round 1/1",
     ],
     "Add a model": [r"\d+ passed", "allconv", "allconv cut at 2", "smofi +round 1/1"],
-    "Add a data set": [r"\d+ passed", "stl10 by iid", "round 1/1"],
+    "Add a data set": [r"\d+ passed", "stl10, iid", "round 1/1"],
     "Add a setting": [r"\d+ passed", "--min-rounds", "reached the target accuracy .* in round 2", r"\nmin_rounds: 2\n"],
 }
 """What the commands of each section print."""

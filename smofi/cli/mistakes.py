@@ -22,7 +22,7 @@ from cyclopts.exceptions import (
 from smofi.cli.typed import Typed
 from smofi.config import sentence_of
 from smofi.config.presets import preset_names
-from smofi.errors import shown
+from smofi.errors import LONGEST, shortened
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -35,12 +35,12 @@ def sentence_for(error: Exception, app: App, typed: Typed) -> str:
     elif isinstance(error, pydantic.ValidationError):
         sentence = sentence_of(error)
     elif isinstance(error, OSError) and error.filename and error.strerror:
-        sentence = f"{shown(str(error.filename))}: {error.strerror}"
+        sentence = f"{shortened(str(error.filename), LONGEST)}: {error.strerror}"
     elif isinstance(error, MemoryError):
         sentence = "there is not enough memory"
     else:
         sentence = str(error)
-    return _misplaced(typed, sentence, isinstance(error, MissingArgumentError)) or typed.named_by_flags(sentence)
+    return _rewritten(typed, sentence, isinstance(error, MissingArgumentError)) or typed.named_by_flags(sentence)
 
 
 def _parsing(error: cyclopts.CycloptsError, app: App, typed: Typed) -> str:
@@ -71,6 +71,8 @@ def _no_command(asked: str, app: App) -> str:
         known = asked in {name for one in app["run"].assemble_argument_collection() for name in one.names}
         belongs = f"{asked} stands before the command; write smofi run {asked}"
         return belongs if known else f"smofi has no option {asked}; smofi --help lists the commands"
+    if asked in ("help", "version"):
+        return f"there is no command {asked}: write smofi --{asked}"
     return f"there is no command {asked}{_near(asked, commands)}; the commands are {', '.join(commands)}"
 
 
@@ -100,17 +102,21 @@ def _expected(argument: Argument, value: str) -> str:
     return f"expected {' or '.join(kinds) or 'another value'}"
 
 
-def _misplaced(typed: Typed, sentence: str, missing: bool) -> str | None:
-    """A file or a preset behind a flag that takes several values is read as one of them: say where it belongs."""
+def _rewritten(typed: Typed, sentence: str, missing: bool) -> str | None:
+    """What has to be written in another way: a file or a preset behind a flag that takes several values, such values
+    with commas between them, a switch that is neither on nor off."""
     for flag in typed.lists:
         values = typed.values_after(flag)
-        for value in values[1:]:
-            if missing or (repr(value) in sentence and (value in preset_names() or _exists(value))):
+        for place, value in enumerate(values):
+            named = repr(value) in sentence
+            if place and (missing or (named and (value in preset_names() or _exists(value)))):
                 others = " ".join([flag, *(one for one in values if one != value)])
                 return (
                     f"{value} follows {flag}, so it is read as one of its values; "
                     f"write it first: smofi {typed.arguments[0]} {value} {others}"
                 )
+            if named and "," in value and "(" not in value:
+                return f"{flag} {value} is not accepted: write {flag} {' '.join(value.split(','))}"
     for flag in typed.switches:
         for value in typed.values_after(flag)[:1]:
             if sentence.startswith(f"{value} does not exist"):
@@ -134,5 +140,5 @@ def _help(argument: Argument) -> str:
 
 
 def _near(asked: str, names: Iterable[str]) -> str:
-    near: Sequence[Any] = difflib.get_close_matches(asked, list(names), n=1)
+    near: Sequence[Any] = difflib.get_close_matches(asked, list(names), n=1, cutoff=0.6 if len(asked) < 5 else 0.7)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from smofi.cli.arguments import SEVERAL, Display, Flags, Scale, Source, resolve, settings_given
 from smofi.cli.loading import loading
 from smofi.config import Settings
-from smofi.errors import check_choice, refuse
+from smofi.errors import InputError, check_choice, refuse
 from smofi.experiment.stored import stored_config
 
 NO_TRACKER = "none"
@@ -51,7 +51,10 @@ def run(
         folder = output
     else:
         if source is not None or output is not None or scale is not None:
-            refuse("resume", str(resume), "no file, --scale or --output with it: the run's folder has its settings")
+            raise InputError(
+                f"resume={str(resume)!r} is not accepted with a file, --scale or --output: the run's folder has its "
+                "settings"
+            )
         config, folder = stored_config(resume, settings_given(flags)), resume
     with loading():
         import torch

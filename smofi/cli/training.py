@@ -30,6 +30,7 @@ from smofi.experiment import FolderRun
 from smofi.experiment.following import follow, follow_on
 from smofi.experiment.keeping import NotSaved
 from smofi.memory import refusing
+from smofi.plural import plural
 from smofi.report import History
 from smofi.report.live import Live
 from smofi.track import combine, tracker
@@ -65,8 +66,8 @@ def train_together(job: TrainingJob, workers: int) -> int:
         with claimed_folder(config.data) if job.folder is None else nullcontext(job.folder) as folder:
             training.open(folder, launcher)
         training.live.say(
-            f"{config.data} by {config.partition}, {config.model} cut at {config.cut}, {config.rounds} rounds, "
-            f"seed {config.seed}, {workers} worker{'s' * (workers > 1)}, in {folder}"
+            f"{config.data}, {config.partition}, {config.model} cut at {config.cut}, "
+            f"{plural(config.rounds, 'round')}, seed {config.seed}, {plural(workers, 'worker')}, in {folder}"
         )
         if job.trackers:
             training.live.say(f"recorded in {' and '.join(job.trackers)}")

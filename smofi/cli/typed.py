@@ -33,7 +33,7 @@ class Typed:
             return cls(arguments)
         known = app[arguments[0]].assemble_argument_collection()
         switches = {name for one in known if one.hint is bool for name in one.names if not name.startswith("--no-")}
-        return cls(arguments, switches, {name for one in known if one.parameter.consume_multiple for name in one.names})
+        return cls(arguments, switches, {name for one in known if one.token_count()[1] for name in one.names})
 
     @property
     def plainly(self) -> list[str]:
@@ -64,7 +64,10 @@ class Typed:
         def by_flag(found: re.Match[str]) -> str:
             return f"{flags[found[1]]} {_as_typed(found[2])}" if found[1] in flags else found[0]
 
-        return FIELD.sub(by_flag, sentence)
+        named = FIELD.sub(by_flag, sentence)
+        for flag in self.switches:
+            named = named.replace(f"{flag} True is", f"{flag} is")
+        return named
 
     def values_after(self, flag: str) -> list[str]:
         """All that stands between a flag and the next one.

@@ -31,7 +31,7 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
     if isinstance(source, str) and source in preset_names():
         name, text = f"preset {source}", preset_text(source, scale)
     else:
-        _refuse_missing(Path(source))
+        _refuse_missing(source)
         if scale is not None:
             refuse("scale", scale, f"the name of a preset with it: {', '.join(preset_names())}")
         if (inside := RunFolder(Path(source)).config_file).is_file():
@@ -80,8 +80,8 @@ def _in_file(sentence: str, name: str, text: str, given: Mapping[str, Any]) -> s
     field = sentence.partition("=")[0]
     if field not in given:
         return f"{name}: {sentence}"
-    written = shortened(as_yaml(given[field]), LONGEST)
-    as_written = sentence.replace(f"{field}={shown(given[field])}", f"{field}: {written}", 1)
+    written, rest = shortened(as_yaml(given[field]), LONGEST), sentence.removeprefix(f"{field}={shown(given[field])}")
+    as_written = f"{field}: {written}{rest}" if rest != sentence else sentence.replace("=", ": ", 1)
     return f"{name}, line {line_of(field, text)}: {as_written}"
 
 
@@ -103,13 +103,16 @@ def _sentence_for(given: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _refuse_missing(path: Path) -> None:
+def _refuse_missing(source: str | Path) -> None:
+    path = Path(source)
     try:
         missing = not path.exists()
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if missing:
+    if missing or not str(source):
         names = preset_names()
         near = difflib.get_close_matches(str(path), names, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise InputError(f"{path} does not exist: expected a YAML file, or a preset: {', '.join(names)}{hint}")
+        raise InputError(
+            f"{source or repr(source)} does not exist: expected a YAML file, or a preset: {', '.join(names)}{hint}"
+        )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from smofi.engine.events import Record
 from smofi.engine.metrics import USUAL, headings
+from smofi.plural import plural
 
 NONE_YET = (-math.inf, 0)
 """The rank of no round."""
@@ -43,7 +44,7 @@ class Stopping:
             return None
         if (since := latest.round - number) >= self.patience:
             what = f"no better validation {self._called(self.validated)}"
-            return f"{what} for {since} rounds, the best was in round {number}"
+            return f"{what} for {plural(since, 'round')}, the best was in round {number}"
         return None
 
     def _called(self, metric: str) -> str:

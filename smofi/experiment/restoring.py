@@ -13,6 +13,7 @@ from smofi.engine.events import Record
 from smofi.engine.run import Run
 from smofi.errors import InputError, refuse
 from smofi.experiment.keeping import RunKeeper
+from smofi.plural import plural
 from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint, UnreadableFile
 from smofi.training import Session
 
@@ -127,7 +128,7 @@ def _lost(folder: RunFolder, ended: int | None, unusable: Mapping[int, DamagedFi
     lost = "; ".join(error.what for error in unusable.values()) or "there is none"
     why = "the state to go on from is lost"
     if ended is not None:
-        why = f"it is finished after {ended} rounds, and more need its last state"
+        why = f"it is finished after {plural(ended, 'round')}, and more need its last state"
     return (
         f"{folder.path} cannot go on: {why}: {lost}. Put the file back, or start anew in another folder: "
         f"smofi run {folder.config_file} --output NEW"

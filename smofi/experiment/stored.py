@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,11 @@ def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Con
         raise InputError(f"resume={str(path)!r} is not accepted: {error.strerror}") from None
     if before is None:
         raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, but it has no config.yaml")
+    if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise InputError(
+            f"resume={str(path)!r} is not accepted: the folder cannot be written; copy it to where you may write, and "
+            "resume the copy"
+        )
     try:
         config = Config(**{**before.model_dump(), **(overrides or {})})
     except pydantic.ValidationError as error:

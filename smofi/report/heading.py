@@ -24,7 +24,12 @@ def setting(config: Config) -> str:
     >>> setting(Config(data="csv:far/away/patients.csv", clients=4, partition="iid"))
     'csv:patients.csv, 4 clients, iid, resnet8'
     """
-    return f"{short(config.data)}, {plural(config.known_clients, 'client')}, {short(config.partition)}, {config.model}"
+    return f"{short(config.data)}, {clients_of(config)}, {short(config.partition)}, {config.model}"
+
+
+def clients_of(config: Config) -> str:
+    """How many clients there are, as far as it is known."""
+    return "the data's own clients" if config.clients is None else plural(config.clients, "client")
 
 
 def details(config: Config) -> str:

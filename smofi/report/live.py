@@ -14,6 +14,7 @@ from rich.console import Console
 from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.errors import check_choice
 from smofi.files import to_json
+from smofi.plural import plural
 from smofi.report.history import History, Scale
 from smofi.report.numbers import hours_minutes_seconds, three_digits
 from smofi.report.progress import RunProgress, peak_memory
@@ -123,8 +124,10 @@ def _follow(run: RunProgress, event: Event) -> None:
 
 def _about(event: RunStarted) -> str:
     small = event.clients - event.eligible
-    return f"{event.clients} clients, {event.per_round} a round, {event.parameters:,} parameters" + (
-        f"; {small} clients have less than a batch and never take part" if small else ""
+    never = "has less than a batch and never takes part" if small == 1 else "have less than a batch and never take part"
+    clients = f"{plural(event.clients, 'client')}, {event.per_round} a round"
+    return f"{clients}, {plural(event.parameters, 'parameter')}" + (
+        f"; {plural(small, 'client')} {never}" if small else ""
     )
 
 

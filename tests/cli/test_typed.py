@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import yaml
 
 from smofi.cli import main
 from smofi.cli.arguments import SECTIONS
+from smofi.config import Config
+from smofi.experiment import start
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +94,11 @@ def test_a_flag_is_on_or_off(line: str, on: bool, capsys: pytest.CaptureFixture[
         ("run -q", "smofi run has no option -q; smofi run --help lists them"),
         ("shwo there", "there is no command shwo (did you mean show?); the commands are run, plan, advise, show, "),
         ("--rounds 3", "--rounds stands before the command; write smofi run --rounds"),
+        ("run --method fedavg,smofi", "--method fedavg,smofi is not accepted: write --method fedavg smofi"),
+        ("run --diagnose --workers 2", "--diagnose is not accepted: expected False with 2 workers"),
+        ("run --resume . my.yaml", "--resume . is not accepted with a file, --scale or --output: the run's folder has"),
+        ("config --output here", "smofi config has no option --output; smofi config --help lists them"),
+        ("help", "there is no command help: write smofi --help"),
         ("--quick", "smofi has no option --quick; smofi --help lists the commands"),
     ],
 )  # fmt: skip
@@ -108,6 +117,28 @@ def test_a_name_that_is_too_long(line: str, named: str, capsys: pytest.CaptureFi
     said = refusal(line.format("x" * 300), capsys)
     assert said.startswith(named)
     assert said.endswith("File name too long")
+
+
+def test_a_run_folder_that_may_not_be_written_is_not_resumed(capsys: pytest.CaptureFixture[str]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "run"
+        (run,) = start(Config(model="cnn", width=4, clients=4, batch_size=64, executor="loop", method="fedavg"), folder)
+        run.close()
+        Path(place).chmod(0o755)
+        folder.chmod(0o555)
+        root = os.geteuid() == 0
+        if root:
+            os.seteuid(65534)
+        try:
+            said = refusal(f"run --resume {folder}", capsys)
+        finally:
+            if root:
+                os.seteuid(0)
+        folder.chmod(0o755)
+    assert said == (
+        f"--resume {folder} is not accepted: the folder cannot be written; copy it to where you may write, and resume "
+        "the copy"
+    )
 
 
 def test_the_help_says_how_options_are_written(

@@ -73,6 +73,7 @@ def test_a_run_from_a_file_goes_on_and_is_that_of_the_method_it_stands_for(folde
     assert losses(folder / "own") == [record.train_loss for record in plain.history]
 
 
+@pytest.mark.slow
 def test_the_example_on_the_page(folder: Path) -> None:
     page = (Path(__file__).parents[2] / "docs/methods.md").read_text()
     (module,) = re.findall(r"```python\n# mine.py\n(.*?)```", page, flags=re.DOTALL)

@@ -356,7 +356,7 @@ def test_a_real_run_on_a_terminal(tmp_path: Path) -> None:
     frame = last_frame(text.replace("\r\n", "\n"))
     assert sum(line.startswith("method") for line in frame) == 1, "a frame was left behind"
     assert any(re.match(r"smofi .*2/2 .* done$", line) for line in frame)
-    assert all(len(line) <= 72 for line in frame if not line.startswith(("digits by", "Picture")))
+    assert all(len(line) <= 72 for line in frame if not line.startswith(("digits, dirichlet", "Picture")))
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def test_several_workers_are_shown_with_the_memory_of_each_and_of_all() -> None:
     assert rows["workers"] == "3"
     assert rows["gradients"] == "4.0 kB: 1,000 x 4 bytes"
     assert "memory of each worker" in rows
-    assert rows["memory of all 3 workers, without Python and torch"] == "108.0 kB"  # 3 x 4 kB, and the data once
+    assert rows["memory of all 3 workers, not counting Python and torch"] == "108.0 kB"  # 3 x 4 kB, and the data once
 
 
 def test_every_number_is_shown() -> None:

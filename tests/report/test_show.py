@@ -86,7 +86,7 @@ def test_a_finished_run(tmp_path: Path) -> None:
     out = shown(folder(tmp_path / "run", [0.5, 0.8, 0.7, 0.75], result={}))
     assert out.startswith("smofi  finished, round 4 of 4\n")
     assert "75.0% now, 80.0% at best (round 2)" in out
-    assert "digits by dirichlet(0.2), 50 clients" in out
+    assert "digits, dirichlet(0.2), 50 clients" in out
     assert "2 s a round, 0:08 in all" in out
     assert "100%" in out
     assert "left" not in out

@@ -53,7 +53,7 @@ def _chosen(asked: Executor, simulation: Simulation, plan: RoundPlan, room_for: 
             return Execution(why=reason)
         return Execution(max(1, clients), asked.at_least, padding=_padding(simulation, plan, room_for))
     if clients < 2:
-        return Execution(why="there is only one client to compute")
+        return Execution(why="memory has room for one at a time" if room_for < 2 else "a worker has a single client")
     execution = _faster(simulation, plan, clients)
     if not execution.at_once:
         return execution

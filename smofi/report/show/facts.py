@@ -6,6 +6,8 @@ import time
 from statistics import fmean
 from typing import TypeAlias
 
+from smofi.plural import plural
+from smofi.report.heading import clients_of
 from smofi.report.history import Scale, finite
 from smofi.report.numbers import duration, hours_minutes_seconds, mebibytes, megabytes, percent, three_digits, time_unit
 from smofi.report.progress import bar
@@ -20,10 +22,11 @@ def settings(run: Snapshot) -> Facts:
     config = run.config
     width = f" width {config.width}" if config.width is not None else ""
     share = f"{100 * config.participation:.3g} % of them in each round"
+    epochs = plural(config.local_epochs, "local epoch")
     facts = [
-        ("data", f"{config.data} by {config.partition}, {config.clients} clients, {share}"),
+        ("data", f"{config.data}, {config.partition}, {clients_of(config)}, {share}"),
         ("model", f"{config.model}{width} cut at {config.cut}"),
-        ("training", f"{config.optimizer}, batch size {config.batch_size}, {config.local_epochs} local epochs"),
+        ("training", f"{config.optimizer}, batch size {config.batch_size}, {epochs}"),
         ("seed", f"{config.seed}, on {config.device}"),
     ]
     if config.clock != "none":

@@ -227,7 +227,10 @@ def test_more_than_fits_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
             ["train/a/1.png", "test/a/1.png", "more/a/1.png"],
             "expected only train and test, but there is more too",
         ),
-        (["train/a/1.png", "training/a/1.png", "test/a/1.png"], "expected only train and test"),
+        (
+            ["train/a/1.png", "training/a/1.png", "test/a/1.png"],
+            "expected only train and test, but there is training too",
+        ),
         (["test/a/1.png", "val/a/1.png"], "expected a folder train beside test"),
         (["train/a/1.png", "train/b/1.png", "test/c/1.png"], r"test/c/1\.png is not accepted: .*'c' is not"),
         (
