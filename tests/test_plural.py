@@ -24,7 +24,7 @@ def test_one_and_many() -> None:
 
 def test_a_run_with_one_of_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--clients", "1", "--participation", "1", "--rounds", "1", "--local-epochs", "1", "--partition", "iid"]
-    small += ["--max-train", "40", "--max-test", "20"]
+    small += ["--max-train", "40", "--max-test", "20", "--model", "cnn", "--executor", "loop", "--workers", "1"]
     folder = str(tmp_path / "one")
     for command in (
         ["run", *small, "--clock", "full", "--method", "fedavg", "--display", "plain", "--output", folder],

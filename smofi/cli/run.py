@@ -22,10 +22,10 @@ def run(
     *,
     flags: Flags = Settings(),  # noqa: B008  # frozen
     scale: Scale = None,
-    output: Annotated[Path | None, Parameter(help="the run's folder; if not given, a new one below runs/")] = None,
+    output: Annotated[Path | None, Parameter(help="the folder of the new run; by default one below runs/")] = None,
     resume: Annotated[Path | None, Parameter(help="continue the run in this folder")] = None,
     display: Annotated[
-        Display, Parameter(help="auto (live on a terminal, plain elsewhere), live, plain, quiet or jsonl")
+        Display, Parameter(help="how progress is shown; auto: live on a terminal, plain elsewhere")
     ] = "auto",
     track: Annotated[
         list[str] | None,

@@ -15,7 +15,6 @@ import pytest
 
 from smofi.errors import InputError
 from smofi.runs import FolderLock, writer_of
-from smofi.runs import lock as lock_module
 from support.processes import ENVIRONMENT, gone
 
 LOCKING = """
@@ -153,6 +152,6 @@ def test_a_file_system_that_has_no_locks_is_told(tmp_path: Path, monkeypatch: py
     def fail(descriptor: int, *, blocking: bool) -> bool:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
-    monkeypatch.setattr(lock_module, "lock_descriptor", fail)
+    monkeypatch.setattr("filelock.lock_descriptor", fail)
     with pytest.raises(InputError, match="cannot be locked for writing: Function not implemented"):
         FolderLock(tmp_path)
