@@ -366,7 +366,7 @@ def test_a_comparison_names_its_runs(tmp_path: Path) -> None:
         ({"formats": "torch"}, "formats='torch' is not accepted: expected one or more of"),
         ({"formats": []}, r"formats=\[\] is not accepted"),
         ({"part": "servr"}, "part='servr' is not accepted: .*did you mean 'server'"),
-        ({"cut": "1"}, "cut='1' is not accepted: expected none for the whole model"),
+        ({"cut": "1"}, "cut='1' is not accepted: the whole model is exported unsplit"),
         ({"part": "client", "cut": "0-2"}, "cut='0-2' is not accepted: expected a single cut"),
         ({"part": "client", "cut": 4}, "cut=4 is not accepted: expected 0 <= L <= 3"),
     ],

@@ -132,7 +132,7 @@ def as_owners(owners: Any, samples: int) -> Indices | None:
 def _spread(kind: Spread, labels: Indices, clients: int, min_size: int, rng: np.random.Generator) -> Indices:
     if clients * min_size > len(labels):
         raise InputError(
-            f"clients={clients} with min_size={min_size} (usually one batch) is not accepted: that takes "
+            f"clients={clients} is not accepted: with at least {min_size} samples each (usually one batch) they need "
             f"{clients * min_size} samples, but there are {len(labels)}; use fewer clients or a smaller batch"
         )
     return fill(kind.owners(labels, clients, rng), clients, min_size, rng)
