@@ -50,6 +50,11 @@ def main(arguments: Sequence[str] | None = None, folder: Path = HERE) -> None:
         sys.exit(f"predict.py: {error.filename}: {error.strerror}" if error.filename else f"predict.py: {error}")
     except ValueError as error:
         sys.exit(f"predict.py: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:  # raw input was checked as it was read: what is left are the files of this folder
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        sys.exit(f"predict.py: preprocessing.json is damaged, or does not fit the model beside it ({why})")
 
 
 def answers(
@@ -103,7 +108,13 @@ def load(folder: Path, runtime: str | None = None) -> Callable[[Any], Any]:
     if chosen is None:
         needed = " or ".join(f"{package} (for {RUNTIMES[name][1]})" for name, package in there.items())
         raise ValueError(f"{needed} is not installed: pip install {next(iter(there.values()))}")
-    return _by_onnx(folder / "model.onnx") if chosen == "onnx" else _by_torch(folder / "model.pt2")
+    path = folder / RUNTIMES[chosen][1]
+    try:
+        return _by_onnx(path) if chosen == "onnx" else _by_torch(path)
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # of the runtime's own kinds
+        raise ValueError(f"{path} cannot be loaded by {RUNTIMES[chosen][0]} ({str(error)[:200]})") from error
 
 
 def write(file: Any, results: Iterable[tuple[str, Any]], classes: Sequence[str], every: bool) -> None:

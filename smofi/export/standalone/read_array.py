@@ -76,7 +76,10 @@ def _shaped(array: Any, facts: dict[str, Any], path: str) -> Any:
     if not np.isfinite(array).all() or array.min() < low or array.max() > high:
         expected = "finite numbers" if math.isinf(high) else f"numbers from {low} to {high}"
         raise ValueError(f"{path}: expected {expected}, but there are others")
-    converted = array.astype(facts["type"])
+    with np.errstate(over="ignore"):
+        converted = array.astype(facts["type"])
+    if not np.isfinite(converted).all():
+        raise ValueError(f"{path}: expected numbers that fit into {facts['type']}, but some are larger")
     if facts["type"] == "uint8" and (converted != array).any():
         raise ValueError(f"{path}: expected whole numbers from 0 to 255, but there are others")
     return converted

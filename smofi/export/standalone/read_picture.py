@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
 TAKES = "It takes picture files: JPEG, PNG, BMP, GIF or WebP, 8 bits a channel."
@@ -34,6 +34,8 @@ def read(paths: Iterable[str], facts: dict[str, Any]) -> Iterator[tuple[str, Any
                 if any(str(piece[3]).endswith(";16B") for piece in image.tile):
                     raise ValueError("it has 16 bits a channel, not 8")
                 array = _pixels(image, facts)
+        except UnidentifiedImageError as error:
+            raise ValueError(f"{path}: expected a picture (JPEG, PNG, BMP, GIF or WebP), but it is not one") from error
         except Exception as error:  # decoders fail on damaged files in every way there is
             raise ValueError(f"{path}: expected a picture that can be read ({error})") from error
         if array.shape[:2] != (facts["height"], facts["width"]):

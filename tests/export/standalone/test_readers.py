@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,9 @@ def test_pictures_of_another_size_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"0\.png: expected 8 x 8 pixels, .* but it has \d+ x \d+; resize it first"):
         listed(read_picture.read, path, facts)
     path.write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"0\.png: expected a picture that can be read"):
+    with pytest.raises(
+        ValueError, match=r"0\.png: expected a picture \(JPEG, PNG, BMP, GIF or WebP\), but it is not one$"
+    ):
         listed(read_picture.read, path, facts)
 
 
@@ -149,6 +152,9 @@ def test_files_that_are_not_what_they_say_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"a\.wav: expected a WAVE file"):
         listed(read_sound.read, tmp_path / "a.wav", SOUND_INPUT)
+    np.save(tmp_path / "a.npy", np.full((1, 2), 1e300))
+    with pytest.raises(ValueError, match=r"a\.npy: expected numbers that fit into float32, but some are larger"):
+        listed(read_array.read, tmp_path / "a.npy", {"shape": [2], "type": "float32"})
     not_finite = wav(np.array([0.5, np.nan]), 16_000, 32, floating=True)
     for content, said in ((wav(np.ones(9), 0), "1,000 to 768,000 Hz"), (not_finite, "finite numbers as samples")):
         (tmp_path / "a.wav").write_bytes(content)
@@ -160,3 +166,17 @@ def test_files_that_are_not_what_they_say_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xff")
     with pytest.raises(ValueError, match=r"a\.txt: expected text in UTF-8, but byte 0 is not"):
         listed(read_text.read, tmp_path / "a.txt", {})
+
+
+@pytest.mark.parametrize("facts", [None, {}, {"raw_input": None}, {"raw_input": {}}])
+def test_damaged_facts_are_named(facts: Any, tmp_path: Path) -> None:
+    (tmp_path / "preprocessing.json").write_text(json.dumps(facts))
+    with pytest.raises(SystemExit) as refused:
+        predict.main(["rows.csv"], tmp_path)
+    assert "preprocessing.json is damaged, or does not fit the model" in str(refused.value)
+
+
+def test_a_damaged_model_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_text("nonsense")
+    with pytest.raises(ValueError, match=r"model\.onnx cannot be loaded by onnxruntime"):
+        predict.load(tmp_path, "onnx")
