@@ -10,7 +10,7 @@ from smofi.config import Config
 from smofi.config.federation import gather
 from smofi.engine.processes import starting as processes
 from smofi.experiment.opening import FolderRun, own_arguments, own_workers
-from smofi.experiment.resuming import gather_again
+from smofi.experiment.resuming import as_started
 from smofi.memory import limited
 from smofi.methods import parse_method
 from smofi.training import prepare
@@ -35,7 +35,7 @@ def worker_count(config: Config) -> int:
 def follow(config: Config, resumed: Path | None = None) -> None:
     """Take part in the runs of the first worker, method after method, for as long as it goes on."""
     torch.set_num_threads(config.threads)
-    federation = gather_again(config, resumed) if resumed else gather(config)
+    config, federation = as_started(config, resumed) if resumed else (config, gather(config))
     workers = own_workers(config)
     with processes.led_by_the_first(workers):
         for method in config.method:

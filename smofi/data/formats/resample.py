@@ -17,8 +17,6 @@ import torch
 ZEROS, ROLLOFF, BETA = 64, 0.95, 10.0
 """Of the kernel: zeros of the sinc on either side, where it cuts off, and the shape of its window."""
 
-Kernel = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
-
 
 def reach(rate: int, to: int) -> int:
     """How many samples on either side a sample at the new rate depends on.
@@ -44,25 +42,22 @@ def resampled(samples: npt.NDArray[np.float32], rate: int, to: int) -> npt.NDArr
     padded[side : side + len(samples)] = samples
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * side + 1)
     out = np.empty(length, np.float32)
-    begins, weights = _kernel(rate, to)
     # every `up` samples, the new ones lie in the same way between the old ones, `down` of these further on
     for phase in range(min(up, length)):
         count = len(range(phase, length, up))
-        out[phase::up] = windows[begins[phase] :: down][:count] @ weights[phase]
+        out[phase::up] = windows[phase * down // up :: down][:count] @ _weights(rate, to, phase)
     return out
 
 
-@functools.lru_cache(maxsize=2)
-def _kernel(rate: int, to: int) -> Kernel:
-    """For each way in which a new sample can lie between old ones: where its window begins, and its weights."""
+@functools.lru_cache(maxsize=1024)  # more than the rates in use have; an odd one may have 16,000 of 50 kB each
+def _weights(rate: int, to: int, phase: int) -> npt.NDArray[np.float64]:
+    """How much each old sample near a new one counts, for one of the ways in which that can lie between them."""
     divisor = math.gcd(rate, to)
     up, down = to // divisor, rate // divisor
     side, cutoff = reach(rate, to), ROLLOFF * min(1.0, to / rate)
-    times = np.arange(up, dtype=np.int64) * down
-    begins = times // up
-    apart = np.arange(-side, side + 1) - (times % up / up)[:, None]
+    apart = np.arange(-side, side + 1) - phase * down % up / up
     round_top = torch.from_numpy(BETA * np.sqrt(np.clip(1 - (apart * cutoff / ZEROS) ** 2, 0, None)))
-    window = torch.special.i0(round_top).numpy() / np.i0(BETA)  # ten times as fast as numpy's
+    window = torch.special.i0(round_top).numpy()  # ten times as fast as numpy's
     window[np.abs(apart) * cutoff > ZEROS] = 0
-    weights = cutoff * np.sinc(cutoff * apart) * window
-    return begins, weights / weights.sum(axis=1, keepdims=True)
+    weights: npt.NDArray[np.float64] = np.sinc(cutoff * apart) * window
+    return weights / weights.sum()

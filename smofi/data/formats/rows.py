@@ -104,6 +104,7 @@ def _delimiter(header: str, path: Path) -> str:
     bare = re.sub(r'"[^"]*"', "", header)
     delimiter = max(DELIMITERS, key=bare.count)
     if delimiter not in bare:
-        between = ", a ".join(DELIMITERS.values())
-        wrong(path, f"names of columns in the first line, a {between} between them, but it is {header!r:.100}")
+        *others, last = (f"a {word}" for word in DELIMITERS.values())
+        between = f"{', '.join(others)} or {last}"
+        wrong(path, f"names of columns in the first line, {between} between them, but it is {header!r:.100}")
     return delimiter

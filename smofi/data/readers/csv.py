@@ -146,9 +146,9 @@ def _add(path: Path, content: Content, split: str | None, named: NamedColumns, r
 def _columns(header: list[str], named: NamedColumns, path: Path) -> Columns:
     """What each column is, by its name."""
     names = column_names(header, path)
-    label = _place("label_column", named.label, names, LABELS, path)
-    owner = _place("client_column", named.client, names, OWNERS, path)
-    split = place_of(names, ("split",), path)
+    label = _place("label_column", named.label, names, _not_named(LABELS, named), path)
+    owner = _place("client_column", named.client, names, _not_named(OWNERS, named), path)
+    split = place_of(names, _not_named(("split",), named), path)
     if label is None:
         usual = f"{', '.join(LABELS[:-1])} or {LABELS[-1]}"
         wrong(path, f"a column {usual}, or another one named by label_column, but the columns are {listed(names)}")
@@ -165,6 +165,12 @@ def _place(setting: str, name: str | None, names: list[str], usual: Sequence[str
     if name not in names:
         refuse(setting, name, f"a column of {path}, which are {listed(names)}")
     return names.index(name)
+
+
+def _not_named(usual: Sequence[str], named: NamedColumns) -> list[str]:
+    """The usual names, without what the user has said is another column."""
+    given = [name.lower() for name in (named.label, named.client) if name is not None]
+    return [name for name in usual if name not in given]
 
 
 def _is_number(cell: str) -> bool:

@@ -49,7 +49,11 @@ def find_folder(folder: Path, image_size: int | None = None) -> DataFiles:
 
 def _find_file(path: Path) -> DataFiles:
     if os.path.exists(path) and TEXTS.has(path):
-        return DataFiles([path], partial(read_texts, path, Found(TEXTS, [Item(path, "", path.stem)], [])))
+        about = {
+            "test": "the last fifth of the text; to choose the test set yourself, name a folder with train and test"
+        }
+        found = Found(TEXTS, [Item(path, "", path.stem)], [], about)
+        return DataFiles([path], partial(read_texts, path, found))
     if os.path.exists(path) and (prefix := idx_prefix(path)) is not None:
         return find_idx(path.parent, listing(path.parent)[1], prefix)
     wrong(path, "a folder of pictures, recordings, texts or idx files")

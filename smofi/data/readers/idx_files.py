@@ -44,6 +44,8 @@ def find_idx(folder: Path, files: list[Path], prefix: str | None = None) -> Data
             f"the idx files of one data set, but their names begin with {some}: name a file of the one that is meant",
         )
     chosen = prefixes[0] if prefix is None else prefix
+    if chosen not in prefixes:
+        wrong(folder, f"idx files whose names do not begin with a point, but one is {chosen}...")
     found: dict[tuple[str, str], Path] = {}
     for path in files:  # in the order of their names: unpacked before packed
         if (match := NAME.fullmatch(path.name)) and match["prefix"] == chosen:

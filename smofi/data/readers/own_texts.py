@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smofi.data.decoded import Decoded, ReadProgress
+from smofi.data.formats.files import wrong
 from smofi.data.readers.items import Found
 from smofi.data.readers.leaf import LENGTH
 from smofi.data.readers.texts import Texts, border, check_characters, read_text
@@ -83,6 +84,8 @@ def read_texts(folder: Path, found: Found, progress: ReadProgress) -> Decoded:
     alphabet = Alphabet.of(
         text if split else text[: border(text)] for text, split in zip(texts, splits, strict=True) if split != "test"
     )
+    if alphabet.letters == OTHER and any(OTHER in text for text in texts):
+        wrong(folder, f"texts to train on with other characters than {OTHER}, which stands for unknown ones")
     read = Texts(alphabet.numbers, "texts order")
     added = [read.add(item.client, text, split) for (item, split), text in zip(items, texts, strict=True)]
     train, test = read.splits(folder, "text")
@@ -98,7 +101,8 @@ def read_texts(folder: Path, found: Found, progress: ReadProgress) -> Decoded:
 
 def _remark(alphabet: Alphabet, characters: int) -> str:
     """Which alphabet it is, and what was replaced."""
-    said = f"alphabet: the {len(alphabet.letters) - 1} characters of the training texts, and one for all others"
+    count = len(alphabet.letters) - 1
+    said = f"alphabet: the {count} character{'s' * (count > 1)} of the training texts, and one for all others"
     if not alphabet.replaced:
         return said
     some = " ".join(

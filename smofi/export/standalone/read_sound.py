@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,8 @@ TAKES = "It takes WAVE files of plain samples; preprocessing.json says whether t
 
 TYPES = {(1, 8): "u1", (1, 16): "<i2", (1, 24): "u1", (1, 32): "<i4", (3, 32): "<f4", (3, 64): "<f8"}
 """By format, 1 for whole numbers and 3 for floating-point ones, and bits: how samples are stored."""
+
+LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,15 @@ def _recording(path: str) -> Recording:
                 raise ValueError(
                     f"{path}: expected samples of 8 to 32 bits or floats, but it has format {code}, {bits} bits"
                 )
-            if length % step or len(body) < max(length, step):
+            if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+                raise ValueError(f"{path}: expected {LOWEST_RATE:,} to {HIGHEST_RATE:,} Hz, but it has {rate:,}")
+            if len(body) < max(length, step):
                 raise ValueError(f"{path}: expected {length // step:,} samples, but it has {len(body) // step:,}")
-            samples = _numbers(body, code, bits).reshape(-1, channels).mean(axis=1).astype(np.float32)
+            with np.errstate(all="ignore"):  # what comes of it is looked at
+                numbers = _numbers(body[: length // step * step], code, bits).reshape(-1, channels)
+                samples = numbers.mean(axis=1).astype(np.float32)
+            if not np.isfinite(samples).all():
+                raise ValueError(f"{path}: expected finite numbers as samples, but some are not")
             return Recording(samples, code, bits, channels, rate)
         place += 8 + length + length % 2
     raise ValueError(f"{path}: expected a WAVE file of plain samples, but it is not one, or it is damaged")
@@ -117,13 +126,19 @@ def _resampled(samples: Any, rate: int, to: int, kernel: dict[str, Any]) -> Any:
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * side + 1)
     out = np.empty(length, np.float32)
     for phase in range(min(up, length)):
-        apart = np.arange(-side, side + 1) - phase * down % up / up
-        inside = np.clip(1 - (apart * cutoff / kernel["zeros"]) ** 2, 0, None)
-        shape = np.where(np.abs(apart) * cutoff > kernel["zeros"], 0, np.i0(kernel["beta"] * np.sqrt(inside)))
-        weights = np.sinc(cutoff * apart) * shape
         count = len(range(phase, length, up))
-        out[phase::up] = windows[phase * down // up :: down][:count] @ (weights / weights.sum())
+        weights = _weights(phase * down % up / up, side, cutoff, kernel["zeros"], kernel["beta"])
+        out[phase::up] = windows[phase * down // up :: down][:count] @ weights
     return out
+
+
+@functools.lru_cache(maxsize=1024)  # recordings of one rate all need the same ones
+def _weights(between: float, side: int, cutoff: float, zeros: float, beta: float) -> Any:
+    """How much each old sample near a new one counts, if the new one lies so far behind the middle one of them."""
+    apart = np.arange(-side, side + 1) - between
+    inside = np.clip(1 - (apart * cutoff / zeros) ** 2, 0, None)
+    weights = np.sinc(cutoff * apart) * np.where(np.abs(apart) * cutoff > zeros, 0, np.i0(beta * np.sqrt(inside)))
+    return weights / weights.sum()
 
 
 def _log_mel(clip: Any, facts: dict[str, Any], triangles: Any) -> Any:

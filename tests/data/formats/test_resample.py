@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,13 @@ def test_a_constant_stays_and_short_sounds_have_a_length() -> None:
     assert [len(resampled(np.ones(count, np.float32), 44_100, 16_000)) for count in (1, 2, 3, 4)] == [1, 1, 2, 2]
     same = np.arange(5, dtype=np.float32)
     assert resampled(same, 16_000, 16_000) is same
+
+
+def test_a_rate_that_has_nothing_in_common_with_the_new_one_takes_little_memory() -> None:
+    tracemalloc.start()
+    resampled(np.ones(10, np.float32), 767_999, 16_000)
+    assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()
 
 
 def test_it_is_the_sum_that_the_docstring_says() -> None:

@@ -89,6 +89,16 @@ def test_columns_by_the_names_that_the_user_gives(written: Written) -> None:
         find_csv(path, NamedColumns("y", "y"))
 
 
+def test_a_column_that_is_named_is_nothing_else(written: Written) -> None:
+    rows = "".join(f"{i % 2},{('train', 'test')[i % 4 > 1]},{i}\n" for i in range(20))
+    by_site = find_csv(written("site,split,age\n" + rows), NamedColumns(label="site")).read(silent)
+    assert (by_site.classes, by_site.owners, by_site.about["test"]) == (("0", "1"), (), "split column")
+    by_split = find_csv(written("y,split,age\n" + rows), NamedColumns(label="split")).read(silent)
+    assert (by_split.classes, by_split.about["features"]) == (("test", "train"), ["y", "age"])
+    with pytest.raises(InputError, match=r"expected a column label, y, class or target, or another one named by label"):
+        find_csv(written("y,split,age\n" + rows), NamedColumns(client="y")).read(silent)
+
+
 def test_a_table_read_by_other_columns_is_another_in_the_cache(
     written: Written, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -164,7 +174,7 @@ def test_as_many_rows_as_it_takes_several_pieces_for(written: Written) -> None:
     [
         ("", "a line that names the columns, but it is empty"),
         ("\n\n", "names of columns in the first line"),
-        ("label\np\nq\n", "names of columns in the first line, a comma, a semicolon, a tab between them"),
+        ("label\np\nq\n", "names of columns in the first line, a comma, a semicolon or a tab between them"),
         (
             "a,b\n1,2\n",
             "a column label, y, class or target, or another one named by label_column, but the columns are 'a', 'b'",

@@ -56,6 +56,9 @@ def test_one_of_several_by_naming_a_file_of_it(tmp_path: Path) -> None:
         find_folder(tmp_path)
     decoded = find_folder(tmp_path / "emnist-digits-train-images-idx3-ubyte").read(silent)
     assert decoded.classes == ("8", "9")
+    hidden = (tmp_path / "emnist-digits-train-images-idx3-ubyte").rename(tmp_path / ".train-images-idx3-ubyte")
+    with pytest.raises(InputError, match="idx files whose names do not begin with a point"):
+        find_folder(hidden)
 
 
 def test_without_a_test_set_a_fifth_is_held_out_and_it_is_said_what_would_help(tmp_path: Path) -> None:

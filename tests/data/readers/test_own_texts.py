@@ -93,6 +93,7 @@ def test_numbers_are_places_in_the_alphabet() -> None:
     [
         ({"a": "too short"}, "a text with 81 characters in its first 80 % and in the rest, but there is none"),
         ({"a": "x" * 300, "b__1": "x" * 300}, r"b/1\.txt is not accepted: expected a text as deep as .*a\.txt"),
+        ({"a": OTHER * 500}, f"texts to train on with other characters than {OTHER}, which stands for unknown ones"),
         ({"a__b__1": "x" * 300}, r"expected a text in a sub-folder of .* per client"),
     ],
 )

@@ -15,6 +15,7 @@ from smofi.data.resizing import resize
 from smofi.export import standalone
 from smofi.export.standalone import predict, read_array, read_picture, read_sound, read_table, read_text
 from support.kinds import KINDS, picture, table
+from support.sounds import wav
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +149,14 @@ def test_files_that_are_not_what_they_say_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"a\.wav: expected a WAVE file"):
         listed(read_sound.read, tmp_path / "a.wav", SOUND_INPUT)
+    not_finite = wav(np.array([0.5, np.nan]), 16_000, 32, floating=True)
+    for content, said in ((wav(np.ones(9), 0), "1,000 to 768,000 Hz"), (not_finite, "finite numbers as samples")):
+        (tmp_path / "a.wav").write_bytes(content)
+        with pytest.raises(ValueError, match=rf"a\.wav: expected {said}"):
+            listed(read_sound.read, tmp_path / "a.wav", {**SOUND_INPUT, "resample": {}})
+    odd = wav(np.zeros(9), 16_000)
+    (tmp_path / "a.wav").write_bytes(odd[:-22] + b"\x13\0\0\0" + odd[-18:] + b"\0")  # half a sample at its end
+    assert len(list(read_sound.read([str(tmp_path / "a.wav")], SOUND_INPUT))) == 1
     (tmp_path / "a.txt").write_bytes(b"\xff")
     with pytest.raises(ValueError, match=r"a\.txt: expected text in UTF-8, but byte 0 is not"):
         listed(read_text.read, tmp_path / "a.txt", {})
