@@ -39,7 +39,7 @@ def chosen_cut(run: TrainedRun, part: str | None, cut: CutSpec | None) -> Cut | 
     trained = parse_cut(run.config["cut"], run.layout, run.config["clients"]).options
     if len(trained) > 1:
         cuts = ", ".join(dict.fromkeys(f'"{one}"' for one in trained))
-        refuse("part", part, f"a cut too, because the run was cut at several places; cut= is one of {cuts}")
+        refuse("part", part, f"a cut too, because the run used several; cut is one of {cuts}")
     return trained[0]
 
 

@@ -158,7 +158,7 @@ def test_parts_in_onnx(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", ["0-2", [0, 1, 1, 2], "[0,1,1,2]"])
 def test_several_cuts_need_a_choice(cut: Any, tmp_path: Path) -> None:
     finished(tmp_path / "run", cut=cut)
-    with pytest.raises(InputError, match='cut= is one of "0", "1", "2"'):
+    with pytest.raises(InputError, match='cut is one of "0", "1", "2"'):
         export_run(tmp_path / "run", tmp_path / "out", ["safetensors"], part="client")
     assert not (tmp_path / "out").exists()
     export_run(tmp_path / "run", tmp_path / "out", ["safetensors"], part="client", cut=2)
@@ -288,7 +288,7 @@ def prepared(run: Path, preparation: Any) -> bytes:
 
 
 Change = Callable[[Path, str, bytes], None]
-AS_SAVED = "is not as the run saved it (its checksum differs): it is damaged, changed or another run's. Put"
+AS_SAVED = "is not what the run saved (its checksum differs): it is damaged, edited or from another run. Put"
 
 
 @pytest.mark.parametrize("change", [changed, rewritten])
