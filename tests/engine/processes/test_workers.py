@@ -336,7 +336,7 @@ def test_how_many_workers_there_are_if_nobody_says(
     assert worker_count(Config()) == 7
     assert worker_count(Config(participation=0.1)) == 4, "a default suits the run"
     monkeypatch.setenv("SMOFI_WORKERS", "many")
-    with pytest.raises(InputError, match="^SMOFI_WORKERS='many' is not accepted: expected a whole number"):
+    with pytest.raises(InputError, match=r"^SMOFI_WORKERS='many' is not accepted: expected a whole number"):
         worker_count(Config())
     monkeypatch.setenv("WORLD_SIZE", "5")
     assert worker_count(Config(workers=3)) == 5
