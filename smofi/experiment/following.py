@@ -16,8 +16,9 @@ from smofi.methods import parse_method
 from smofi.training import prepare
 
 
-def worker_count(config: Config) -> int:
+def worker_count(config: Config, *, resumed: bool = False) -> int:
     """How many workers share a configured run; one where further ones would gain nothing, unless more are asked for.
+    A run that is `resumed` keeps the number that it has.
 
     >>> worker_count(Config(workers=3)), worker_count(Config(method="sflv2"))
     (3, 1)
@@ -28,8 +29,7 @@ def worker_count(config: Config) -> int:
         workers = processes.worker_count(
             config.workers, config.device, 1 if one_server or config.diagnose else per_round
         )
-    processes.check_busy(workers, per_round)
-    return workers
+    return workers if resumed else processes.keep_busy(workers, per_round, asked=config.workers is not None)
 
 
 def follow(config: Config, resumed: Path | None = None) -> None:
