@@ -59,5 +59,6 @@ def _weights(rate: int, to: int, phase: int) -> npt.NDArray[np.float64]:
     round_top = torch.from_numpy(BETA * np.sqrt(np.clip(1 - (apart * cutoff / ZEROS) ** 2, 0, None)))
     window = torch.special.i0(round_top).numpy()  # ten times as fast as numpy's
     window[np.abs(apart) * cutoff > ZEROS] = 0
-    weights: npt.NDArray[np.float64] = np.sinc(cutoff * apart) * window
-    return weights / weights.sum()
+    weights = np.sinc(cutoff * apart) * window
+    scaled: npt.NDArray[np.float64] = weights / weights.sum()
+    return scaled
