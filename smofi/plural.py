@@ -6,10 +6,10 @@ from __future__ import annotations
 def plural(number: int, noun: str) -> str:
     """A number and its noun, which is given in the singular.
 
-    >>> plural(1, "client"), plural(1200, "round"), plural(2, "batch"), plural(3, "class"), plural(0, "worker")
-    ('1 client', '1,200 rounds', '2 batches', '3 classes', '0 workers')
+    >>> plural(1, "client"), plural(1200, "round"), plural(2, "batch"), plural(3, "class"), plural(5, "epoch")
+    ('1 client', '1,200 rounds', '2 batches', '3 classes', '5 epochs')
     """
-    ending = "es" if noun.endswith(("ch", "s", "x")) else "s"
+    ending = "es" if noun.endswith(("tch", "s", "x")) else "s"
     return f"{number:,} {noun}{'' if number == 1 else ending}"
 
 

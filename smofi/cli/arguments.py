@@ -14,7 +14,9 @@ from smofi.config import Config, Settings, read_config
 from smofi.errors import SmofiError, refuse
 from smofi.settings import SETTINGS
 
-Source: TypeAlias = Annotated[str | None, Parameter(help="a YAML file or the name of a preset; flags win over it")]
+Source: TypeAlias = Annotated[
+    str | None, Parameter(help="a YAML file or the name of a preset; options take precedence over it")
+]
 SEVERAL: dict[str, Any] = {"consume_multiple": (1, None), "negative_iterable": ()}
 """Of a flag that takes one or more values: `--method fedavg smofi`, or the flag again for each."""
 

@@ -40,13 +40,13 @@ smofi models resnet18 --input-shape 3,64,64""",
 
 
 def epilogue(command: str) -> str | None:
-    """The text below a command's help, if there is any. Two spaces end a line in Markdown.
+    """The text below a command's help, if there is any.
 
     >>> epilogue("show")
-    'Example:  \\nsmofi show first'
+    'Example:\\nsmofi show first'
     """
     if command not in EXAMPLES:
         return None
     lines = EXAMPLES[command].splitlines()
     written = f"{OPTIONS}\n\n" if command in WITH_SETTINGS else ""
-    return written + "  \n".join([f"Example{'s' * (len(lines) > 1)}:", *lines])
+    return written + "\n".join([f"Example{'s' * (len(lines) > 1)}:", *lines])

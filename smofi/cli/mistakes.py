@@ -51,6 +51,7 @@ def _parsing(error: cyclopts.CycloptsError, app: App, typed: Typed) -> str:
     if isinstance(error, UnknownOptionError):
         asked = (error.token.keyword or error.token.value).partition("=")[0]
         options = [name for one in error.argument_collection for name in one.names if name.startswith("--")]
+        options.append("--help")
         return f"{command} has no option {asked}{_near(asked, options) or f'; {command} --help lists them'}"
     if isinstance(error, UnusedCliTokensError):
         return _too_many(command, (error.unused_tokens or [""])[0], app[typed.arguments[0]])

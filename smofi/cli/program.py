@@ -46,6 +46,7 @@ app = cyclopts.App(
     result_action="return_value",
     suppress_keyboard_interrupt=False,
     console=console,
+    help_format="plaintext",  # Markdown takes a tenth of a second to load
     default_parameter=cyclopts.Parameter(show_default=default_as_typed),
     group_parameters=cyclopts.Group("Options", sort_key=-1),
 )

@@ -22,10 +22,10 @@ def run(
     *,
     flags: Flags = Settings(),  # noqa: B008  # frozen
     scale: Scale = None,
-    output: Annotated[Path | None, Parameter(help="the run's folder; if not given, a new one below runs/")] = None,
+    output: Annotated[Path | None, Parameter(help="the folder of the new run; by default one below runs/")] = None,
     resume: Annotated[Path | None, Parameter(help="continue the run in this folder")] = None,
     display: Annotated[
-        Display, Parameter(help="auto (live on a terminal, plain elsewhere), live, plain, quiet or jsonl")
+        Display, Parameter(help="how progress is shown; auto: live on a terminal, plain elsewhere")
     ] = "auto",
     track: Annotated[
         list[str] | None,
@@ -41,13 +41,14 @@ def run(
     Without arguments: FedAvg, FedAvgM and SMoFi side by side, on handwritten digits divided unevenly among 50 clients.
     Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
     """
+    given = settings_given(flags)
     if track:
         from smofi.track import TRACKERS
 
         for name in track:
             check_choice("track", name, (*TRACKERS, NO_TRACKER))
     if resume is None:
-        config = resolve(source, settings_given(flags), scale)
+        config = resolve(source, given, scale)
         folder = output
     else:
         if source is not None or output is not None or scale is not None:
@@ -55,7 +56,7 @@ def run(
                 f"resume={str(resume)!r} is not accepted with a file, --scale or --output: the run's folder has its "
                 "settings"
             )
-        config, folder = stored_config(resume, settings_given(flags)), resume
+        config, folder = stored_config(resume, given), resume
     with loading():
         import torch
 
@@ -68,7 +69,7 @@ def run(
             config = config.divided(gather(config, progress))
     torch.set_num_threads(config.threads)  # before workers are started: that of a single thread can be forked
     job = TrainingJob(config, folder, resume is not None, display, _trackers(track, resume))
-    return train_together(job, worker_count(config))
+    return train_together(job, worker_count(config, resumed=resume is not None and "workers" not in given))
 
 
 def _trackers(wanted: list[str] | None, resumed: Path | None) -> tuple[str, ...]:

@@ -58,11 +58,15 @@ class Typed:
 
         >>> Typed(["run", "--batch-size", "0"]).named_by_flags("batch_size='0' is not accepted")
         '--batch-size 0 is not accepted'
+        >>> Typed(["show", "nowhere"]).named_by_flags("folder='nowhere' is not accepted")
+        'nowhere is not accepted'
         """
         flags = {_setting(word): word.partition("=")[0] for word in self.arguments if word.startswith("--")}
 
         def by_flag(found: re.Match[str]) -> str:
-            return f"{flags[found[1]]} {_as_typed(found[2])}" if found[1] in flags else found[0]
+            if found[1] in flags:
+                return f"{flags[found[1]]} {_as_typed(found[2])}"
+            return word if (word := _as_typed(found[2])) and word in self.arguments[1:2] else found[0]
 
         named = FIELD.sub(by_flag, sentence)
         for flag in self.switches:

@@ -48,7 +48,7 @@ def devices_for(
     if isinstance(availability, str) and availability == "always":
         return chosen
     if any(device.presence != ALWAYS for device in chosen):
-        refuse("availability", availability, "always, since these devices have a presence of their own")
+        refuse("availability", availability, "always, since these devices already say when they are available")
     times = presences(availability, clients, seed)
     return [replace(device, presence=presence) for device, presence in zip(chosen, times, strict=True)]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from smofi.errors import check_choice, check_count, check_number, refuse
+from smofi.errors import check_choice, check_count, check_number, refuse_unwanted
 
 if TYPE_CHECKING:
     from smofi.clock.devices import Device
@@ -47,4 +47,4 @@ class Timing:
         if self.clock == "none":
             for field in fields(self)[1:]:
                 if (value := getattr(self, field.name)) != field.default:
-                    refuse(field.name, value, "a clock along with it: paper or full")
+                    refuse_unwanted(field.name, value, "it needs a clock, paper or full")

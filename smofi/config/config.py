@@ -59,7 +59,7 @@ class Config(Settings):
                 refuse_unwanted(option, value, f"model {self.model} has no such option")
         held_out = self.validation or self.partition.startswith(SAVED)  # whose file says what is held out
         if self.patience is not None and not held_out:
-            refuse("patience", self.patience, "a validation share > 0 with it, such as 0.1")
+            refuse("patience", self.patience, "validation to be more than 0 as well, such as 0.1")
         if len(self.executor) not in (1, len(self.method)):
             accepted = f"one for all methods, or one for each of the {len(self.method)}"
             refuse("executor", list(self.executor), accepted)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from smofi.errors import refuse, refuse_unwanted
@@ -88,10 +89,21 @@ def check_data_name(field: str, name: Any) -> str:
     scheme, _, rest = name.partition(":") if isinstance(name, str) else ("", "", "")
     if isinstance(name, str) and (name in names or (scheme in OWN and rest)):
         return name
-    near = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
+    near = [*_as_own(name), *difflib.get_close_matches(name, names, n=1)] if isinstance(name, str) else []
     own = ", ".join(f"{scheme}:{'module:function' if scheme == 'python' else 'PATH'}" for scheme in OWN)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     refuse(field, name, f"one of {', '.join(names)}, {own}{hint}")
+
+
+def _as_own(path: str) -> list[str]:
+    """How a bare path is written: by its ending, or as a folder if it is one.
+
+    >>> _as_own("patients.csv"), _as_own("nowhere")
+    (['csv:patients.csv'], [])
+    """
+    ending = PurePath(path).suffix.removeprefix(".")
+    scheme = ending if ending in ("csv", "npz") else "folder" if "\0" not in path and os.path.isdir(path) else None
+    return [f"{scheme}:{path}"] if scheme else []
 
 
 def check_columns(name: str, label: str | None, client: str | None) -> None:

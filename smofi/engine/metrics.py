@@ -89,7 +89,8 @@ def value_of(record: Mapping[str, Any], metric: str) -> float | None:
     0.75
     """
     value = record.get("accuracy") if metric == "top1" else (record.get("metrics") or {}).get(metric)
-    known = [one for one in client_values(value).values() if one is not None and isfinite(one)]
+    clients = client_values(value) if metric in CLIENT_METRICS else {}
+    known = [one for one in clients.values() if one is not None and isfinite(one)]
     return fmean(known) if known else float(value) if isinstance(value, Real) else None
 
 

@@ -10,14 +10,15 @@ from smofi.config import Config
 from smofi.config.federation import gather
 from smofi.engine.processes import starting as processes
 from smofi.experiment.opening import FolderRun, own_arguments, own_workers
-from smofi.experiment.resuming import gather_again
+from smofi.experiment.resuming import as_started
 from smofi.memory import limited
 from smofi.methods import parse_method
 from smofi.training import prepare
 
 
-def worker_count(config: Config) -> int:
+def worker_count(config: Config, *, resumed: bool = False) -> int:
     """How many workers share a configured run; one where further ones would gain nothing, unless more are asked for.
+    A run that is `resumed` keeps the number that it has.
 
     >>> worker_count(Config(workers=3)), worker_count(Config(method="sflv2"))
     (3, 1)
@@ -28,14 +29,13 @@ def worker_count(config: Config) -> int:
         workers = processes.worker_count(
             config.workers, config.device, 1 if one_server or config.diagnose else per_round
         )
-    processes.check_busy(workers, per_round)
-    return workers
+    return workers if resumed else processes.keep_busy(workers, per_round, asked=config.workers is not None)
 
 
 def follow(config: Config, resumed: Path | None = None) -> None:
     """Take part in the runs of the first worker, method after method, for as long as it goes on."""
     torch.set_num_threads(config.threads)
-    federation = gather_again(config, resumed) if resumed else gather(config)
+    config, federation = as_started(config, resumed) if resumed else (config, gather(config))
     workers = own_workers(config)
     with processes.led_by_the_first(workers):
         for method in config.method:

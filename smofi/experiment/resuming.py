@@ -37,7 +37,7 @@ def resume(
     config = settings if isinstance(settings, Config) else stored_config(path, settings)
     torch.set_num_threads(config.threads)
     abouts = _abouts(path)
-    federation = gather_again(config, path, abouts, progress)
+    config, federation = as_started(config, path, abouts, progress)
     data_hash = federation.source.fingerprint()
     with opened(config, federation, path, callback, workers) as runs:
         for one, about in zip(runs, abouts, strict=True):
@@ -62,15 +62,18 @@ def _abouts(path: Path) -> list[Mapping[str, Any]]:
     return [folder.about() or {} for folder in folders_in(path)]
 
 
-def gather_again(
+def as_started(
     config: Config, path: Path, abouts: Sequence[Mapping[str, Any]] | None = None, progress: ReadProgress = silent
-) -> Federation:
-    """The data as the run in this folder had it. Earlier versions kept nothing about metrics, and judged clients by the
-    samples that they train on: such a run goes on like that."""
+) -> tuple[Config, Federation]:
+    """The settings and the data as the run in this folder had them. Earlier versions kept nothing about metrics. They
+    judged by the accuracy, and clients by the samples that they train on: such a run goes on like that."""
     federation = gather(with_own_partition(config, path), progress)
     if all("metrics" in about for about in abouts or _abouts(path)):
-        return federation
-    return replace(federation, client_names=(), test_clients=None)
+        return config, federation
+    if "top1" in config.metrics or federation.validation is not None:
+        others = (metric for metric in config.metrics if metric != "top1")
+        config = config.model_copy(update={"metrics": ("top1", *others)})
+    return config, replace(federation, client_names=(), test_clients=None)
 
 
 def with_own_partition(config: Config, path: Path) -> Config:

@@ -21,7 +21,8 @@ def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Con
     except OSError as error:  # a name that is too long, a folder that may not be read
         raise InputError(f"resume={str(path)!r} is not accepted: {error.strerror}") from None
     if before is None:
-        raise InputError(f"resume={str(path)!r} is not accepted: expected a run folder, but it has no config.yaml")
+        missing = "it has no config.yaml" if path.exists() else "there is none"
+        raise InputError(f"resume={str(path)!r} is not accepted: expected the folder of a run, but {missing}")
     if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise InputError(
             f"resume={str(path)!r} is not accepted: the folder cannot be written; copy it to where you may write, and "

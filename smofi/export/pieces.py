@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.cut import Cut, CutSpec, parse_cut
-from smofi.errors import check_choice, refuse
+from smofi.errors import check_choice, refuse, refuse_unwanted
 from smofi.export.request import PARTS
 from smofi.export.trained import TrainedRun
 
@@ -28,7 +28,7 @@ def chosen_cut(run: TrainedRun, part: str | None, cut: CutSpec | None) -> Cut | 
     """Where to split the model: where the run did, or at `cut`, which a run with several cuts needs."""
     if part is None:
         if cut is not None:
-            refuse("cut", cut, 'none for the whole model; with part="client" or "server" it says where to split it')
+            refuse_unwanted("cut", cut, "the whole model is exported unsplit; a cut is for part client or server")
         return None
     check_choice("part", part, PARTS)
     if cut is not None:
@@ -39,7 +39,7 @@ def chosen_cut(run: TrainedRun, part: str | None, cut: CutSpec | None) -> Cut | 
     trained = parse_cut(run.config["cut"], run.layout, run.config["clients"]).options
     if len(trained) > 1:
         cuts = ", ".join(dict.fromkeys(f'"{one}"' for one in trained))
-        refuse("part", part, f"a cut too, because the run was cut at several places; cut= is one of {cuts}")
+        refuse("part", part, f"a cut too, because the run used several; cut is one of {cuts}")
     return trained[0]
 
 

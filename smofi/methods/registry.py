@@ -98,8 +98,8 @@ def _imported(call: Call) -> Method:
     try:
         check_parameters(function, call, f"{call.name}{parameters_of(function)}")
         method = function(*call.args, **dict(call.kwargs))
-    except InputError:
-        raise
+    except InputError as error:
+        raise InputError(f"method={str(call)!r}: {error}") from None
     except (Exception, SystemExit) as error:
         raise failed("method", call.name, "calling it", error) from error
     if not isinstance(method, Method):

@@ -34,7 +34,8 @@ def folders_in(path: Path) -> list[RunFolder]:
     """
     own = RunFolder(path)
     try:
-        missing = "there is none" if not path.is_dir() else f"it has no {CONFIG}" if not own.has_run else ""
+        missing = "" if own.has_run else f"it has no {CONFIG}" if path.is_dir() else "it is a file"
+        missing = missing if path.exists() else "there is none"
     except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
         missing = getattr(error, "strerror", None) or str(error)
     if missing:

@@ -1,4 +1,4 @@
-"""The files of one run: their names, and reading them. Nothing is believed that is not as the run saved it.
+"""The files of one run: their names, and reading them. Nothing is believed that is not what the run saved.
 
 Reading takes no lock, so that looking never disturbs the writer: where a file does not match the manifest and the
 manifest has changed meanwhile, both are read again.

@@ -52,8 +52,8 @@ def read_lines(folder: Path, manifest: Manifest) -> tuple[list[bytes], str]:
     sums = max(before, after, key=len)
     for line, sum in zip(later, sums, strict=False):
         if _sum(manifest.run, line) != sum:
-            wrong = f"line {len(lines) + 1} does not go with its checksum in {SUMS}"
-            raise DamagedFile(f"{path} is not as the run saved it: {wrong}")
+            wrong = f"line {len(lines) + 1} does not match its checksum in {SUMS}"
+            raise DamagedFile(f"{path} is not what the run saved: {wrong}")
         lines.append(line)
     if len(before) > len(later):
         return lines, f"{path} lacks rounds that were done after the last save, from {len(lines) + 1} on"

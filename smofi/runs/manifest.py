@@ -18,7 +18,7 @@ from smofi.files import read_regular, sealed, unsealed
 
 MANIFEST, FORMAT, LARGEST = "manifest.json", "smofi-run-1", 16 * 2**20
 AT_ONCE = 2**20
-CHANGED = "is not as the run saved it (its checksum differs): it is damaged, changed or another run's"
+CHANGED = "is not what the run saved (its checksum differs): it is damaged, edited or from another run"
 
 
 class DamagedFile(InputError):
@@ -83,7 +83,7 @@ class Manifest:
     runs: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, path: Path, name: str, found: Checksum) -> None:
-        """Refuse a file that is not as the run saved it."""
+        """Refuse a file that is not what the run saved."""
         if found not in self.files.get(name, ()):
             raise DamagedFile(f"{path} {CHANGED}")
 

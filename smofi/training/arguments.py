@@ -106,7 +106,7 @@ class Arguments:
         if len(names := list(map(str, self.client_names or ()))) > len(set(names)):
             refuse("client_names", names, "a name of its own for each client")
         if self.patience is not None and self.validation is None:
-            refuse("patience", self.patience, "validation data with it, or None")
+            refuse("patience", self.patience, "validation data as well, or None")
 
     # What strings stand for:
 

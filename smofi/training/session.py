@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import nn
 
 from smofi.engine.cpu.threads import in_threads
 from smofi.engine.events import Record
-from smofi.engine.metrics import headings
+from smofi.engine.metrics import USUAL
 from smofi.engine.run import Run
 from smofi.flat import Layout
 from smofi.training.ending import finishing_the_round
@@ -22,7 +23,8 @@ class Result:
     """What a run gives back: the trained `model`, in eval mode, and its `history`, a `smofi.Record` per round.
 
     `stopped` says why the run ended early, and is None if it ran to the end; `diverged` and `interrupted` (by Ctrl-C)
-    tell two such reasons apart from having reached what was asked for.
+    tell two such reasons apart from having reached what was asked for. `metrics` says what people call each metric, the
+    one that is judged first.
 
     >>> Result(nn.Linear(1, 1), [], "interrupted after round 0 of 5", interrupted=True)
     Result(0 rounds, interrupted after round 0 of 5)
@@ -33,13 +35,14 @@ class Result:
     stopped: str | None = None
     diverged: bool = False
     interrupted: bool = False
+    metrics: Mapping[str, str] = field(default_factory=USUAL.copy)
 
     def __repr__(self) -> str:
         done = f"{len(self.history)} round{'s' * (len(self.history) != 1)}"
         measured = [
             f"{heading} {value:.4g} after round {record.round}"
             for record in [record for record in self.history if record.evaluated][-1:]
-            for name, heading in headings(record.metrics).items()
+            for name, heading in self.metrics.items()
             if (value := record.value(name)) is not None
         ]
         return f"Result({', '.join([done, *measured[:1], *([self.stopped] if self.stopped else [])])})"
@@ -76,4 +79,4 @@ class Session:
         """The result so far."""
         run, trained = self.run, copy.deepcopy(self.model).eval()
         self.layout.unpack(trained, run.state.weights, run.state.statistics)
-        return Result(trained, list(run.history), run.stopped, run.diverged, run.cut_short)
+        return Result(trained, list(run.history), run.stopped, run.diverged, run.cut_short, run.evaluator.headings)

@@ -22,7 +22,7 @@ SETTINGS = Config(
     model="cnn", width=4, max_train=512, clients=4, participation=1.0, partition="iid", batch_size=64, local_epochs=1,
     rounds=1, executor="loop", clock="full", method=("smofi",),
 )  # fmt: skip
-CHANGED = "is not as the run saved it (its checksum differs): it is damaged, changed or another run's. Put the original"
+CHANGED = "is not what the run saved (its checksum differs): it is damaged, edited or from another run. Put the"
 LAUGHS = "a: &a [x, x]\n" + "".join(
     f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcde", "bcdef", strict=True)
 )

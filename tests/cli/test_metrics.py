@@ -46,6 +46,13 @@ def records(run: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+def as_earlier(run: Path) -> None:
+    """Make it a run of an earlier version, which kept nothing about metrics and names."""
+    about = json.loads((run / "about.json").read_text())
+    kept = {name: value for name, value in about.items() if name not in ("metrics", "chance", "client_names")}
+    rewritten(run, "about.json", json.dumps(kept).encode())
+
+
 def test_a_run_without_top1_has_a_table_curves_a_picture_and_its_path(trained: tuple[Path, str]) -> None:
     run, out = trained
     assert "macro F1" in out
@@ -86,6 +93,7 @@ def test_show_and_timeline_know_metrics_and_names(
     assert "macro F1" in out
     assert "worst client" in out
     assert "on its own test data" in out
+    assert "1 local epoch " in out
     for name in SITES:
         assert name in out
     assert main(["timeline", str(run)]) == 0
@@ -107,14 +115,11 @@ def test_a_resumed_run_goes_on_by_the_same_metrics(
 def test_a_run_of_an_earlier_version_goes_on_by_training_samples(
     sites: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It kept nothing about metrics and names; its clients were judged by the samples they train on, by number."""
+    """Its clients were judged by the samples they train on, by number."""
     run = tmp_path / "run"
     begin = ["run", "--data", f"csv:{sites}", *QUICK, "--method", "smofi", "--output", str(run)]
     assert main([*begin, "--metrics", "per_client", "--rounds", "1", "--display", "quiet"]) == 0
-    about = json.loads((run / "about.json").read_text())
-    for name in ("metrics", "chance", "client_names"):
-        del about[name]
-    rewritten(run, "about.json", json.dumps(about).encode())
+    as_earlier(run)
     assert main(["show", str(run)]) == 0
     assert "mean of clients (on training data)" in capsys.readouterr().out
     assert main(["run", "--resume", str(run), "--rounds", "2"]) == 0
@@ -122,6 +127,22 @@ def test_a_run_of_an_earlier_version_goes_on_by_training_samples(
     last = records(run)[-1]["metrics"]["per_client"]  # type: ignore[index]
     assert isinstance(last, list)
     assert None not in last
+
+
+def test_a_run_of_an_earlier_version_is_judged_by_the_accuracy_whatever_its_first_metric(
+    sites: Path, tmp_path: Path
+) -> None:
+    """`validation` was the accuracy in every run: half of a history by another measure would mislead the best round."""
+    three = ["3" if word == "4" else word for word in QUICK]  # too few samples of the smallest site are left
+    begin = ["run", "--data", f"csv:{sites}", *three, "--method", "smofi", "--validation", "0.3"]
+    accuracy, f1 = ["--metrics", "top1", "--metrics", "macro_f1"], ["--metrics", "macro_f1", "--metrics", "top1"]
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    assert main([*begin, *accuracy, "--rounds", "2", "--output", str(whole)]) == 0
+    assert main([*begin, *f1, "--rounds", "1", "--output", str(resumed)]) == 0
+    as_earlier(resumed)
+    assert main(["run", "--resume", str(resumed), "--rounds", "2"]) == 0
+    assert records(resumed)[1]["validation"] == records(whole)[1]["validation"]
+    assert "metrics: [top1, macro_f1]" in (resumed / "config.yaml").read_text()
 
 
 def test_a_partition_shows_the_names_of_its_clients(

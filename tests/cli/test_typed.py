@@ -110,7 +110,7 @@ def test_what_was_typed_is_named(line: str, sentence: str, capsys: pytest.Captur
     ("line", "named"),
     [
         ("run {}", "x"), ("run {}.yaml", "x"), ("run --output {}", "--output x"), ("run --resume {}", "--resume x"),
-        ("timeline {}", "folder='x"), ("advise --output {}.png", "--output x"),
+        ("timeline {}", "x"), ("advise --output {}.png", "--output x"),
     ],
 )  # fmt: skip
 def test_a_name_that_is_too_long(line: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,3 +156,21 @@ def test_the_help_says_how_options_are_written(
     assert "--compile --no-compile" in text
     assert "Examples: smofi run --method fedavg smofi" in text
     assert not re.search(r"default: (None|False|\()", text)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("run --hlep", "smofi run has no option --hlep (did you mean --help?)"),
+        ("show nowhere", "nowhere is not accepted: expected the folder of a run, but there is none"),
+        ("show my.yaml", "my.yaml is not accepted: expected the folder of a run, but it is a file"),
+        ("run --resume nowhere", "--resume nowhere is not accepted: expected the folder of a run, but there is none"),
+        ("models resnet19", "resnet19 is not accepted: expected one of "),
+        ("config --data mine.csv", "(did you mean 'csv:mine.csv'?)"),
+        ("config --data smofi", "(did you mean 'folder:smofi'?)"),
+        ("config --step-deadline 1", "--step-deadline 1.0 is not accepted: it needs a clock, paper or full"),
+        ("plan --method python:math:sin", "--method python:math:sin: python:math:sin is not accepted: missing "),
+    ],
+)
+def test_what_was_typed_is_what_is_named(line: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert says in refusal(line, capsys)

@@ -476,7 +476,7 @@ def test_a_deadline_that_leaves_out_half_of_them_is_told_once() -> None:
     ("name", "value"), [("step_deadline", 2.0), ("availability", "phones")], ids=["deadline", "availability"]
 )
 def test_without_a_clock_nobody_is_late_or_away(name: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{name}=.* expected a clock along with it"):
+    with pytest.raises(InputError, match=f"{name}=.* it needs a clock, paper or full"):
         Timing("none", **{name: value})
 
 

@@ -215,7 +215,7 @@ def test_availability_comes_on_top() -> None:
     assert (device.seconds, device.up, device.down) == (1.0, 2.0, 3.0)
     assert device.presence.intervals
     assert all(one.presence is ALWAYS for one in phones(3))
-    with pytest.raises(InputError, match=r"availability='phones' .* these devices have a presence of their own"):
+    with pytest.raises(InputError, match=r"availability='phones' .* these devices already say when they are available"):
         devices_for([device], "phones", 1, seed=0, macs=1, symmetric=False)
 
 

@@ -96,7 +96,7 @@ def test_a_bandwidth_too_narrow_for_those_present_takes_the_one_that_needs_least
     ],
 )
 def test_settings_that_would_do_nothing_are_refused(name: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{name}=.* is not accepted: expected a clock along with it"):
+    with pytest.raises(InputError, match=f"{name}=.* is not accepted: it needs a clock, paper or full"):
         Timing(**{name: value})
     Timing("paper", **{name: value})
 

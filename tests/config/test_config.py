@@ -162,7 +162,7 @@ def test_what_is_kept(given: dict[str, Any], kept: Any) -> None:
         ),
         (
             {"patience": 3},
-            "patience=3 is not accepted: expected a validation share > 0 with it, such as 0.1",
+            "patience=3 is not accepted: expected validation to be more than 0 as well, such as 0.1",
         ),
         ({"round": 5}, "round=5 is not accepted: there is no such setting, did you mean 'rounds'?"),
         (
@@ -216,7 +216,7 @@ def test_overrides_win(write: Any) -> None:
 
 def test_an_error_names_the_file_only_if_the_file_is_at_fault(write: Any) -> None:
     path = write("patience: 3\nvalidation: 0.1\n")
-    alone = "patience=3 is not accepted: expected a validation share > 0 with it, such as 0.1"
+    alone = "patience=3 is not accepted: expected validation to be more than 0 as well, such as 0.1"
     assert refusal(path, {"rounds": "x"}) == "rounds='x' is not accepted: expected a whole number >= 1"
     assert refusal(path, {"round": 3}) == "round=3 is not accepted: there is no such setting, did you mean 'rounds'?"
     assert refusal(path, {"validation": 0.0}) == alone
@@ -410,7 +410,7 @@ def test_a_run_with_the_old_name_of_lr_decay_is_a_new_run_with_the_new_one(tmp_p
     with pytest.raises(InputError) as caught:
         stored_config(stored.parent)
     assert str(caught.value) == (
-        f"{stored} is not as the run saved it (its checksum differs): it is damaged, changed or another run's. "
+        f"{stored} is not what the run saved (its checksum differs): it is damaged, edited or from another run. "
         f"Put the original back; other settings are a new run: smofi run {stored} --output NEW"
     )
     assert read_config(stored).optimizer == "sgd(lr=0.1, lr_decay=0.99)"

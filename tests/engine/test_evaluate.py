@@ -160,6 +160,10 @@ def test_measures_of_a_run_are_those_of_its_final_model() -> None:
     assert last.loss == pytest.approx(cross_entropy(outputs, y).item(), abs=1e-12)
 
 
+def outputs_shape(outputs: Tensor, targets: Tensor) -> Any:
+    return list(outputs.shape)
+
+
 def test_without_top1_there_is_no_accuracy() -> None:
     clients = federation([1, 4, 4], sizes=(12,))
     settings: dict[str, Any] = dict(rounds=1, participation=1.0, local_epochs=1, batch_size=4)
@@ -167,6 +171,11 @@ def test_without_top1_there_is_no_accuracy() -> None:
     assert result.history[0].accuracy is None
     assert list(result.history[0].metrics) == ["macro_f1"]
     assert repr(result) == f"Result(1 round, macro F1 {result.history[0].metrics['macro_f1']:.4g} after round 1)"
+    functions: list[smofi.Metric] = [outputs_shape, macro_f1]
+    result = smofi.train(convnet(), clients, clients[0], metrics=functions, **settings)
+    assert "1 round, macro F1 " in repr(result), "a list is no number to judge by"
+    result = smofi.train(convnet(), clients, client_tests=clients, metrics=("worst_client",), **settings)
+    assert f"1 round, worst client {result.history[0].value('worst_client'):.4g} " in repr(result), "on test data"
     without = smofi.train(convnet(), clients, **settings)
     assert (without.history[0].accuracy, without.history[0].loss, without.history[0].metrics) == (None, None, {})
 

@@ -84,7 +84,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage: str, unbroken
         newest.unlink()
     else:
         newest.write_bytes(b"" if damage == "empty" else b"not a checkpoint")
-    what = "is missing" if damage == "gone" else "is not as the run saved it"
+    what = "is missing" if damage == "gone" else "is not what the run saved"
     with pytest.warns(TrainingWarning, match=f"round-000008.safetensors {what}.*; going on from round 7"):
         (run,) = resume(folder, {"rounds": 9})
     assert len(run.session.run.history) == 7
@@ -128,7 +128,7 @@ def test_a_run_whose_states_are_lost_is_neither_deleted_nor_restarted(tmp_path: 
     for path in (folder / "checkpoints").glob("round-*"):
         path.write_bytes(b"")
     before = contents(folder)
-    with pytest.raises(InputError, match=r"cannot go on: .*round-000001\.safetensors is not as the run saved it"):
+    with pytest.raises(InputError, match=r"cannot go on: .*round-000001\.safetensors is not what the run saved"):
         resume(folder, {})
     assert contents(folder) == before
 

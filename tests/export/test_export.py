@@ -158,7 +158,7 @@ def test_parts_in_onnx(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", ["0-2", [0, 1, 1, 2], "[0,1,1,2]"])
 def test_several_cuts_need_a_choice(cut: Any, tmp_path: Path) -> None:
     finished(tmp_path / "run", cut=cut)
-    with pytest.raises(InputError, match='cut= is one of "0", "1", "2"'):
+    with pytest.raises(InputError, match='cut is one of "0", "1", "2"'):
         export_run(tmp_path / "run", tmp_path / "out", ["safetensors"], part="client")
     assert not (tmp_path / "out").exists()
     export_run(tmp_path / "run", tmp_path / "out", ["safetensors"], part="client", cut=2)
@@ -288,7 +288,7 @@ def prepared(run: Path, preparation: Any) -> bytes:
 
 
 Change = Callable[[Path, str, bytes], None]
-AS_SAVED = "is not as the run saved it (its checksum differs): it is damaged, changed or another run's. Put"
+AS_SAVED = "is not what the run saved (its checksum differs): it is damaged, edited or from another run. Put"
 
 
 @pytest.mark.parametrize("change", [changed, rewritten])
@@ -366,7 +366,7 @@ def test_a_comparison_names_its_runs(tmp_path: Path) -> None:
         ({"formats": "torch"}, "formats='torch' is not accepted: expected one or more of"),
         ({"formats": []}, r"formats=\[\] is not accepted"),
         ({"part": "servr"}, "part='servr' is not accepted: .*did you mean 'server'"),
-        ({"cut": "1"}, "cut='1' is not accepted: expected none for the whole model"),
+        ({"cut": "1"}, "cut='1' is not accepted: the whole model is exported unsplit"),
         ({"part": "client", "cut": "0-2"}, "cut='0-2' is not accepted: expected a single cut"),
         ({"part": "client", "cut": 4}, "cut=4 is not accepted: expected 0 <= L <= 3"),
     ],

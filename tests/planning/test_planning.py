@@ -208,7 +208,7 @@ def test_a_session_timed_keeps_its_state() -> None:
 
 
 def test_what_a_run_refuses_is_refused() -> None:
-    with pytest.raises(InputError, match="clients=500 with min_size=8"):
+    with pytest.raises(InputError, match="clients=500 is not accepted: with at least 8 samples"):
         plan_run(Config(clients=500), "smofi")
     with pytest.raises(InputError, match="cut='7' is not accepted: expected 0 <= L <= 3"):
         plan_run(Config(cut="7"), "smofi")

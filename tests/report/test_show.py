@@ -284,7 +284,7 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, content: str, senten
     (path / name).write_text(content)
     with pytest.raises(InputError) as caught:
         snapshots_in(path)
-    changed = "is not as the run saved it (its checksum differs): it is damaged, changed or another run's. Put the"
+    changed = "is not what the run saved (its checksum differs): it is damaged, edited or from another run. Put the"
     assert str(caught.value).startswith(f"{path / name} {changed} original back")
     rewritten(path, name, content.encode())
     with pytest.raises(InputError) as caught:
@@ -309,7 +309,7 @@ def test_damage_to_files_that_are_not_shown_is_told(
     assert main(["show", str(path)]) == 2
     out, err = capsys.readouterr()
     assert "finished, round 2 of 2" in out
-    wrong = "is missing" if damage is None else "is not as the run saved it"
+    wrong = "is missing" if damage is None else "is not what the run saved"
     assert err.startswith(f"error: {path / name} {wrong}")
     assert err.count("\n") == 1
 
@@ -337,15 +337,15 @@ def test_a_folder_with_runs_in_it_lists_them(tmp_path: Path, capsys: pytest.Capt
     assert main(["show", str(tmp_path / "runs")]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[1:4] == [
-        ["both", "fedavg", "interrupted", "1/4", "60.0%", "digits", "by", "dirichlet(0.2)"],
+        ["both", "fedavg", "interrupted", "1/4", "60.0%", "digits,", "dirichlet(0.2)"],
         ["smofi", "interrupted", "1/4", "60.0%"],
-        ["one", "smofi", "finished", "2/2", "80.0%", "digits", "by", "dirichlet(0.2)"],
+        ["one", "smofi", "finished", "2/2", "80.0%", "digits,", "dirichlet(0.2)"],
     ]
     (done / "config.yaml").write_text("data: cifar10\n")
     assert main(["show", str(tmp_path / "runs")]) == 2
     out, err = capsys.readouterr()
     assert ["one", "damaged"] in [line.split() for line in out.splitlines()]
-    assert "one/config.yaml is not as the run saved it" in err
+    assert "one/config.yaml is not what the run saved" in err
 
 
 def test_the_runs_of_a_command_are_those_below_runs(

@@ -271,7 +271,7 @@ def test_other_devices_than_those_of_the_run_are_noticed(runs: Path, tmp_path: P
     changed = config.replace(str(runs / "devices.csv"), str(tmp_path / "other.csv"))
     assert changed != config
     (tmp_path / "late" / "config.yaml").write_text(changed)
-    with pytest.raises(InputError, match=r"config\.yaml is not as the run saved it .*Put the original back; other"):
+    with pytest.raises(InputError, match=r"config\.yaml is not what the run saved .*Put the original back; other"):
         read_timelines(tmp_path / "late")
     rewritten(tmp_path / "late", "config.yaml", changed.encode())
     with pytest.raises(InputError, match="its round 2 comes out differently from its record"):

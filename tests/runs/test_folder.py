@@ -1,4 +1,4 @@
-"""The files of a run, written and read; whatever is not as the run saved it is named in words."""
+"""The files of a run, written and read; whatever is not what the run saved is named in words."""
 
 from __future__ import annotations
 
@@ -114,9 +114,7 @@ def test_any_changed_round_is_noticed_whether_saved_or_not(line: int, tmp_path: 
     lines = metrics.read_text().splitlines(keepends=True)
     lines[line] = lines[line].replace("0.5", "0.9")
     metrics.write_text("".join(lines))
-    with pytest.raises(
-        DamagedFile, match=r"metrics\.jsonl is not as the run saved it.*Put the original back, or start"
-    ):
+    with pytest.raises(DamagedFile, match=r"metrics\.jsonl is not what the run saved.*Put the original back, or start"):
         writer.folder.records()
 
 
@@ -161,7 +159,7 @@ def test_the_newest_checkpoints_are_kept_and_a_damaged_one_is_set_aside(tmp_path
     assert (folder.checkpoint(3).round, folder.best().round) == (3, 1)
     path = folder.path / "checkpoints" / "round-000003.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\xff")
-    with pytest.raises(DamagedFile, match=r"round-000003\.safetensors is not as the run saved it"):
+    with pytest.raises(DamagedFile, match=r"round-000003\.safetensors is not what the run saved"):
         folder.checkpoint(3)
     assert [error.what.partition(" is ")[0] for error in folder.damaged()] == [str(path)]
     writer.set_aside(3)
@@ -320,7 +318,7 @@ def test_trackers_have_names_of_their_own_for_a_run(tmp_path: Path) -> None:
     assert folder.tracker_ids() == {"wandb": "c", "mlflow": "b"}
     other = write_run(tmp_path / "other", CONFIG).folder
     (other.path / "tracking.json").write_bytes((folder.path / "tracking.json").read_bytes())
-    with pytest.raises(DamagedFile, match=r"tracking\.json is not as the run saved it"):
+    with pytest.raises(DamagedFile, match=r"tracking\.json is not what the run saved"):
         other.tracker_ids()
     assert ["tracking.json" in error.what for error in other.damaged()] == [True]
 
@@ -334,7 +332,7 @@ def test_trackers_have_names_of_their_own_for_a_run(tmp_path: Path) -> None:
         ("config.yaml", b"\xff\xfe", "is not text: byte 1 is not UTF-8"),
         ("config.yaml", b"when: 2001-99-99", "month must be in 1..12"),
         ("config.yaml", b"a: !!python/object:os.system x", "could not determine a constructor"),
-        ("config.yaml", b"a: &a [1]\nb: *a", "aliases"),
+        ("config.yaml", b"a: &a [1]\nb: *a", "alias"),
         ("config.yaml", b"[" * 5000, "nested too deeply"),
         ("about.json", b"{", "Expecting property name"),
         ("about.json", b"\xff", "'utf-8' codec can't decode"),
@@ -358,7 +356,7 @@ def test_a_damaged_file_is_named(name: str, content: bytes, sentence: str, forge
         rewritten(tmp_path / "run", name, content)
     else:
         (tmp_path / "run" / name).write_bytes(content)
-        sentence = r"is not as the run saved it \(its checksum differs\).*\. Put the original back"
+        sentence = r"is not what the run saved \(its checksum differs\).*\. Put the original back"
     with pytest.raises(InputError, match=f"{name} .*{sentence}"):
         readers[name]()
 
@@ -366,10 +364,10 @@ def test_a_damaged_file_is_named(name: str, content: bytes, sentence: str, forge
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda text: text[:-10], "is not as the run saved it"),
-        (lambda text: text.replace('"rounds": 0', '"rounds": 7'), "is not as the run saved it"),
-        (lambda text: "[]", "is not as the run saved it"),
-        (lambda text: "[" * 100_000, "is not as the run saved it"),
+        (lambda text: text[:-10], "is not what the run saved"),
+        (lambda text: text.replace('"rounds": 0', '"rounds": 7'), "is not what the run saved"),
+        (lambda text: "[]", "is not what the run saved"),
+        (lambda text: "[" * 100_000, "is not what the run saved"),
         (lambda text: None, "is missing, and without it no file of the run can be checked"),
     ],
 )

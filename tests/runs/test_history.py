@@ -68,7 +68,7 @@ def test_a_round_that_does_not_go_with_its_checksum_names_both_files(writer: Run
     changed("metrics.sums", lambda all: [all[0], other(all[1]), all[2]])(writer.path)
     (error,) = writer.folder.damaged()
     assert (
-        f"{writer.path / 'metrics.jsonl'} is not as the run saved it: line 4 does not go with its checksum in"
+        f"{writer.path / 'metrics.jsonl'} is not what the run saved: line 4 does not match its checksum in"
         in error.what
     )
     assert "metrics.sums" in error.what

@@ -60,5 +60,5 @@ def _weights(rate: int, to: int, phase: int) -> npt.NDArray[np.float64]:
     window = torch.special.i0(round_top).numpy()  # ten times as fast as numpy's
     window[np.abs(apart) * cutoff > ZEROS] = 0
     weights = np.sinc(cutoff * apart) * window
-    scaled: npt.NDArray[np.float64] = weights / weights.sum()
-    return scaled
+    normalised: npt.NDArray[np.float64] = weights / weights.sum()
+    return normalised

@@ -90,7 +90,7 @@ def clients_of(
     if isinstance(kind, Natural):
         return kind.clients_of(as_owners(owners, len(labels)), clients, min_size, rng)
     assert clients is not None
-    return _spread(kind, labels, clients, min_size, rng)
+    return _spread(kind, labels, clients, min_size, rng, owned=owners is not None)
 
 
 def samples_by_client(owner: npt.NDArray[Any], clients: int | None = None) -> list[Indices]:
@@ -129,10 +129,13 @@ def as_owners(owners: Any, samples: int) -> Indices | None:
     return array
 
 
-def _spread(kind: Spread, labels: Indices, clients: int, min_size: int, rng: np.random.Generator) -> Indices:
+def _spread(
+    kind: Spread, labels: Indices, clients: int, min_size: int, rng: np.random.Generator, *, owned: bool
+) -> Indices:
     if clients * min_size > len(labels):
         raise InputError(
-            f"clients={clients} with min_size={min_size} (usually one batch) is not accepted: that takes "
+            f"clients={clients} is not accepted: with at least {min_size} samples each (usually one batch) they need "
             f"{clients * min_size} samples, but there are {len(labels)}; use fewer clients or a smaller batch"
+            + (", or partition natural: this data says whose each sample is" if owned else "")
         )
     return fill(kind.owners(labels, clients, rng), clients, min_size, rng)

@@ -15,6 +15,7 @@ from smofi.engine.plan import Planner
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.errors import InputError, check_size, refuse
 from smofi.memory import in_use
+from smofi.plural import plural
 from smofi.seeds import untouched_streams
 
 ROUNDS = 50
@@ -44,7 +45,7 @@ def most_at_once(
         gradients = rows_at_once * simulation.setup.layout.size * simulation.setup.layout.dtype.itemsize
         return [
             *fullest,
-            Memory("activations", f"of {rows_at_once} at once or of an evaluation", largest),
+            Memory("activations", f"of {plural(rows_at_once, 'client')}, or of an evaluation", largest),
             Memory("gradients before they are copied", f"{rows_at_once} x {simulation.setup.layout.size:,}", gradients),
         ]
 

@@ -25,6 +25,9 @@ from smofi.engine.processes.workers import DistributedWorkers, WorkerGone, Worke
 from smofi.errors import check_choice, check_count, refuse
 from smofi.memory import as_text, room
 
+DEFAULT = "SMOFI_WORKERS"
+"""The environment variable with the number of workers of runs that do not say it."""
+
 LEAST_MEMORY = {"fork": 25_000_000, "spawn": 200_000_000}
 """Bytes that a worker takes for itself, however small the model: a forked one shares the program and the data."""
 
@@ -83,32 +86,41 @@ def worker_count(requested: int | None, device: str, useful: int) -> int:
     """
     if "WORLD_SIZE" in os.environ:
         return int(os.environ["WORLD_SIZE"])
-    if requested is None and "SMOFI_WORKERS" in os.environ:
-        requested = int(os.environ["SMOFI_WORKERS"])
+    if requested is None and (default := os.environ.get(DEFAULT)):
+        requested = check_count(DEFAULT, int(default) if default.isdecimal() else default, high=4096)
     if requested is not None:
         return _within_memory(check_count("workers", requested, high=4096), device)
     allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
     available = len(allowed(0)) if allowed else os.cpu_count() or 1
     if torch.device(device).type == "cuda":
         available = torch.cuda.device_count()
-    most = max(1, min(available, useful))
-    return 1 << (most.bit_length() - 1)
+    return _power_of_two(max(1, min(available, useful)))
 
 
-def check_busy(workers: int, clients: int) -> None:
-    """Refuse more workers than there are clients in a round: the others would have nothing to do.
+def keep_busy(workers: int, clients: int, *, asked: bool) -> int:
+    """The number of workers, if there are as many clients in a round: others would have nothing to do. More are refused
+    if they were asked for; a default becomes smaller.
 
-    >>> check_busy(500, clients=10)
+    >>> keep_busy(500, clients=10, asked=False)
+    8
+    >>> keep_busy(500, clients=10, asked=True)
     Traceback (most recent call last):
     smofi.errors.InputError: workers=500 is not accepted: expected at most 10, since that many clients take part in a \
 round, and each worker needs one
     """
-    if workers > clients and "WORLD_SIZE" not in os.environ:
-        refuse(
-            "workers",
-            workers,
-            f"at most {clients}, since that many clients take part in a round, and each worker needs one",
-        )
+    if workers <= clients or "WORLD_SIZE" in os.environ:
+        return workers
+    if not asked:
+        return _power_of_two(clients)
+    refuse(
+        "workers",
+        workers,
+        f"at most {clients}, since that many clients take part in a round, and each worker needs one",
+    )
+
+
+def _power_of_two(most: int) -> int:
+    return 1 << (most.bit_length() - 1)
 
 
 def _within_memory(workers: int, device: str) -> int:

@@ -10,10 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.errors import InputError
+from smofi.report.heading import short
 from smofi.report.history import ACCURACY, Scale
 from smofi.report.show.snapshot import Snapshot, snapshots_in
 from smofi.report.show.views import state_text
 from smofi.runs import runs_below
+
+WIDEST = 24
+"""Up to this many characters, the name of a data set is not broken."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class RunsView:
             listing.add_column(heading, overflow="fold")
         for heading in ("rounds", "best"):
             listing.add_column(heading, justify="right", no_wrap=True)
-        listing.add_column("data", overflow="fold")
+        words = [word for one in self.entries for run in one.runs[:1] for word in _data(run).split()]
+        listing.add_column("data", overflow="fold", min_width=min(WIDEST, max(map(len, words), default=0)))
         for entry in self.entries:
             for number, run in enumerate(entry.runs):
                 first = number == 0
@@ -63,12 +68,16 @@ class RunsView:
                     state_text(run.state),
                     f"{run.history.rounds}/{run.progress.rounds}",
                     _best(run),
-                    Text(f"{run.config.data} by {run.config.partition}" if first else ""),
+                    Text(_data(run) if first else ""),
                 )
             if entry.error:
                 listing.add_row(Text(entry.path.name), "", state_text("damaged"))
         yield listing
         yield Text(f"To see one: smofi show {self.path / self.entries[-1].path.name}", style="dim")
+
+
+def _data(run: Snapshot) -> str:
+    return f"{short(run.config.data)}, {short(run.config.partition)}"
 
 
 def _best(run: Snapshot) -> str:

@@ -17,7 +17,7 @@ from smofi.runs import DamagedFile, RunFolder, folders_in, writer_of
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One run folder, as it was when it was read; `damaged` are files that are not shown and not as the run saved
+    """One run folder, as it was when it was read; `damaged` are files that are not shown and not what the run saved
     them."""
 
     folder: RunFolder

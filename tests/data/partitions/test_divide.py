@@ -238,6 +238,7 @@ def test_text_that_means_nothing_is_refused(text: str) -> None:
     ("changed", "sentence"),
     [
         ({"clients": 4}, "clients=4 with min_size=32 .*is not accepted: that takes 128 samples, but there are 100"),
+        ({"clients": 4, "owners": np.zeros(100, int)}, "smaller batch, or partition natural: this data says whose"),
         ({"clients": 0}, "clients=0"),
         ({"min_size": -1}, "min_size=-1"),
         ({"labels": np.zeros((10, 2))}, r"shape \(10, 2\)"),

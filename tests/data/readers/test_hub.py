@@ -282,6 +282,8 @@ def test_a_hub_that_is_not_there_is_asked_once_and_nothing_is_logged(
     levels = [logging.getLogger(package).level for package in ("datasets", "huggingface_hub")]
     for package in ("datasets", "huggingface_hub"):
         monkeypatch.setattr(logging.getLogger(package), "propagate", True)
+    for package in ("datasets", "datasets.load"):  # a tracker's own configuration of logging may have disabled them
+        monkeypatch.setattr(logging.getLogger(package), "disabled", False)
     with pytest.raises(
         InputError, match=r"cifar10 of the Hugging Face hub gave ConnectionError: name not known\. Alternatively"
     ):

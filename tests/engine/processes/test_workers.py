@@ -317,6 +317,11 @@ def test_workers_without_work_or_memory_are_refused_before_anything_starts(setti
         worker_count(Config(**settings))
 
 
+def test_a_resumed_run_keeps_workers_that_have_nothing_to_do() -> None:
+    """Earlier versions accepted them, and with another number the last bits may differ."""
+    assert worker_count(Config(workers=11), resumed=True) == 11
+
+
 @pytest.mark.parametrize(
     ("changes", "count"),
     [({"method": "mergesfl"}, 1), ({"diagnose": True}, 1), ({"clients": 3, "participation": 0.3}, 1), ({}, None)],
@@ -329,5 +334,9 @@ def test_how_many_workers_there_are_if_nobody_says(
     assert worker_count(Config(**changes)) == (count or min(10, cores))
     monkeypatch.setenv("SMOFI_WORKERS", "7")
     assert worker_count(Config()) == 7
+    assert worker_count(Config(participation=0.1)) == 4, "a default suits the run"
+    monkeypatch.setenv("SMOFI_WORKERS", "many")
+    with pytest.raises(InputError, match=r"^SMOFI_WORKERS='many' is not accepted: expected a whole number"):
+        worker_count(Config())
     monkeypatch.setenv("WORLD_SIZE", "5")
     assert worker_count(Config(workers=3)) == 5
