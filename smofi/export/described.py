@@ -39,7 +39,7 @@ def describe_input(facts: Mapping[str, Any]) -> str:
         for side in facts["resize_by_area"]
     ]
     if moments is not None:
-        lines.append(_standardised(raw, moments))
+        lines.append(_standardised(raw, moments, "channel" if len(facts["model_input"]["shape"]) == 4 else "column"))
     elif raw is not None and raw["kind"] != "text":
         lines.append("Values go into the model as they are.")
     if raw is not None:
@@ -59,8 +59,8 @@ def describe_program(facts: Mapping[str, Any], missing: str | None) -> str:
     )
 
 
-def _standardised(raw: Mapping[str, Any] | None, moments: Mapping[str, Sequence[float]]) -> str:
-    """Mean and deviation, as a table where columns have names."""
+def _standardised(raw: Mapping[str, Any] | None, moments: Mapping[str, Sequence[float]], each: str) -> str:
+    """Mean and deviation of `each`, as a table where columns have names."""
     mean, deviation = moments["mean"], moments["deviation"]
     columns = raw.get("columns") if raw else None
     if columns is not None and len(columns) <= MOST_COLUMNS:
@@ -69,7 +69,7 @@ def _standardised(raw: Mapping[str, Any] | None, moments: Mapping[str, Sequence[
         return head + "\n".join(["| column | mean | deviation |", "|---|---|---|", *rows])
     if len(mean) <= MOST_MOMENTS:
         means, deviations = (", ".join(f"{one:.6g}" for one in some) for some in (mean, deviation))
-        per = "" if len(mean) == 1 else ", by channel" if raw is None or "columns" not in raw else ", by column"
+        per = "" if len(mean) == 1 else f", by {each}"
         return f"Each value x becomes (x - mean) / deviation; mean {means}, deviation {deviations}{per}."
     return "Each value x becomes (x - mean) / deviation, with a mean and a deviation for each column."
 

@@ -169,7 +169,7 @@ def _place(setting: str, name: str | None, names: list[str], usual: Sequence[str
 
 def _not_named(usual: Sequence[str], named: NamedColumns) -> list[str]:
     """The usual names, without what the user has said is another column."""
-    given = [name.lower() for name in (named.label, named.client) if name is not None]
+    given = [str(name).lower() for name in (named.label, named.client) if name is not None]
     return [name for name in usual if name not in given]
 
 

@@ -45,7 +45,7 @@ def find_idx(folder: Path, files: list[Path], prefix: str | None = None) -> Data
         )
     chosen = prefixes[0] if prefix is None else prefix
     if chosen not in prefixes:
-        wrong(folder, f"idx files whose names do not begin with a point, but one is {chosen}...")
+        wrong(folder, "an idx file whose name does not begin with a point, as hidden files are not read")
     found: dict[tuple[str, str], Path] = {}
     for path in files:  # in the order of their names: unpacked before packed
         if (match := NAME.fullmatch(path.name)) and match["prefix"] == chosen:

@@ -32,7 +32,7 @@ PIP_NAMES = {"PIL": "pillow"}
 def main(arguments: Sequence[str] | None = None, folder: Path = HERE) -> None:
     """Answer what the command line asks; a mistake in it, or in a file, is one sentence."""
     try:
-        facts = json.loads((folder / "preprocessing.json").read_text(encoding="utf-8"))
+        facts = _facts(folder / "preprocessing.json")
         reader = _reader(facts["raw_input"]["kind"], folder)
         asked = _parser(reader).parse_args(arguments)
         samples = reader.read(_files(asked.inputs, reader.ENDINGS), facts["raw_input"])
@@ -142,6 +142,13 @@ def _by_torch(path: Path) -> Callable[[Any], Any]:
             return module(torch.from_numpy(inputs)).numpy()
 
     return compute
+
+
+def _facts(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: expected JSON, but it is damaged ({error})") from error
 
 
 def _reader(kind: str, folder: Path) -> Any:

@@ -5,6 +5,7 @@ import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,8 +83,13 @@ def test_columns_by_the_names_that_the_user_gives(written: Written) -> None:
     with pytest.raises(InputError, match="column 'outcome' of line 2"):
         other(silent)
     listed = "a column of .*mine.csv, which are 'site', 'outcome', 'age', 'y'$"
-    for field, named in (("label", NamedColumns("Outcome")), ("client", NamedColumns(client="clinic"))):
-        with pytest.raises(InputError, match=f"^{field}_column='.*' is not accepted: expected {listed}"):
+    wrong: Any = 3
+    for field, named in (
+        ("label", NamedColumns("Outcome")),
+        ("label", NamedColumns(wrong)),
+        ("client", NamedColumns(client="clinic")),
+    ):
+        with pytest.raises(InputError, match=f"^{field}_column=.* is not accepted: expected {listed}"):
             find_csv(path, named).read(silent)
     with pytest.raises(InputError, match=r"^client_column='y' is not accepted: expected another column than label_col"):
         find_csv(path, NamedColumns("y", "y"))

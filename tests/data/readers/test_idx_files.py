@@ -57,7 +57,7 @@ def test_one_of_several_by_naming_a_file_of_it(tmp_path: Path) -> None:
     decoded = find_folder(tmp_path / "emnist-digits-train-images-idx3-ubyte").read(silent)
     assert decoded.classes == ("8", "9")
     hidden = (tmp_path / "emnist-digits-train-images-idx3-ubyte").rename(tmp_path / ".train-images-idx3-ubyte")
-    with pytest.raises(InputError, match="idx files whose names do not begin with a point"):
+    with pytest.raises(InputError, match="an idx file whose name does not begin with a point"):
         find_folder(hidden)
 
 

@@ -174,6 +174,9 @@ def test_damaged_facts_are_named(facts: Any, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as refused:
         predict.main(["rows.csv"], tmp_path)
     assert "preprocessing.json is damaged, or does not fit the model" in str(refused.value)
+    (tmp_path / "preprocessing.json").write_text("{")
+    with pytest.raises(SystemExit, match=r"preprocessing\.json: expected JSON, but it is damaged"):
+        predict.main(["rows.csv"], tmp_path)
 
 
 def test_a_damaged_model_is_named(tmp_path: Path) -> None:
