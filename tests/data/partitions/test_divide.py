@@ -237,7 +237,10 @@ def test_text_that_means_nothing_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"clients": 4}, "clients=4 is not accepted: with at least 32 samples each .* they need 128 samples, but there are 100"),
+        (
+            {"clients": 4},
+            "clients=4 is not accepted: with at least 32 samples each .* they need 128 samples, but there are 100",
+        ),
         ({"clients": 4, "owners": np.zeros(100, int)}, "smaller batch, or partition natural: this data says whose"),
         ({"clients": 0}, "clients=0"),
         ({"min_size": -1}, "min_size=-1"),
