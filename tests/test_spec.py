@@ -204,7 +204,7 @@ def test_parameters_go_by_position_or_by_name(call: Call, value: tuple[int, int]
 def test_parameters_that_do_not_fit_are_told_how_it_is_written(call: Call, problem: str) -> None:
     with pytest.raises(InputError) as refusal:
         build(pair, call)
-    assert str(refusal.value) == f"pair: {problem}; it is written pair(a, b=2)"
+    assert str(refusal.value) == f"pair is not accepted: {problem}; it is written pair(a, b=2)"
 
 
 def test_an_error_of_the_builder_itself_is_not_taken_for_a_misfit() -> None:
