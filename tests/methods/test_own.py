@@ -125,8 +125,18 @@ def test_what_cannot_be_used_is_refused_by_train_and_by_the_command(
 
 @pytest.mark.slow
 def test_workers_that_are_started_anew_know_it_too(folder: Path) -> None:
-    started = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "smofi"]
-    asked = [*started, *RUN, "--rounds", "1", "--method", "python:own_methods:anchor(mu=0.5)", "--output", "two"]
-    subprocess.run(asked, cwd=folder, env=ENVIRONMENT, check=True, timeout=120)
+    asked = [
+        *RUN,
+        "--rounds",
+        "1",
+        "--method",
+        "python:own_methods:anchor(mu=0.5)",
+        "--workers",
+        "2",
+        "--output",
+        "two",
+    ]
+    started = [sys.executable, "-m", "smofi", *asked]
+    subprocess.run(started, cwd=folder, env=ENVIRONMENT | {"SMOFI_START": "spawn"}, check=True, timeout=120)
     assert main([*RUN, "--rounds", "1", "--method", "fedprox(0.5)", "--output", "plain"]) == 0
     assert losses(folder / "two") == losses(folder / "plain")
