@@ -14,7 +14,9 @@ INSIDE = slice(2000, -2000)
 """Away from the ends, where the sound begins and stops."""
 
 
-@pytest.mark.parametrize("rate", [8_000, 11_025, 22_050, 44_100, 48_000, 96_000, pytest.param(44_099, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "rate", [8_000, 11_025, 22_050, 44_100, 48_000, 96_000, pytest.param(44_099, marks=pytest.mark.slow)]
+)
 def test_a_tone_is_what_it_would_have_been(rate: int) -> None:
     for frequency in (300, 3_000, min(7_000, 0.4 * rate)):
         found = resampled(tone(frequency, rate).astype(np.float32), rate, 16_000)
