@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,12 +15,14 @@ from smofi.runs.manifest import MANIFEST, DamagedFile, Manifest
 
 
 def check_free(path: Path, below: Sequence[Path] = ()) -> None:
-    """Refuse a folder that has a run, or files of other people or programs; `below` are the folders of a comparison.
+    """Refuse a folder that has a run, or files of other people or programs, or that may not be written; `below` are the
+    folders of a comparison.
 
     >>> check_free(Path("no/such/folder"))
     """
     try:
         if not path.exists() and not path.is_symlink():
+            _check_writable(path)
             return
         if not path.is_dir():
             what = "file" if path.exists() else "link to nothing"
@@ -40,6 +43,14 @@ def check_free(path: Path, below: Sequence[Path] = ()) -> None:
             f"output={str(path)!r} is not accepted: expected a new or an empty folder, but it has "
             f"{', '.join(sorted(strange)[:3])}{' and more' if len(strange) > 3 else ''}"
         )
+    _check_writable(path)
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse a folder that cannot be made or written, before any work is done for it."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if there.is_dir() and not os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise InputError(f"output={str(path)!r} is not accepted: Permission denied: {there} may not be written")
 
 
 def _others(path: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import signal
@@ -95,7 +96,8 @@ def test_what_is_no_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.fixture
 def readable_only() -> Iterator[Path]:
-    """A folder that this process may not write; root gives up its rights for it."""
+    """A folder that this process may not write; root gives up its rights for it, once all that is needed is loaded."""
+    importlib.import_module("smofi.cli.training")
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o555)
     root = os.geteuid() == 0
