@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from smofi.cli.arguments import SEVERAL, Display, Flags, Scale, Source, resolve, settings_given
 from smofi.cli.loading import loading
 from smofi.config import Settings
+from smofi.engine.processes.counting import keep_busy
 from smofi.errors import InputError, check_choice, refuse
 from smofi.experiment.stored import stored_config
 
@@ -57,6 +58,8 @@ def run(
                 "settings"
             )
         config, folder = stored_config(resume, given), resume
+    if "workers" in given and config.workers and config.clients:
+        keep_busy(config.workers, config.per_round, asked=True)  # refused at once; without clients, when they are known
     with loading():
         import torch
 

@@ -90,6 +90,11 @@ class Config(Settings):
         assert self.clients is not None, "data that has not been divided yet"
         return self.clients
 
+    @property
+    def per_round(self) -> int:
+        """How many clients take part in a round, if as many have a batch of samples."""
+        return max(1, round(self.participation * self.known_clients))
+
     def with_absolute_paths(self) -> Self:
         """The same, understood from any working folder."""
         scheme, colon, path = self.data.partition(":")

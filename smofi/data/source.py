@@ -19,7 +19,7 @@ from smofi.data.samples import Store, TensorSamples
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Samples ready to train on. `owner` and `test_owner` say from whom each comes, where data is divided by nature.
+    """Samples ready to train on. `owner` and `test_owner` say whose each sample is, where the data tells.
 
     `inputs, targets = source.train.tensors()` are its samples as two plain tensors, inputs as a model sees them;
     `source.train.labels` are the targets alone, and `source.train[indices]` some of the samples, without a copy.

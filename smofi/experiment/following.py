@@ -9,6 +9,7 @@ import torch
 from smofi.config import Config
 from smofi.config.federation import gather
 from smofi.engine.processes import starting as processes
+from smofi.engine.processes.counting import keep_busy
 from smofi.experiment.opening import FolderRun, own_arguments, own_workers
 from smofi.experiment.resuming import as_started
 from smofi.memory import limited
@@ -24,12 +25,11 @@ def worker_count(config: Config, *, resumed: bool = False) -> int:
     (3, 1)
     """
     one_server = all(parse_method(method).where.one_server for method in config.method)
-    per_round = max(1, round(config.participation * config.known_clients))
     with limited(config.memory_limit):
         workers = processes.worker_count(
-            config.workers, config.device, 1 if one_server or config.diagnose else per_round
+            config.workers, config.device, 1 if one_server or config.diagnose else config.per_round
         )
-    return workers if resumed else processes.keep_busy(workers, per_round, asked=config.workers is not None)
+    return workers if resumed else keep_busy(workers, config.per_round, asked=config.workers is not None)
 
 
 def follow(config: Config, resumed: Path | None = None) -> None:

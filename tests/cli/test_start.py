@@ -44,6 +44,7 @@ COMPLAINTS = [
     ["run", "wrong.yaml"],
     ["run", "cifar10", "--scale", "nope"],
     ["run", "--patience", "3"],
+    ["run", "--workers", "500"],
     ["run", "--width", "3", "--model", "python:mine:network", "--cut", "[1,2]"],
     ["run", "--resume", "nope"],
     ["run", "--resume", "."],

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import torch
 
+from smofi.engine.processes.counting import power_of_two
 from smofi.engine.processes.endings import handled
 from smofi.engine.processes.forking import ForkLauncher
 from smofi.engine.processes.spawning import SpawnLauncher, end_with_the_first, started_by_us
@@ -94,33 +95,7 @@ def worker_count(requested: int | None, device: str, useful: int) -> int:
     available = len(allowed(0)) if allowed else os.cpu_count() or 1
     if torch.device(device).type == "cuda":
         available = torch.cuda.device_count()
-    return _power_of_two(max(1, min(available, useful)))
-
-
-def keep_busy(workers: int, clients: int, *, asked: bool) -> int:
-    """The number of workers, if there are as many clients in a round: others would have nothing to do. More are refused
-    if they were asked for; a default becomes smaller.
-
-    >>> keep_busy(500, clients=10, asked=False)
-    8
-    >>> keep_busy(500, clients=10, asked=True)
-    Traceback (most recent call last):
-    smofi.errors.InputError: workers=500 is not accepted: expected at most 10, since that many clients take part in a \
-round, and each worker needs one
-    """
-    if workers <= clients or "WORLD_SIZE" in os.environ:
-        return workers
-    if not asked:
-        return _power_of_two(clients)
-    refuse(
-        "workers",
-        workers,
-        f"at most {clients}, since that many clients take part in a round, and each worker needs one",
-    )
-
-
-def _power_of_two(most: int) -> int:
-    return 1 << (most.bit_length() - 1)
+    return power_of_two(max(1, min(available, useful)))
 
 
 def _within_memory(workers: int, device: str) -> int:

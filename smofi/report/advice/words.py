@@ -20,8 +20,7 @@ UNWEIGHED = (
 def heading(advice: Advice) -> str:
     """What is planned: the model, the data and the clients."""
     config = advice.config
-    taking_part = max(1, round(config.participation * config.known_clients))
-    clients = f"{plural(config.known_clients, 'client')}, {taking_part:,} per round"
+    clients = f"{plural(config.known_clients, 'client')}, {config.per_round:,} per round"
     return f"{config.model} on {short(config.data)}, {short(config.partition)}, {clients}"
 
 
