@@ -87,14 +87,7 @@ def measure(
         _check_known(baseline, by_method)
 
     def target_of(history: History) -> float:
-        if target is not None:
-            return target
-        if history.seed not in by_method[baseline]:
-            raise InputError(
-                f"{history.name} ran with seed {history.seed}, {baseline} did not: expected the same seeds"
-            )
-        best = max(by_method[baseline][history.seed].measured)
-        return best * (share if best >= 0 else 2 - share)  # a value below 0 is the better the closer it is to it
+        return _share_of_best(share, history, baseline, by_method) if target is None else target
 
     def rounds_of(name: str) -> list[int | None]:
         return [history.rounds_to(target_of(history)) for history in by_method[name].values()]
@@ -130,6 +123,14 @@ def measure(
         )
 
     return [row(name) for name in by_method]
+
+
+def _share_of_best(share: float, history: History, baseline: str, runs: Mapping[str, Mapping[int, History]]) -> float:
+    """The target of a run: a share of the best value that the baseline reaches with the same seed."""
+    if history.seed not in runs[baseline]:
+        raise InputError(f"{history.name} ran with seed {history.seed}, {baseline} did not: expected the same seeds")
+    best = max(runs[baseline][history.seed].measured)
+    return best * (share if best >= 0 else 2 - share)  # a value below 0 is the better the closer it is to it
 
 
 def _check_known(baseline: str, methods: Collection[str]) -> None:
