@@ -4,7 +4,7 @@ numbers.py       numbers as text                           style.py        how m
 names.py         methods' names where room is short        heading.py      what stands above a picture
 history.py       what a run measured, round by round       saving.py       the one way to save a picture
 measures.py      the paper's measures of several runs      table.py        the same as a table
-clients.py       how each client fares
+setups.py        finished runs, by what was trained        clients.py      how each client fares
 curves/          learning curves                           canvas.py       drawing with characters
 live.py          runs while they train                     screen.py       the same redrawn in place on a terminal
 progress.py      how far a run has come                    show/           runs as their folders tell
