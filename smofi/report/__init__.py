@@ -12,7 +12,7 @@ plan.py          a dry run                                 advice/         which
 heterogeneity/   how the clients' data differ              devices.py      how their devices differ
 timeline/        what clients do in a round                models.py       what models and their cuts cost
 catalogue.py     the data sets and the presets             inline.py       live.py for Python: terminal, notebook, file
-figures/         figures for a paper, with bands over seeds
+figures/         figures for a paper, bands over seeds     titles.py       what methods are called there
 
 Internal: may change without notice.
 """
