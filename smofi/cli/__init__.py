@@ -11,6 +11,7 @@ run.py          run                                       training.py    trainin
 claiming.py     a new folder for a run                    results.py     what is printed after training
 plan.py         plan, advise, config                      data.py        data
 folders.py      show, timeline, export                    lists.py       methods, models, presets
+reproduce.py    reproduce                                 reproducing.py what it does once its arguments are accepted
 
 A command parses its arguments, refuses what is wrong with them, and only then loads what it works with: torch takes
 seconds. It calls one function and prints what it returns.

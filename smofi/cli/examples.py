@@ -29,6 +29,10 @@ smofi timeline first --round 3 --output round.png""",
     "export": """\
 smofi export first exported --format safetensors onnx
 smofi export first --part client""",
+    "reproduce": """\
+smofi reproduce
+smofi reproduce table1 --scale small --jobs 2
+smofi reproduce all --scale paper --dry-run""",
     "data": """\
 smofi data
 smofi data cifar10 --fetch

@@ -28,7 +28,20 @@ REFUSED = {
 }
 """A value of each setting that it does not accept."""
 
-COMMANDS = ("run", "plan", "advise", "show", "timeline", "export", "config", "presets", "data", "methods", "models")
+COMMANDS = (
+    "run",
+    "plan",
+    "advise",
+    "show",
+    "timeline",
+    "export",
+    "config",
+    "presets",
+    "data",
+    "methods",
+    "models",
+    "reproduce",
+)
 ANSWERED = [
     ["--version"],
     ["--help"],
@@ -64,6 +77,10 @@ COMPLAINTS = [
     ["show", "."],
     ["timeline", "nope"],
     ["timeline", ".", "--output", "nope.gif"],
+    ["reproduce", "nope"],
+    ["reproduce", "table1", "--scale", "nope"],
+    ["reproduce", "table1", "--seeds", "nope"],
+    ["reproduce", "--page", "nope.md", "--show"],
     *(["run", f"--{name.replace('_', '-')}", value] for name, value in REFUSED.items()),
 ]
 
