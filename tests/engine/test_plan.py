@@ -32,7 +32,7 @@ EVERY_METHOD = [
     "sflv1",
     "sflv1('epoch')",
     "sflv2",
-    "sflv2('client')",
+    "sflv2('step')",
     "mergesfl",
 ]
 
@@ -265,22 +265,23 @@ def test_mergesfl_trains_all_active_clients_as_one_group() -> None:
     assert groups("mergesfl", [2, 1, 3]) == [([(0, 1, 2)], ()), ([(0, 2)], ()), ([(2,)], ())]
 
 
-def test_sflv2_visits_the_active_clients_in_an_order_drawn_each_step() -> None:
-    ticks = groups("sflv2", [20] * 6)
+def test_sflv2_by_step_visits_the_active_clients_in_an_order_drawn_each_step() -> None:
+    ticks = groups("sflv2('step')", [20] * 6)
     assert all(sorted(visited) == [(row,) for row in range(6)] and average == () for visited, average in ticks)
     assert len({tuple(visited) for visited, _ in ticks}) > 10
-    assert [sorted(visited) for visited, _ in groups("sflv2", [2, 1, 3])] == [[(0,), (1,), (2,)], [(0,), (2,)], [(2,)]]
+    visits = [sorted(visited) for visited, _ in groups("sflv2('step')", [2, 1, 3])]
+    assert visits == [[(0,), (1,), (2,)], [(0,), (2,)], [(2,)]]
 
 
-def test_sflv2_by_client_lets_each_finish_before_the_next() -> None:
-    visited = [tick[0][0][0] for tick in groups("sflv2('client')", [2, 1, 3])]
+def test_sflv2_lets_each_finish_before_the_next() -> None:
+    visited = [tick[0][0][0] for tick in groups("sflv2", [2, 1, 3])]
     assert sorted(visited) == [0, 0, 1, 2, 2, 2]
     starts = [row for i, row in enumerate(visited) if i == 0 or visited[i - 1] != row]
     assert sorted(starts) == [0, 1, 2]
 
 
 def test_the_visits_of_a_plan_are_seeded_by_seed_round_and_step() -> None:
-    method = methods.sflv2()
+    method = methods.sflv2("step")
 
     def visits(seed: int, number: int) -> list[Any]:
         plan = planner(sizes=[8] * 6, participation=1.0, seed=seed, method=method).plan(number)
