@@ -181,12 +181,15 @@ def speed_of(number: int) -> float:
 
 
 @pytest.mark.parametrize(("clock", "formula"), [("paper", by_step), ("full", merged_server)])
-def test_mergesfl_sizes_batches_by_speed_and_waits_for_all(clock: str, formula: Any) -> None:
-    """B_i = clamp(round(B s_i / s_max), 1, |D_i|)"""
-    plan = planned("mergesfl", clock, batch_size=8)
+@pytest.mark.parametrize(("reference", "speed"), [("fastest", max), ("slowest", min)])
+def test_mergesfl_sizes_batches_by_speed_and_waits_for_all(
+    reference: str, speed: Any, clock: str, formula: Any
+) -> None:
+    """B_i = clamp(round(B s_i / s_ref), 1, |D_i|)"""
+    plan = planned(f"mergesfl(reference='{reference}')", clock, batch_size=8)
     seen = [number for number in SEEN if SIZES[number] >= 8]
-    fastest = max(map(speed_of, seen))
-    sizes = [min(max(round(8 * speed_of(number) / fastest), 1), SIZES[number]) for number in seen]
+    unit = speed(map(speed_of, seen))
+    sizes = [min(max(round(8 * speed_of(number) / unit), 1), SIZES[number]) for number in seen]
     assert sizes == plan.batch_sizes
     assert len(set(sizes)) > 2
     clients = [

@@ -19,6 +19,7 @@ from smofi import methods
 from smofi.cut import Cut, Cuts
 from smofi.engine.plan import Planner, RoundSettings, select_clients
 from smofi.method import Turnout
+from smofi.methods.mergesfl import REFERENCES
 
 SIZES = (5, 9, 3, 17, 13, 8, 4, 0, 32, 11)
 EVERY_METHOD = [
@@ -185,6 +186,21 @@ def test_mergesfl_sizes_batches_by_speed_and_weighs_clients_by_batch() -> None:
     assert plan.epoch_steps == [2, 9, 17, 13, 2, 4, 16, 3]
     assert plan.steps == [6, 27, 51, 39, 6, 12, 48, 9]
     assert plan.shares == pytest.approx([b / 15 for b in [2, 1, 1, 1, 4, 1, 2, 3]])
+
+
+def test_mergesfl_by_the_slowest_gives_faster_clients_more_samples() -> None:
+    """B_i = clamp(round(B s_i / s_min), 1, |D_i|), of speeds for clients 0, 1, 3, 4, 5, 6, 8 and 9."""
+    speeds = [1.0, 0.5, 9.0, 0.26, 0.25, 2.0, 0.3, 9.0, 1.0, 1.3]
+    plan = planner(participation=1.0, method=methods.mergesfl(reference="slowest"), speeds=speeds).plan(0)
+    # 16 of 5, 8, 4.16, 4, 32 of 8, 4.8 of 4, 16 and 20.8 of 11
+    assert plan.batch_sizes == [5, 8, 4, 4, 8, 4, 16, 11]
+    assert plan.epoch_steps == [1, 1, 4, 3, 1, 1, 2, 1]
+    assert plan.shares == pytest.approx([b / 60 for b in plan.batch_sizes])
+
+
+def test_without_speeds_mergesfl_has_one_batch_size_by_either_reference() -> None:
+    one, other = (planner(participation=1.0, method=methods.mergesfl(reference=name)).plan(0) for name in REFERENCES)
+    assert one.batch_sizes == other.batch_sizes == [4] * 8
 
 
 def test_mergesfl_compares_speeds_within_the_round() -> None:

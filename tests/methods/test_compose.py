@@ -284,6 +284,7 @@ BAD_METHODS = [
     *bad(methods.smofi, "align", ("True or False", (1, 0, "yes", None))),
     *bad(methods.sflv1, "period", ("one of step, epoch, round", (1, None, "never"))),
     *bad(methods.sflv1, "period", ("one of step, epoch, round (did you mean 'step'?)", ("steps",))),
+    *bad(methods.mergesfl, "reference", ("one of fastest, slowest", (1, None, "mean"))),
     *bad(methods.sflv2, "turns", ("one of client, step", (1, None, "round"))),
     *bad(methods.sflv2, "turns", ("one of client, step (did you mean 'client'?)", ("clients",))),
 ]
