@@ -9,7 +9,7 @@ from typing import Any
 import cyclopts
 import pydantic
 
-from smofi.cli import data, folders, lists, plan, run
+from smofi.cli import compare, data, folders, lists, plan, run
 from smofi.cli.examples import epilogue
 from smofi.cli.mistakes import sentence_for
 from smofi.cli.program import COMMAND_LINE, app
@@ -24,6 +24,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     plan.plan,
     plan.advise,
     folders.show,
+    compare.compare,
     folders.timeline,
     folders.export,
     plan.config,
