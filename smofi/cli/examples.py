@@ -30,6 +30,9 @@ smofi compare sweep --target 1.0 --output table.tex
 smofi compare sweep --format csv --per-seed > runs.csv""",
     "timeline": """\
 smofi timeline first --round 3 --output round.png""",
+    "report": """\
+smofi report first -o report.html
+smofi report first second --title "Two partitions" -o both.html""",
     "export": """\
 smofi export first exported --format safetensors onnx
 smofi export first --part client""",
