@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smofi.cli.arguments import Runs
+from smofi.cli.claiming import RUNS
 from smofi.cli.loading import loading
 from smofi.cli.program import console
 from smofi.cli.streams import complain
@@ -26,8 +27,11 @@ def compare(
         str | None, Parameter(help="text, markdown, latex or csv; by default as the file's name ends, or text")
     ] = None,
     per_seed: Annotated[bool, Parameter(help="with csv: a row for each run", negative=())] = False,
-    output: Annotated[Path | None, Parameter(help="write the table into this file: .txt, .md, .tex or .csv")] = None,
-    force: Annotated[bool, Parameter(help="replace the file if there is one", negative=())] = False,
+    output: Annotated[
+        Path | None,
+        Parameter(name=["--output", "-o"], help="write the table into this file: .txt, .md, .tex or .csv"),
+    ] = None,
+    force: Annotated[bool, Parameter(help="replace the file even if smofi did not write it", negative=())] = False,
 ) -> int:
     """Make the paper's table from finished runs: accuracy, rounds and hours to a target, over seeds.
 
@@ -40,13 +44,12 @@ def compare(
         refuse("per_seed", True, "--format csv with it")
     if output is not None:
         check_new(output, force)
-    check_some(runs)
     with loading():
         from smofi.report.comparing.as_text import as_text
         from smofi.report.comparing.blocks import blocks_of
         from smofi.report.comparing.gathering import gather
         from smofi.report.comparing.writing import sheets_of, written_as
-    gathered = gather(runs)
+    gathered = gather(runs or (RUNS,))
     blocks = blocks_of(gathered, wanted, baseline)
     if output is not None:
         print(f"Table: {write_table(output, written_as(form, blocks, per_seed=per_seed))}")
@@ -57,9 +60,3 @@ def compare(
     for sentence in gathered.unreadable:
         complain(sentence)
     return 2 if gathered.unreadable else 0
-
-
-def check_some(runs: tuple[Path, ...]) -> None:
-    """Refuse a command without runs."""
-    if not runs:
-        refuse("runs", "", "the folders of runs, for example: smofi compare runs/first")

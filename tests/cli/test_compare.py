@@ -125,7 +125,12 @@ def test_other_data_behind_the_same_settings_is_refused(
 
 @pytest.mark.parametrize(
     ("name", "first"),
-    [("t.txt", "┏"), ("t.md", "| method"), ("t.tex", "% Made by smofi"), ("t.csv", "setup,method")],
+    [
+        ("t.txt", "Made by smofi"),
+        ("t.md", "<!-- Made by smofi"),
+        ("t.tex", "% Made by smofi"),
+        ("t.csv", "setup,method"),
+    ],
 )
 def test_the_file_names_the_format_and_nothing_is_replaced_unasked(
     name: str, first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -134,16 +139,19 @@ def test_the_file_names_the_format_and_nothing_is_replaced_unasked(
     assert str(file) in compared(capsys, runs, "--output", file)
     assert file.read_text().lstrip().startswith(first)
     file.write_text("mine")
-    assert "expected a new file, or --force to replace it" in compared(capsys, runs, "--output", file, code=2)
+    assert "expected a new file, or a table that smofi wrote; --force replaces any other" in compared(
+        capsys, runs, "--output", file, code=2
+    )
     assert file.read_text() == "mine"
     compared(capsys, runs, "--output", file, "--force")
+    compared(capsys, runs, "-o", file)  # it is ours now
     assert file.read_text() != "mine"
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "expected the folders of runs, for example: smofi compare runs/first"),
+        ([], "folder='runs' is not accepted: expected the folder of a run, but there is none"),
         (["nowhere"], "nowhere is not accepted: expected the folder of a run, but there is none"),
         ([".", "--target", "70"], "--target 70 is not accepted: expected a share of the baseline's best such as 0.9"),
         ([".", "--format", "html"], "--format html is not accepted: expected one of text, markdown, latex, csv"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from smofi.report.comparing.formats import MADE
 from smofi.report.comparing.sheets import Cell, Line, Sheet
 
 HEADINGS = {"rounds to target": r"R", "speed-up": r"R$\uparrow$", "method": "Methods"}
-MADE = r"% Made by smofi compare. It needs \usepackage{booktabs}."
 SPECIAL = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -32,7 +32,7 @@ def as_latex(sheets: Sequence[Sheet]) -> str:
     """Sheets with the same columns that follow each other become one table, setup below setup. What is wrong with some
     numbers stands in comments above it."""
     tables = [list(same) for _, same in groupby(sheets, key=lambda sheet: sheet.columns)]
-    return "\n".join([MADE, *map(_table, tables)])
+    return "\n".join([rf"% {MADE}. It needs \usepackage{{booktabs}}.", *map(_table, tables)])
 
 
 def _table(sheets: Sequence[Sheet]) -> str:

@@ -9,6 +9,9 @@ from smofi.files import write_atomically
 
 SUFFIXES = {"text": ".txt", "markdown": ".md", "latex": ".tex", "csv": ".csv"}
 FORMATS = tuple(SUFFIXES)
+MADE = "Made by smofi compare"
+"""In the first line of every file but CSV, which begins with its columns."""
+FIRST_COLUMNS = "setup,"
 
 
 def format_of(wanted: str | None, output: Path | None) -> str:
@@ -28,16 +31,25 @@ def format_of(wanted: str | None, output: Path | None) -> str:
 
 
 def check_new(output: Path, force: bool) -> Path:
-    """A file that may be written: one that does not exist yet, in a folder that does."""
+    """A file that may be written: a new one or a table of ours, unless `force`, in a folder that exists."""
     try:
         there, folder = output.exists() or output.is_symlink(), output.parent.is_dir()
     except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
         raise InputError(f"output={str(output)!r} is not accepted: {getattr(error, 'strerror', error)}") from None
     if output.is_dir() or not folder:
         refuse("output", str(output), "a file in a folder that exists")
-    if there and not force:
-        refuse("output", str(output), "a new file, or --force to replace it")
+    if there and not force and not _is_ours(output):
+        refuse("output", str(output), "a new file, or a table that smofi wrote; --force replaces any other")
     return output
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(100).decode(errors="replace")
+    except OSError:
+        return False
+    return path.is_file() and (MADE in first or first.startswith(FIRST_COLUMNS))
 
 
 def write_table(output: Path, text: str) -> Path:

@@ -48,8 +48,8 @@ def test_text() -> None:
 
 def test_markdown() -> None:
     lines = written_as("markdown", [block(clock=False)]).splitlines()
-    assert lines[0] == "**partition iid**"
-    assert lines[2:7] == [
+    assert lines[:3] == ["<!-- Made by smofi compare -->", "", "**partition iid**"]
+    assert lines[4:9] == [
         "| method | best accuracy (%) | mean of rounds (%) | rounds to target | speed-up | seeds |",
         "|---|---:|---:|---:|---:|---:|",
         "| FedAvg | 75.00 ± 7.07 | 55.00 ± 2.36 | 3 | 1.00x | 2 |",
