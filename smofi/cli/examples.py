@@ -28,6 +28,11 @@ smofi show first""",
 smofi compare runs/first runs/second
 smofi compare sweep --target 1.0 --output table.tex
 smofi compare sweep --format csv --per-seed > runs.csv""",
+    "plot": """\
+smofi plot runs/first -o curves.pdf
+smofi plot sweep --by partition --hours -o panels.pdf
+smofi plot sweep --kind bars --by model --value accuracy rounds -o bars.pdf
+smofi plot sweep --over alpha --value accuracy rounds -o alpha.pdf""",
     "timeline": """\
 smofi timeline first --round 3 --output round.png""",
     "report": """\
