@@ -9,7 +9,7 @@ from typing import Any
 import cyclopts
 import pydantic
 
-from smofi.cli import data, folders, lists, plan, run
+from smofi.cli import data, folders, lists, plan, report, run
 from smofi.cli.examples import epilogue
 from smofi.cli.mistakes import sentence_for
 from smofi.cli.program import COMMAND_LINE, app
@@ -25,6 +25,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     plan.advise,
     folders.show,
     folders.timeline,
+    report.report,
     folders.export,
     plan.config,
     lists.presets,

@@ -26,6 +26,9 @@ smofi config cifar10 --scale small > my.yaml""",
 smofi show first""",
     "timeline": """\
 smofi timeline first --round 3 --output round.png""",
+    "report": """\
+smofi report first -o report.html
+smofi report first second --title "Two partitions" -o both.html""",
     "export": """\
 smofi export first exported --format safetensors onnx
 smofi export first --part client""",
