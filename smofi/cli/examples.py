@@ -20,6 +20,9 @@ smofi plan cifar10 --workers 2
 smofi plan my.yaml --method smofi""",
     "advise": """\
 smofi advise cifar10 --scale small --output cuts.png""",
+    "sweep": """\
+smofi sweep mine.yaml --dry-run
+smofi sweep mine.yaml --output runs/mine --jobs 2""",
     "config": """\
 smofi config cifar10 --scale small > my.yaml""",
     "show": """\
