@@ -11,7 +11,7 @@ run.py          run                                       training.py    trainin
 claiming.py     a new folder for a run                    results.py     what is printed after training
 plan.py         plan, advise, config                      data.py        data
 sweep.py        sweep                                     sweeping.py    many cells with one display
-sweep_display.py   a sweep as it goes
+sweep_display.py   a sweep as it goes                     compare.py     compare
 folders.py      show, timeline, export                    lists.py       methods, models, presets
 
 A command parses its arguments, refuses what is wrong with them, and only then loads what it works with: torch takes

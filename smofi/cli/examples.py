@@ -27,6 +27,10 @@ smofi sweep mine.yaml --output runs/mine --jobs 2""",
 smofi config cifar10 --scale small > my.yaml""",
     "show": """\
 smofi show first""",
+    "compare": """\
+smofi compare runs/first runs/second
+smofi compare sweep --target 1.0 --output table.tex
+smofi compare sweep --format csv --per-seed > runs.csv""",
     "timeline": """\
 smofi timeline first --round 3 --output round.png""",
     "report": """\
