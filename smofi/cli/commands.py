@@ -9,7 +9,7 @@ from typing import Any
 import cyclopts
 import pydantic
 
-from smofi.cli import compare, data, folders, lists, plan, report, run, sweep
+from smofi.cli import compare, data, folders, lists, plan, report, reproduce, run, sweep
 from smofi.cli.examples import epilogue
 from smofi.cli.mistakes import sentence_for
 from smofi.cli.program import COMMAND_LINE, app
@@ -29,6 +29,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     folders.timeline,
     report.report,
     folders.export,
+    reproduce.reproduce,
     plan.config,
     lists.presets,
     data.data,

@@ -39,6 +39,10 @@ smofi report first second --title "Two partitions" -o both.html""",
     "export": """\
 smofi export first exported --format safetensors onnx
 smofi export first --part client""",
+    "reproduce": """\
+smofi reproduce
+smofi reproduce table1 --scale small --jobs 2
+smofi reproduce all --scale paper --dry-run""",
     "data": """\
 smofi data
 smofi data cifar10 --fetch
