@@ -9,7 +9,7 @@ from typing import Any
 import cyclopts
 import pydantic
 
-from smofi.cli import data, folders, lists, plan, run
+from smofi.cli import data, folders, lists, plan, report, run, sweep
 from smofi.cli.examples import epilogue
 from smofi.cli.mistakes import sentence_for
 from smofi.cli.program import COMMAND_LINE, app
@@ -23,8 +23,10 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     run.run,
     plan.plan,
     plan.advise,
+    sweep.sweep,
     folders.show,
     folders.timeline,
+    report.report,
     folders.export,
     plan.config,
     lists.presets,

@@ -20,12 +20,18 @@ smofi plan cifar10 --workers 2
 smofi plan my.yaml --method smofi""",
     "advise": """\
 smofi advise cifar10 --scale small --output cuts.png""",
+    "sweep": """\
+smofi sweep mine.yaml --dry-run
+smofi sweep mine.yaml --output runs/mine --jobs 2""",
     "config": """\
 smofi config cifar10 --scale small > my.yaml""",
     "show": """\
 smofi show first""",
     "timeline": """\
 smofi timeline first --round 3 --output round.png""",
+    "report": """\
+smofi report first -o report.html
+smofi report first second --title "Two partitions" -o both.html""",
     "export": """\
 smofi export first exported --format safetensors onnx
 smofi export first --part client""",

@@ -6,10 +6,12 @@ fednar.py     clipped weight decay                  fednag.py     Nesterov momen
 clip.py       clipped gradients                     smofi.py      momentum fused at every step
 sflv1.py      server models averaged                sflv2.py      one server model, client after client
 mergesfl.py   one server model, merged batches      registry.py   methods by name, and written as strings
+bases.py      what a method is compared with
 
 Public: the names in `__all__`.
 """
 
+from smofi.methods.bases import bare_base
 from smofi.methods.clip import clip
 from smofi.methods.fedavg import fedavg
 from smofi.methods.fedavgm import fedavgm
@@ -25,6 +27,7 @@ from smofi.methods.smofi import smofi
 
 __all__ = [
     "METHODS",
+    "bare_base",
     "clip",
     "fedavg",
     "fedavgm",

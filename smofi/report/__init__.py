@@ -4,14 +4,16 @@ numbers.py       numbers as text                           style.py        how m
 names.py         methods' names where room is short        heading.py      what stands above a picture
 history.py       what a run measured, round by round       saving.py       the one way to save a picture
 measures.py      the paper's measures of several runs      table.py        the same as a table
-clients.py       how each client fares
+setups.py        finished runs, by what was trained        clients.py      how each client fares
 curves/          learning curves                           canvas.py       drawing with characters
 live.py          runs while they train                     screen.py       the same redrawn in place on a terminal
 progress.py      how far a run has come                    show/           runs as their folders tell
 plan.py          a dry run                                 advice/         which cut suits the clients' devices
+page/            runs as one HTML page
 heterogeneity/   how the clients' data differ              devices.py      how their devices differ
 timeline/        what clients do in a round                models.py       what models and their cuts cost
 catalogue.py     the data sets and the presets             inline.py       live.py for Python: terminal, notebook, file
+figures/         figures for a paper, bands over seeds     titles.py       what methods are called there
 
 Internal: may change without notice.
 """

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
 from smofi.errors import InputError, check_number, refuse
+from smofi.methods import bare_base
 from smofi.report.history import ACCURACY, History, Scale
 
 USUAL_BASELINE = "fedavg"
@@ -16,7 +17,8 @@ USUAL_BASELINE = "fedavg"
 @dataclass(frozen=True)
 class Row:
     """One method, averaged over its seeds. `rounds`, `hours_to` and `speed_up` are None when any seed misses the
-    target; `hours`, of virtual time in all, is None without a clock. `metric` is the one that is judged, `others` has
+    target; `hours`, of virtual time in all, is None without a clock. `base` is what the speed-up is measured against,
+    None if that was not run. A single seed has no standard deviations. `metric` is the one that is judged, `others` has
     the best of each further one, and `target_is` says in words what the target is, if it was not given."""
 
     name: str
@@ -31,6 +33,10 @@ class Row:
     seconds: float
     hours_to: float | None = None
     hours: float | None = None
+    base: str | None = None
+    mean_std: float | None = None
+    rounds_std: float | None = None
+    hours_to_std: float | None = None
     metric: Scale = ACCURACY
     others: Mapping[Scale, float | None] = field(default_factory=dict)
     target_is: str = ""
@@ -66,52 +72,50 @@ def measure(
     *,
     share: float = 0.9,
     target: float | None = None,
-    bases: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """One row per method, in the order given.
 
     The target is `share` of the baseline's best value with the same seed, or the fixed `target`. The speed-up is
-    R(base) / R(method); a method's base is the baseline, unless `bases` names another ("fedprox+smofi": "fedprox").
+    against the bare base, which for fedprox+smofi is fedprox:   R up = R(base) / R(method)
 
     >>> measure([History("fedavg", [0.2, 0.6, 0.8]), History("smofi", [0.75, 0.8, 0.8])])[1].speed_up
     3.0
     """
     check_number("share", share, above=0, high=1)
     by_method = _by_method(histories)
-    bases = dict(bases or {})
-    _check_known([*([baseline] if target is None else []), *bases.values()], by_method)
+    if target is None:
+        _check_known(baseline, by_method)
 
     def target_of(history: History) -> float:
-        if target is not None:
-            return target
-        if history.seed not in by_method[baseline]:
-            raise InputError(
-                f"{history.name} ran with seed {history.seed}, {baseline} did not: expected the same seeds"
-            )
-        best = max(by_method[baseline][history.seed].measured)
-        return best * (share if best >= 0 else 2 - share)  # a value below 0 is the better the closer it is to it
+        return _share_of_best(share, history, baseline, by_method) if target is None else target
 
-    def rounds_of(name: str) -> float | None:
-        return _mean_of_all([history.rounds_to(target_of(history)) for history in by_method[name].values()])
+    def rounds_of(name: str) -> list[int | None]:
+        return [history.rounds_to(target_of(history)) for history in by_method[name].values()]
 
     def row(name: str) -> Row:
         seeds = list(by_method[name].values())
         best = [max(history.measured) for history in seeds]
-        rounds = rounds_of(name)
-        base = bases.get(name, baseline)
-        base_rounds = rounds_of(base) if base in by_method else None
+        means = [fmean(history.measured) for history in seeds]
+        hours_to = [history.hours_to(target_of(history)) for history in seeds]
+        rounds = _mean_of_all(rounds_of(name))
+        base = _base_of(name, baseline, by_method)
+        base_rounds = _mean_of_all(rounds_of(base)) if base else None
         return Row(
             name=name,
             seeds=len(seeds),
             best=fmean(best),
-            best_std=stdev(best) if len(best) > 1 else None,
-            mean=fmean(fmean(history.measured) for history in seeds),
+            best_std=_spread(best),
+            mean=fmean(means),
+            mean_std=_spread(means),
             target=fmean(target_of(history) for history in seeds),
             rounds=rounds,
+            rounds_std=_spread(rounds_of(name)),
             budget=max(history.rounds for history in seeds),
+            base=base,
             speed_up=base_rounds / rounds if base_rounds and rounds else None,
             seconds=fmean(history.total_seconds for history in seeds),
-            hours_to=_mean_of_all([history.hours_to(target_of(history)) for history in seeds]),
+            hours_to=_mean_of_all(hours_to),
+            hours_to_std=_spread(hours_to),
             hours=_mean_of_all([history.hours[-1] if history.hours else None for history in seeds]),
             metric=Scale.of(histories),
             others=_best_of_others(seeds, histories),
@@ -121,10 +125,29 @@ def measure(
     return [row(name) for name in by_method]
 
 
-def _check_known(bases: Sequence[str], methods: Collection[str]) -> None:
-    for wanted in bases:
-        if wanted not in methods:
-            refuse("baseline", wanted, "one of the runs: " + ", ".join(methods))
+def _share_of_best(share: float, history: History, baseline: str, runs: Mapping[str, Mapping[int, History]]) -> float:
+    """The target of a run: a share of the best value that the baseline reaches with the same seed."""
+    if history.seed not in runs[baseline]:
+        raise InputError(f"{history.name} ran with seed {history.seed}, {baseline} did not: expected the same seeds")
+    best = max(runs[baseline][history.seed].measured)
+    return best * (share if best >= 0 else 2 - share)  # a value below 0 is the better the closer it is to it
+
+
+def _check_known(baseline: str, methods: Collection[str]) -> None:
+    if baseline not in methods:
+        refuse("baseline", baseline, "one of the runs: " + ", ".join(methods))
+
+
+def _base_of(name: str, baseline: str, methods: Collection[str]) -> str | None:
+    """The method that one is compared with, if it was run; the baseline stands in for a missing FedAvg.
+
+    >>> _base_of("fedprox(mu=0.1)+smofi", "fedavg", ["fedavg", "fedprox(mu=0.1)", "fedprox(mu=0.1)+smofi"])
+    'fedprox(mu=0.1)'
+    """
+    base = bare_base(name)
+    if base == USUAL_BASELINE and base not in methods:
+        base = baseline
+    return base if base in methods else None
 
 
 def _best_of_others(seeds: Sequence[History], histories: Sequence[History]) -> dict[Scale, float | None]:
@@ -145,6 +168,12 @@ def _by_method(histories: Sequence[History]) -> dict[str, dict[int, History]]:
             raise InputError(f"two runs are called {name} with seed {seed}: expected each pair once")
         found[name][seed] = history
     return found
+
+
+def _spread(values: Sequence[float | None]) -> float | None:
+    """The standard deviation over seeds; None of a single one, or if any is missing."""
+    known = [value for value in values if value is not None]
+    return stdev(known) if len(known) == len(values) > 1 else None
 
 
 def _mean_of_all(values: Sequence[float | None]) -> float | None:

@@ -9,7 +9,7 @@ all.py          all settings, in the order in which they are written and shown
 Internal: may change without notice.
 """
 
-from smofi.settings.all import PRECISIONS, RESUMABLE, SETTINGS, TRAIN_ARGUMENTS, Settings
+from smofi.settings.all import COMPUTING, PRECISIONS, RESUMABLE, SETTINGS, TRAIN_ARGUMENTS, Settings
 from smofi.settings.definition import SAME, Setting
 
-__all__ = ["PRECISIONS", "RESUMABLE", "SAME", "SETTINGS", "TRAIN_ARGUMENTS", "Setting", "Settings"]
+__all__ = ["COMPUTING", "PRECISIONS", "RESUMABLE", "SAME", "SETTINGS", "TRAIN_ARGUMENTS", "Setting", "Settings"]

@@ -95,7 +95,11 @@ class Settings(DataSettings):
         argument=Argument(help="seed of everything random: selection, batches, cuts that are drawn"),
     )
     device: str = setting(
-        "cpu", Check(checks.device), "torch device, such as cpu or cuda", argument=Argument(check=checks.checked_later)
+        "cpu",
+        Check(checks.device),
+        "torch device, such as cpu or cuda",
+        argument=Argument(check=checks.checked_later),
+        computing=True,
     )
 
     # evaluating and stopping
@@ -123,7 +127,7 @@ class Settings(DataSettings):
         argument=Argument(),
         resumable=True,
     )
-    checkpoint_every: int = setting(5, count, "rounds between checkpoints", resumable=True)
+    checkpoint_every: int = setting(5, count, "rounds between checkpoints", resumable=True, computing=True)
     metrics: tuple[str, ...] = setting(
         ("top1",),
         several("top1", one_of((*TEST_METRICS, *CLIENT_METRICS))),
@@ -142,6 +146,7 @@ class Settings(DataSettings):
         "record in every round how far clients diverge, how well their momenta agree, and gradient norms",
         argument=Argument(),
         page="watching",
+        computing=True,
     )
 
     # how it is computed
@@ -153,6 +158,7 @@ class Settings(DataSettings):
         argument=Argument("loop", checks.executor),
         resumable=True,
         page="speed",
+        computing=True,
     )
     threads: int = setting(
         1,
@@ -160,6 +166,7 @@ class Settings(DataSettings):
         "threads inside each operation; a result's last bits depend on it",
         argument=Argument(),
         resumable=True,
+        computing=True,
     )
     workers: int | None = setting(
         None,
@@ -167,6 +174,7 @@ class Settings(DataSettings):
         "processes that share the work; by default the largest power of two up to the number of cores, or of GPUs",
         resumable=True,
         page="workers",
+        computing=True,
     )
     precision: str = setting(
         "float32",
@@ -180,6 +188,7 @@ class Settings(DataSettings):
         "compile the model with torch.compile: it starts slowly, and steps on GPUs are faster",
         argument=Argument(),
         resumable=True,
+        computing=True,
     )
     server_threads: int = setting(
         1,
@@ -188,6 +197,7 @@ class Settings(DataSettings):
         argument=Argument(),
         resumable=True,
         page="workers",
+        computing=True,
     )
     memory_limit: str | None = setting(
         None,
@@ -196,6 +206,7 @@ class Settings(DataSettings):
         argument=Argument(),
         resumable=True,
         page="memory",
+        computing=True,
     )
     wire: str | None = setting(
         None,
@@ -261,3 +272,6 @@ TRAIN_ARGUMENTS = {name: one for name, one in SETTINGS.items() if one.argument}
 
 RESUMABLE = frozenset(name for name, one in SETTINGS.items() if one.resumable)
 """The settings that may change when a run is resumed; devices' files may move, and must say the same."""
+
+COMPUTING = frozenset(name for name, one in SETTINGS.items() if one.computing)
+"""The settings that say how a run is computed and kept: runs that differ in these alone are runs of the same thing."""

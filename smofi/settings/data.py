@@ -35,6 +35,7 @@ class DataSettings(Checked):
         optional(checks.folder),
         "folder with the official files of the data set; by default SMOFI_DATA/NAME",
         resumable=True,
+        computing=True,
     )
     image_size: int | None = setting(
         None, optional(count), "resize images to this height and width; by default they stay as they are"

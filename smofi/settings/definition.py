@@ -39,6 +39,7 @@ class Setting:
     argument    the argument of `smofi.train`, if there is one with the same meaning
     timing      whether it is a field of `smofi.Timing`
     resumable   whether it may change when a run is resumed
+    computing   whether it says how a run is computed and kept, and not what is learnt: last bits at most depend on it
     page        the page of the documentation that says more
 
     Pydantic calls it to describe the setting in a JSON schema.
@@ -50,6 +51,7 @@ class Setting:
     argument: Argument | None = None
     timing: bool = False
     resumable: bool = False
+    computing: bool = False
     page: str = ""
 
     def check_argument(self, field: str, value: Any) -> None:

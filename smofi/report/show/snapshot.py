@@ -53,7 +53,8 @@ class Snapshot:
     @cached_property
     def history(self) -> History:
         metrics = self.about.get("metrics") or headings(self.config.metrics)  # earlier versions kept none
-        return History.of(self.method, self.records, metrics=metrics, chance=self.about.get("chance"))
+        chance = self.about.get("chance")
+        return History.of(self.method, self.records, seed=self.config.seed, metrics=metrics, chance=chance)
 
     @property
     def progress(self) -> RunProgress:

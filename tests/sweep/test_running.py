@@ -1,0 +1,71 @@
+"""Cells as real processes: skipped, resumed, failed, interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from smofi.runs import RunFolder
+from smofi.sweep.running import Advanced, CellEvent, Ended, Started, run_cells
+from smofi.sweep.store import Store
+from support.cells import cell, ran, tiny
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are not the same there")
+
+
+def test_cells_run_once_and_failures_stop_no_other(tmp_path: Path) -> None:
+    """One is there already, one is new, one cannot begin because something is in its place, one fails as it begins."""
+    there, new, blocked = cell(seed=0), cell(seed=1), cell(seed=2)
+    failing = cell(data="python:no_such_module:load")
+    ran(tmp_path / "before", tiny(seed=0))
+    (tmp_path / blocked.name).mkdir()
+    (tmp_path / blocked.name / "letter.txt").write_text("mine")
+    seen: list[CellEvent] = []
+    outcomes = run_cells([there, blocked, failing, new], Store(tmp_path), jobs=2, watch=seen.append)
+    assert [one.state for one in outcomes.all] == ["finished", "failed", "failed", "finished"]
+    assert [one.ran for one in outcomes.all] == [False, False, True, True]
+    assert "letter.txt" in outcomes.all[1].words
+    assert "no_such_module" in outcomes.all[2].words
+    assert outcomes.signal is None
+    assert outcomes.folders == [tmp_path / "before", tmp_path / new.name]
+    assert [event.cell for event in seen if isinstance(event, Started)] == [failing, new]
+    assert [event.done for event in seen if isinstance(event, Advanced)] == [0, 1]
+    assert len([event for event in seen if isinstance(event, Ended)]) == 4
+    again = run_cells([there, new], Store(tmp_path), watch=seen.append)
+    assert [(one.state, one.ran) for one in again.all] == [("finished", False)] * 2
+
+
+@pytest.mark.slow
+def test_a_signal_ends_cells_after_their_round_and_the_same_call_goes_on(tmp_path: Path) -> None:
+    cells = [cell(seed=seed, rounds=400) for seed in range(3)]
+
+    def interrupt(event: CellEvent) -> None:
+        if isinstance(event, Advanced) and event.done == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    outcomes = run_cells(cells, Store(tmp_path), jobs=1, watch=interrupt)
+    assert outcomes.signal == signal.SIGINT
+    assert [one.state for one in outcomes.all] == ["interrupted", "waiting", "waiting"]
+    done = RunFolder(tmp_path / cells[0].name).saved_rounds()[-1]
+    assert 3 <= done < 400
+    fewer = [cell(seed=0, rounds=400)]
+    began: list[int] = []
+
+    def note(event: CellEvent) -> None:
+        if isinstance(event, Advanced) and event.seconds is None:
+            began.append(event.done)
+
+    assert [one.state for one in run_cells(fewer, Store(tmp_path), watch=note).all] == ["finished"]
+    assert began == [done]
+
+
+@pytest.mark.slow
+def test_more_rounds_go_on_where_fewer_ended(tmp_path: Path) -> None:
+    assert run_cells([cell(rounds=1)], Store(tmp_path)).failed == []
+    assert run_cells([cell(rounds=2)], Store(tmp_path)).failed == []
+    assert len(RunFolder(tmp_path / cell(rounds=1).name).records()) == 2
+    both = run_cells([cell(rounds=2), cell(rounds=3)], Store(tmp_path))
+    assert [one.folder and one.folder.name for one in both.all] == [cell(rounds=1).name, cell(rounds=3).name]
