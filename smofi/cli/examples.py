@@ -27,6 +27,15 @@ smofi sweep mine.yaml --output runs/mine --jobs 2""",
 smofi config cifar10 --scale small > my.yaml""",
     "show": """\
 smofi show first""",
+    "compare": """\
+smofi compare runs/first runs/second
+smofi compare sweep --target 1.0 --output table.tex
+smofi compare sweep --format csv --per-seed > runs.csv""",
+    "plot": """\
+smofi plot runs/first -o curves.pdf
+smofi plot sweep --by partition --hours -o panels.pdf
+smofi plot sweep --kind bars --by model --value accuracy rounds -o bars.pdf
+smofi plot sweep --over alpha --value accuracy rounds -o alpha.pdf""",
     "timeline": """\
 smofi timeline first --round 3 --output round.png""",
     "report": """\
