@@ -9,10 +9,11 @@ curves/          learning curves                           canvas.py       drawi
 live.py          runs while they train                     screen.py       the same redrawn in place on a terminal
 progress.py      how far a run has come                    show/           runs as their folders tell
 plan.py          a dry run                                 advice/         which cut suits the clients' devices
+page/            runs as one HTML page
 heterogeneity/   how the clients' data differ              devices.py      how their devices differ
 timeline/        what clients do in a round                models.py       what models and their cuts cost
 catalogue.py     the data sets and the presets             inline.py       live.py for Python: terminal, notebook, file
-figures/         figures for a paper, with bands over seeds
+figures/         figures for a paper, bands over seeds     titles.py       what methods are called there
 
 Internal: may change without notice.
 """

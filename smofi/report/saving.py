@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +50,10 @@ def save_picture(
     size: tuple[float, float] = WIDE,
     padding: dict[str, Any] | None = None,
     dpi: int = 160,
+    style: Mapping[Any, Any] | None = None,
 ) -> Path:
-    """Save the figure that `compose` fills; matplotlib is loaded here and not before."""
+    """Save the figure that `compose` fills, in our style with what `style` changes of it; matplotlib is loaded here and
+    not before."""
     path = check_picture(path)
     try:
         import matplotlib
@@ -60,7 +62,7 @@ def save_picture(
     except ImportError as missing:
         raise InputError("saving a picture needs matplotlib: pip install matplotlib") from missing
 
-    with matplotlib.rc_context(MATPLOTLIB_STYLE), warnings.catch_warnings():
+    with matplotlib.rc_context({**MATPLOTLIB_STYLE, **(style or {})}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name may be in any script
         layout = ConstrainedLayoutEngine(**PADDING if padding is None else padding)
         figure = Figure(figsize=size, dpi=dpi, facecolor="white", layout=layout)

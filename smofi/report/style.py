@@ -23,6 +23,7 @@ MATPLOTLIB_STYLE: dict[Any, Any] = {
     "xtick.color": FAINT,
     "ytick.color": FAINT,
     "svg.hashsalt": "smofi",
+    "pdf.fonttype": 42,  # TrueType, which publishers ask for
 }
 
 SOLID: Any = "-"

@@ -1,6 +1,19 @@
-"""Figures for a paper: as wide as a column or a page, one line per method, the spread over seeds as a band.
+"""Figures for a paper: as wide as a column or a page, one look per method, the spread over its seeds beside the mean.
 
-bands.py       the mean over seeds and its spread, round by round
+panels.py      what a figure shows: a panel for each setup, with the histories of its runs
+curves.py      learning curves                        bands.py       the mean over seeds and its spread, by round
+bars.py        bars, a group for each setup           values.py      what bars and points show of a method
+points.py      points over a setting, such as alpha   paper.py       widths, type and legend; saving
 
-They are drawn from histories, wherever those come from.
+They are drawn from histories, wherever those come from:
+
+    curves_figure([Panel("Dirichlet 0.2", histories)]).save("curves.pdf")
 """
+
+from smofi.report.figures.bars import bars_figure
+from smofi.report.figures.curves import curves_figure
+from smofi.report.figures.panels import Panel
+from smofi.report.figures.paper import Drawing
+from smofi.report.figures.points import points_figure
+
+__all__ = ["Drawing", "Panel", "bars_figure", "curves_figure", "points_figure"]

@@ -122,17 +122,18 @@ def read_timelines(folder: str | Path, round: int | None = None, progress: ReadP
         refuse("folder", str(folder), "a run with at least one finished round")
     last = min(len(run.records) for run in runs)
     number = last if round is None else check_count("round", round, high=last)
-    federation = gather(_as_divided(runs[0]), progress)
-    return [_timeline(run, number, federation) for run in runs]
+    federation = gather(as_divided(runs[0]), progress)
+    return [timeline_of(run, number, federation) for run in runs]
 
 
-def _as_divided(run: Snapshot) -> Config:
+def as_divided(run: Snapshot) -> Config:
     """The run's configuration, its data divided by its own file."""
     saved = {"partition": f"{SAVED}{run.path}", "validation": 0.0}
     return run.config.model_copy(update=saved)
 
 
-def _timeline(run: Snapshot, number: int, federation: Federation) -> Timeline:
+def timeline_of(run: Snapshot, number: int, federation: Federation) -> Timeline:
+    """A round of a run, counted from 1, with the data as the run divided it."""
     config = run.config
     planner = _planner(config, federation)
     clock, before = planner.clock, run.records[number - 2]["virtual_end"] if number > 1 else 0.0

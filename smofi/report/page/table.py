@@ -1,0 +1,162 @@
+"""Tables of the page: each in a box of its own that scrolls sideways, sorted by a press on a heading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from smofi.report.measures import Row
+from smofi.report.numbers import (
+    UNKNOWN,
+    TimeUnit,
+    four_digits,
+    one_decimal,
+    speed_up,
+    three_digits,
+    time_unit,
+)
+from smofi.report.page.elements import Html, element
+from smofi.report.page.judging import Judged
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a cell, and what it is sorted by: a number, or the text itself. None comes last."""
+
+    content: str | Html
+    value: float | None = None
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading and the cells below it; of numbers, they stand to the right."""
+
+    heading: str
+    cells: Sequence[Cell]
+    numeric: bool = True
+    about: str = ""
+
+
+def table(caption: str, columns: Sequence[Column]) -> Html:
+    """A table that can be sorted by each column; the first one names the rows."""
+    heads = [element("th", _head(column), scope="col", class_=_kind(column), aria_sort="none") for column in columns]
+    rows = zip(*(column.cells for column in columns), strict=True)
+    body = [
+        element(
+            "tr", [_cell(column, cell, first=not i) for i, (column, cell) in enumerate(zip(columns, row, strict=True))]
+        )
+        for row in rows
+    ]
+    drawn = element(
+        "table", element("caption", caption), element("thead", element("tr", heads)), element("tbody", body)
+    )
+    return element("div", drawn, class_="box", tabindex="0", role="region", aria_label=caption)
+
+
+def _head(column: Column) -> Html:
+    return element("button", column.heading, type="button", title=column.about or None)
+
+
+def _cell(column: Column, cell: Cell, *, first: bool) -> Html:
+    content = element("strong", cell.content) if cell.strong else cell.content
+    value = "" if column.numeric and cell.value is None else cell.value
+    name = "th" if first else "td"
+    return element(name, content, class_=_kind(column), data_value=value, scope="row" if first else None)
+
+
+def _kind(column: Column) -> str | None:
+    return "number" if column.numeric else None
+
+
+def results(judged: Judged, caption: str) -> Html:
+    """The measures of a setup's methods, a row for each; the best of each column is bold."""
+    rows = judged.rows
+    metric = rows[0].metric
+    columns = [
+        Column("method", [Cell(_name(row, judged)) for row in rows], numeric=False),
+        _column(f"mean {metric.short} over rounds", rows, [_spread(row, row.mean, row.mean_std) for row in rows], 1),
+        _column(f"best {metric.short}", rows, [_spread(row, row.best, row.best_std) for row in rows], 1),
+    ]
+    for other in rows[0].others:
+        values = [(other.text(row.others[other]), row.others[other]) for row in rows]
+        columns.append(_column(f"best {other.short}", rows, values, 1))
+    columns.append(_column("rounds to target", rows, [_rounds(row) for row in rows], -1))
+    if any(row.speed_up is not None for row in rows):
+        columns.append(
+            _column(
+                "speed-up",
+                rows,
+                [(speed_up(row.speed_up), row.speed_up) for row in rows],
+                0,
+                "rounds to target of the base, divided by those of the method",
+            )
+        )
+    columns += _time_columns(rows)
+    if any(row.seconds for row in rows):
+        columns.append(
+            _column(
+                "seconds",
+                rows,
+                [(one_decimal(row.seconds), row.seconds) for row in rows],
+                0,
+                "time that training took on the computer",
+            )
+        )
+    columns.append(_column("seeds", rows, [(str(row.seeds), float(row.seeds)) for row in rows], 0))
+    return table(caption, columns)
+
+
+def _time_columns(rows: Sequence[Row]) -> list[Column]:
+    """Virtual time to the target and in all, where a clock ran."""
+    longest = max((row.hours for row in rows if row.hours is not None), default=None)
+    if longest is None:
+        return []
+    unit = time_unit(3600 * longest)
+    to_target = [_hours(row.hours_to, row.hours_to_std, unit, more_than=row.hours) for row in rows]
+    in_all = [_hours(row.hours, None, unit) for row in rows]
+    about = "virtual time on the clients' devices"
+    return [
+        _column(f"{unit.name} to target", rows, to_target, -1, about),
+        _column(f"{unit.name} in all", rows, in_all, 0, about),
+    ]
+
+
+def _column(
+    heading: str, rows: Sequence[Row], texts: Sequence[tuple[str, float | None]], better: int, about: str = ""
+) -> Column:
+    """A column of numbers. `better` is 1 where more is better, -1 where less is, 0 where neither is."""
+    known = [better * value for _, value in texts if value is not None]
+    best = max(known) if better and len(known) > 1 else None
+    cells = [Cell(text, value, strong=value is not None and better * value == best) for text, value in texts]
+    return Column(heading, cells, about=about)
+
+
+def _name(row: Row, judged: Judged) -> Html:
+    mark = judged.marks.get(row.name)
+    badge = [" ", element("span", mark, class_="badge warning")] if mark else []
+    return element("span", row.name, *badge, class_="method")
+
+
+def _spread(row: Row, value: float, deviation: float | None) -> tuple[str, float]:
+    return row.metric.with_spread(value, deviation), value
+
+
+def _rounds(row: Row) -> tuple[str, float | None]:
+    if row.rounds is None:
+        return f">{row.budget}", None
+    spread = f" ± {one_decimal(row.rounds_std)}" if row.rounds_std is not None else ""
+    return four_digits(row.rounds) + spread, row.rounds
+
+
+def _hours(
+    hours: float | None, deviation: float | None, unit: TimeUnit, more_than: float | None = None
+) -> tuple[str, float | None]:
+    """A time in this unit; one that is not reached is more than the time in all."""
+
+    def shown(value: float) -> str:
+        return three_digits(3600 * value / unit.seconds)
+
+    if hours is None:
+        return (UNKNOWN if more_than is None else f">{shown(more_than)}"), None
+    return shown(hours) + (f" ± {shown(deviation)}" if deviation is not None else ""), hours

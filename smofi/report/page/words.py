@@ -1,0 +1,80 @@
+"""The result in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from smofi.report.measures import Row
+from smofi.report.numbers import four_digits, speed_up
+from smofi.report.page.judging import Judged
+from smofi.report.page.reading import FoundRun
+
+MOST_NAMED = 6  # runs in a warning; the table of runs has all
+
+
+def headline(judged: Judged) -> str:
+    """Which method has the highest mean over rounds, by how much, and how fast it reaches the target."""
+    first = judged.winner
+    if first is None:
+        return _without_winner(judged)
+    base = judged.row(first.base) if first.base != first.name else _second(judged, first)
+    text = f"{first.name} has the highest mean {first.metric.short} over rounds: {_mean(first)}"
+    text += f", against {_mean(base)} of {base.name}." if base else "."
+    text += _speed(first, judged.row(first.base))
+    return f"{text} {_seeds(first)}"
+
+
+def _without_winner(judged: Judged) -> str:
+    if not judged.rows:
+        return "Nothing has been measured yet."
+    best = max(judged.rows, key=lambda row: row.best)
+    if len(judged.rows) == 1:
+        sofar = " so far" if best.name in judged.marks else ""
+        shown = best.metric.with_spread(best.best, best.best_std)
+        return f"{best.name} reaches a best {best.metric.short} of {shown}{sofar}. {_seeds(best)}"
+    return (
+        "The methods cannot be ranked yet, since not all have finished the same seeds and rounds. Figures are so far."
+    )
+
+
+def _second(judged: Judged, first: Row) -> Row | None:
+    fit = [row for row in judged.rows if row is not first and row.name not in judged.marks]
+    return max(fit, key=lambda row: row.mean, default=None)
+
+
+def _mean(row: Row) -> str:
+    return row.metric.with_spread(row.mean, row.mean_std)
+
+
+def _speed(row: Row, base: Row | None) -> str:
+    """How many rounds to the target, and how many times as fast as its base."""
+    if row.speed_up is None or base is None or base is row or base.rounds is None:
+        return ""
+    rounds = f"{four_digits(row.rounds)} rounds, {base.name} in {four_digits(base.rounds)}"
+    return f" It reaches the target ({row.target_is}) in {rounds}: {speed_up(row.speed_up)} as fast."
+
+
+def _seeds(row: Row) -> str:
+    return f"Means ± standard deviations over {row.seeds} seeds." if row.seeds > 1 else "A single seed."
+
+
+def warnings_about(found: Sequence[FoundRun]) -> list[tuple[str, str]]:
+    """The runs that a reader must not take for finished and whole: what is the matter, and which they are.
+
+    >>> warnings_about([FoundRun("a/smofi", None, "metrics.jsonl is missing"), FoundRun("b", None, "no manifest")])
+    [('Damaged, not shown', 'a/smofi, b')]
+    """
+    kinds: dict[str, Callable[[FoundRun], bool]] = {
+        "Still going, figures so far": lambda one: one.state == "still going",
+        "Interrupted, figures so far": lambda one: one.state == "interrupted",
+        "Diverged, curves end where a value is no number": lambda one: one.state == "diverged",
+        "Damaged, not shown": lambda one: one.run is None,
+        "Damaged in files that this page does not need": lambda one: one.run is not None and bool(one.damage),
+    }
+    named = [(kind, [one.label for one in found if is_so(one)]) for kind, is_so in kinds.items()]
+    return [(kind, _some(labels)) for kind, labels in named if labels]
+
+
+def _some(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
+    return ", ".join(labels[:MOST_NAMED]) + more
