@@ -30,6 +30,15 @@ smofi tune "smofi(alpha=-0.1)" my.yaml --grid global_momentum=0.1,0.3,0.5""",
 smofi config cifar10 --scale small > my.yaml""",
     "show": """\
 smofi show first""",
+    "compare": """\
+smofi compare runs/first runs/second
+smofi compare sweep --target 1.0 --output table.tex
+smofi compare sweep --format csv --per-seed > runs.csv""",
+    "plot": """\
+smofi plot runs/first -o curves.pdf
+smofi plot sweep --by partition --hours -o panels.pdf
+smofi plot sweep --kind bars --by model --value accuracy rounds -o bars.pdf
+smofi plot sweep --over alpha --value accuracy rounds -o alpha.pdf""",
     "timeline": """\
 smofi timeline first --round 3 --output round.png""",
     "report": """\
@@ -38,6 +47,10 @@ smofi report first second --title "Two partitions" -o both.html""",
     "export": """\
 smofi export first exported --format safetensors onnx
 smofi export first --part client""",
+    "reproduce": """\
+smofi reproduce
+smofi reproduce table1 --scale small --jobs 2
+smofi reproduce all --scale paper --dry-run""",
     "data": """\
 smofi data
 smofi data cifar10 --fetch

@@ -41,6 +41,7 @@ COMMANDS = (
     "data",
     "methods",
     "models",
+    "reproduce",
 )
 ANSWERED = [
     ["--version"],
@@ -86,6 +87,10 @@ COMPLAINTS = [
     ["show", "."],
     ["timeline", "nope"],
     ["timeline", ".", "--output", "nope.gif"],
+    ["reproduce", "nope"],
+    ["reproduce", "table1", "--scale", "nope"],
+    ["reproduce", "table1", "--seeds", "nope"],
+    ["reproduce", "--page", "nope.md", "--show"],
     *(["run", f"--{name.replace('_', '-')}", value] for name, value in REFUSED.items()),
 ]
 
