@@ -15,9 +15,10 @@ from pathlib import Path
 from smofi.errors import InputError
 from smofi.files import write_atomically
 from smofi.plural import plural
+from smofi.reproduce import heterogeneity
 from smofi.reproduce.files import read_results
 from smofi.reproduce.findings import findings
-from smofi.reproduce.items import ITEMS, SCALES, Item
+from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES, Item
 from smofi.reproduce.measured import Measured
 from smofi.reproduce.pictures import drawings, picture_stem
 from smofi.reproduce.tables import readme_table, table_of
@@ -60,6 +61,7 @@ class Page:
         """The whole page."""
         done = {key: panels for key, panels in self.measured.items() if _share(panels) >= SHOWN}
         pieces = [self.first_line, "# Results", self._part("before"), self._part("verdict")]
+        pieces += self._clients()
         for (item, scale), panels in done.items():
             pieces += [*self._section(item, scale, panels), self._part(item.name if scale == "small" else "")]
         left = {item: panels for (item, scale), panels in self.measured.items() if scale == "small"}
@@ -72,6 +74,15 @@ class Page:
             pieces += ["## Not finished yet", "\n".join(["Less than half of the runs are here:", "", *names])]
         pieces.append(self._part("after"))
         return "\n\n".join(piece.strip() for piece in pieces if piece.strip()) + "\n"
+
+    def _clients(self) -> Iterator[str]:
+        """The section about how clients differ, if its numbers are there."""
+        if clients := heterogeneity.read_clients(self.folder):
+            yield f"## {heterogeneity.TITLE}"
+            yield f"In the paper: {heterogeneity.SOURCE}. `smofi reproduce {HETEROGENEITY}`; nothing is trained."
+            yield from heterogeneity.sentences(clients)
+            yield f"![{heterogeneity.TITLE}]({self.folder.name}/{HETEROGENEITY}.svg)"
+            yield self._part(HETEROGENEITY)
 
     def _section(self, item: Item, scale: str, panels: Sequence[Measured]) -> Iterator[str]:
         yield f"## {item.title}"
@@ -126,6 +137,8 @@ class Page:
             if _share(panels) >= SHOWN
             for end, drawing in drawings(item, panels).items()
         ]
+        if clients := heterogeneity.read_clients(self.folder):
+            pictures.append(heterogeneity.drawing(clients).save(self.folder / f"{HETEROGENEITY}.svg"))
         return [path for path, _ in written] + pictures
 
 
@@ -164,4 +177,4 @@ def missing_words(measured: Measured) -> str:
         label if len(which) == every > 1 else f"{label} with seed {' and '.join(map(str, which))}"
         for label, which in seeds.items()
     ]
-    return f"{plural(len(measured.missing), 'run')} missing: {', '.join(named)}."
+    return f"{plural(len(measured.missing), 'run')} missing: {'; '.join(named)}."
