@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from smofi.config import Config
 from smofi.models import build
 from smofi.models.costs import takes_tokens
-from smofi.reproduce.checking import facts_of
+from smofi.reproduce.checking import FACTS, facts_of
 from smofi.reproduce.results import Results
 from smofi.sweep.cells import Cell
 
@@ -62,7 +62,7 @@ def estimate(cells: Sequence[Cell], results: Results) -> Estimate:
 def _paces(results: Results) -> dict[Kind, float]:
     """Seconds per sample that is trained on, from finished runs."""
     found: dict[Kind, list[float]] = {}
-    for run in results.runs.values():
+    for run in (one for one in results.runs.values() if one.config.data in FACTS):
         found.setdefault(Kind.of(run.config), []).append(run.history.total_seconds / _passes(run.config))
     return {kind: fmean(paces) for kind, paces in found.items()}
 

@@ -121,7 +121,8 @@ class Page:
         if not mark or not end or not panels[0].all_histories:
             return None
         picture = f"{self.path.parent.name}/{self.folder.name}/{OVERVIEW}"
-        block = f"{readme_table(panels[0]).markdown()}\n\n{measure_words(panels[0])}\n\n![{ITEMS['table1'].title}]({picture})"
+        shown = f"![{ITEMS['table1'].title}]({picture})"
+        block = "\n\n".join([readme_table(panels[0]).markdown(), measure_words(panels[0]), shown])
         return path, f"{before}{BEGIN}\n\n{block}\n\n{END}{after}"
 
     def save(self) -> list[Path]:
