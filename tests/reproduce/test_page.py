@@ -50,5 +50,5 @@ def test_the_committed_figures_are_those_of_the_page(tmp_path: Path) -> None:
     drawn = {path.name: path.read_bytes() for path in written if path.suffix == ".svg"}
     committed = {path.name: path.read_bytes() for path in (ROOT / "docs/results").glob("*.svg")}
     assert drawn.keys() == committed.keys()
-    if f"matplotlib=={matplotlib.__version__}\n" in (ROOT / "constraints.txt").read_text():
+    if f"matplotlib=={matplotlib.__version__} " in (ROOT / "constraints.txt").read_text():
         assert [name for name, content in committed.items() if drawn[name] != content] == []
