@@ -1,5 +1,5 @@
 // A round of each method, one below the other over the same seconds: what every client does when.
-const WORK = { compute: ["computing", "#0072B2"], up: ["sending", "#E69F00"], server: ["server", "#009E73"], down: ["receiving", "#56B4E9"] };
+const WORK = { compute: ["computing", "#0072B2"], up: ["sending", "#E69F00"], server: ["server", "#009E73"], down: ["receiving", "#56B4E9"], latency: ["latency", "#CC79A7"] };
 const UNITS = 1000, BAR = 100; // as smofi draws them
 
 function drawTimeline(section, setup) {
@@ -7,7 +7,8 @@ function drawTimeline(section, setup) {
   if (!figure) return;
   const place = figure.querySelector(".plot"), rounds = setup.timelines;
   const keys = d3.select(figure).insert("div", "figcaption").attr("class", "legend");
-  for (const [kind, [name, colour]] of [...Object.entries(WORK), ["waiting", ["waiting", null]]]) {
+  const done = Object.entries(WORK).filter(([kind]) => kind !== "latency" || rounds.some(round => round.paths[kind]));
+  for (const [kind, [name, colour]] of [...done, ["waiting", ["waiting", null]]]) {
     const key = keys.append("span").attr("class", "key");
     swatch(key, colour, kind);
     key.append("span").text(name);
