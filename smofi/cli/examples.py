@@ -20,10 +20,17 @@ smofi plan cifar10 --workers 2
 smofi plan my.yaml --method smofi""",
     "advise": """\
 smofi advise cifar10 --scale small --output cuts.png""",
+    "sweep": """\
+smofi sweep mine.yaml --dry-run
+smofi sweep mine.yaml --output runs/mine --jobs 2""",
     "config": """\
 smofi config cifar10 --scale small > my.yaml""",
     "show": """\
 smofi show first""",
+    "compare": """\
+smofi compare runs/first runs/second
+smofi compare sweep --target 1.0 --output table.tex
+smofi compare sweep --format csv --per-seed > runs.csv""",
     "timeline": """\
 smofi timeline first --round 3 --output round.png""",
     "report": """\
@@ -32,6 +39,10 @@ smofi report first second --title "Two partitions" -o both.html""",
     "export": """\
 smofi export first exported --format safetensors onnx
 smofi export first --part client""",
+    "reproduce": """\
+smofi reproduce
+smofi reproduce table1 --scale small --jobs 2
+smofi reproduce all --scale paper --dry-run""",
     "data": """\
 smofi data
 smofi data cifar10 --fetch
