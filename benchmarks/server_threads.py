@@ -20,7 +20,7 @@ from shared.rows import Row, Sheet, cell, markdown
 from shared.settings import SETTINGS, Setting
 from shared.timing import in_processes, time_alone, time_together
 
-MODELS, METHODS = ("resnet8", "digits-cnn"), ("mergesfl", "sflv2")
+MODELS, METHODS = ("resnet8", "digits-cnn"), ("mergesfl", "sflv2(turns='step')")
 SECONDS, SPEED, SHARE = "seconds", "times as fast", "server's share"
 
 

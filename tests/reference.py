@@ -60,6 +60,7 @@ class Method:
     server: Literal["surrogates", "visits by step", "visits by client", "merged"] = "surrogates"
     share: Literal["step", "epoch"] | None = None  # how often within a round SFLV1 averages the surrogates
     steps: int | None = None  # the same number of steps on every client
+    slowest: bool = False  # MergeSFL: the slowest client's batch is B, not the fastest's
 
 
 @dataclass
@@ -163,7 +164,9 @@ def train(
     for number, ids in enumerate(selected):
         now = Round(blocks, method, optimizer, loss, number, seed, local_epochs, dict(world.weights))
         cuts = {j: cut_of(j, cut, number, seed) for j in ids}
-        batch_sizes = merged_batch_sizes(ids, data, batch_size, speeds) if method.server == "merged" else None
+        batch_sizes = (
+            merged_batch_sizes(ids, data, batch_size, speeds, method.slowest) if method.server == "merged" else None
+        )
         clients = [enter(now, world, data[j], j, cuts[j], batch_sizes[j] if batch_sizes else batch_size) for j in ids]
         if method.server == "surrogates":
             run_surrogates(now, clients)
@@ -206,12 +209,12 @@ def server_blocks_of(cut: int | tuple[int, int], blocks: int) -> range:
 
 
 def merged_batch_sizes(
-    ids: Sequence[int], data: Data, batch_size: int, speeds: Sequence[float] | None
+    ids: Sequence[int], data: Data, batch_size: int, speeds: Sequence[float] | None, slowest: bool
 ) -> dict[int, int]:
-    """Decision 18: B_i = clamp(round(B * s_i / s_max), 1, |D_i|), s_max over the round's clients."""
+    """Decision 18: B_i = clamp(round(B * s_i / s_max), 1, |D_i|), or s_min for s_max, over the round's clients."""
     speed = {j: 1.0 if speeds is None else float(speeds[j]) for j in ids}
-    fastest = max(speed.values())
-    return {j: min(max(round(batch_size * speed[j] / fastest), 1), len(data[j][0])) for j in ids}
+    unit = sorted(speed.values())[0 if slowest else -1]
+    return {j: min(max(round(batch_size * speed[j] / unit), 1), len(data[j][0])) for j in ids}
 
 
 def enter(

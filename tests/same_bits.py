@@ -203,7 +203,7 @@ def trained(
 
 
 SEPARATE = ("smofi", "fedavg", "sflv1")  # a server model per client: these can be computed many at once
-ONE_SERVER = ("sflv2", "mergesfl")
+ONE_SERVER = ("sflv2(turns='step')", "mergesfl")
 MAIN = SEPARATE + ONE_SERVER
 
 BASES = ("fedavg", "fedprox(0.5)", "fednar(max_norm=0.4)", "fednar(max_norm=0.2, scope='part')", "fednar(0.3, 0.4)")
@@ -222,8 +222,9 @@ COMPOSED = (
     "slowmo(0.6, 0.4, steps=5)+sflv1",
 )
 COMPOSED_SHARED = (
-    *("fedprox(0.5)+sflv2", "fednar(max_norm=0.4)+sflv2('client')", "fedavgm(0.5)+sflv2", "clip(0.3)+sflv2"),
-    *("fednag+sflv2", "slowmo(0.6, 0.4, steps=5)+sflv2", "fedprox(0.5)+mergesfl", "slowmo(0.6, 0.4)+mergesfl"),
+    *("fedprox(0.5)+sflv2('step')", "fednar(max_norm=0.4)+sflv2('client')", "fedavgm(0.5)+sflv2('step')"),
+    *("clip(0.3)+sflv2('step')", "fednag+sflv2('step')", "slowmo(0.6, 0.4, steps=5)+sflv2('step')"),
+    *("fedprox(0.5)+mergesfl", "slowmo(0.6, 0.4)+mergesfl"),
     *("fednar(max_norm=0.2, scope='part')+mergesfl", "clip(0.15, scope='part')+mergesfl", "fedavgm(0.5)+mergesfl"),
 )
 
@@ -388,14 +389,21 @@ COMMANDS = (
     Command("one worker", f"{CNN} --executor loop", (*MAIN, *OTHERS), workers=1),
     Command("forked", f"{CNN} --executor loop", (*MAIN, *OTHERS)),
     Command(
-        "forked, drawn cuts", f"{SMALL} --executor vmap --cut 0-2", ("smofi", "fedavg", "fednag", "sflv1", "sflv2")
+        "forked, drawn cuts",
+        f"{SMALL} --executor vmap --cut 0-2",
+        ("smofi", "fedavg", "fednag", "sflv1", "sflv2(turns='step')"),
     ),
     Command("forked, U shape", f"{SMALL} --executor loop --cut 1,1 --optimizer adam(lr=0.01)"),
     Command("forked, float64", f"{DOUBLE} --executor loop"),
     Command("forked, vmap, float64", f"{DOUBLE} --executor vmap", SEPARATE),
     Command("forked, int8", f"{CNN} --executor loop --wire int8 --augment crop(1)+flip"),
     Command("forked, clock", f"{CNN} --executor loop --clock full --step-deadline 0.0005 --validation 0.2"),
-    Command("forked, resumed", f"{CNN} --executor loop --checkpoint-every 1", ("smofi", "sflv2"), then="--rounds 3"),
+    Command(
+        "forked, resumed",
+        f"{CNN} --executor loop --checkpoint-every 1",
+        ("smofi", "sflv2(turns='step')"),
+        then="--rounds 3",
+    ),
     Command("one worker, resumed", f"{CNN} --executor loop", ("smofi", "fednag"), workers=1, then="--rounds 3"),
     Command("spawned", f"{CNN} --executor loop", (*MAIN, "fednag"), start="spawn"),
     Command("spawned, vmap, float64", f"{DOUBLE} --executor vmap", SEPARATE, start="spawn"),

@@ -86,17 +86,22 @@ def main() -> None:
     parser.add_argument("--lr", type=float, help="learning rate of all workloads, if not their own")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    for name, settings in WORKLOADS.items():
+    for name in WORKLOADS:
         where = getattr(given, FOLDERS[name]) if name in FOLDERS else None
         if name in FOLDERS and where is None:
             print(f"{name}: left out, for --{FOLDERS[name].replace('_', '-')} is not given")
             continue
-        place = {"data_folder": str(where.resolve())} if where else {}
-        lr = given.lr or RATES[name]
-        optimizer = f"sgd(lr={lr}, momentum={MOMENTUM})"
-        config = Config(**COMMON, **settings, **place, optimizer=optimizer, rounds=given.rounds, seed=given.seed)
-        write(given.folder / "work" / name, config, lr)
+        prepare(given.folder / "work" / name, name, where, lr=given.lr, rounds=given.rounds, seed=given.seed)
         print(f"{name}: {given.folder / 'work' / name}")
+
+
+def prepare(folder: Path, name: str, where: Path | None, lr: float | None = None, **settings: Any) -> Config:
+    """The workload of this name, from the official files in `where`; returns smofi's configuration of it."""
+    place = {"data_folder": str(where.resolve())} if where else {}
+    lr = lr or RATES[name]
+    config = Config(**COMMON, **WORKLOADS[name], **place, optimizer=f"sgd(lr={lr}, momentum={MOMENTUM})", **settings)
+    write(folder, config, lr)
+    return config
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from safetensors.numpy import load_file
+
+Arrays: TypeAlias = Mapping[str, np.ndarray]
 
 
 @dataclass
@@ -76,11 +78,16 @@ def spread(values: Sequence[float], form: str) -> str:
 
 
 def distance(weights: Path, reference: Path, initial: Path) -> float:
-    """‖W - R‖ / ‖R - W₀‖: how far apart two models are, beside how far the reference has come."""
-    ours, theirs, start = load_file(weights), load_file(reference), load_file(initial)
+    """How far apart the models in two files are, beside how far the reference has come."""
+    ours, theirs = load_file(weights), load_file(reference)
     if ours.keys() != theirs.keys():
         raise ValueError(f"{weights} and {reference} have different tensors: {sorted(ours.keys() ^ theirs.keys())}")
+    return apart(ours, theirs, load_file(initial))
+
+
+def apart(ours: Arrays, theirs: Arrays, start: Arrays) -> float:
+    """‖W - R‖ / ‖R - W₀‖."""
     names = [name for name, tensor in start.items() if tensor.dtype.kind == "f"]
-    apart = sum(float(np.square(ours[name] - theirs[name], dtype=np.float64).sum()) for name in names)
+    between = sum(float(np.square(ours[name] - theirs[name], dtype=np.float64).sum()) for name in names)
     come = sum(float(np.square(theirs[name] - start[name], dtype=np.float64).sum()) for name in names)
-    return float(np.sqrt(apart / come))
+    return float(np.sqrt(between / come))

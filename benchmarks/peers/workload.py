@@ -41,8 +41,8 @@ class Share:
 class Workload:
     """Everything that all contestants have in common."""
 
-    def __init__(self, folder: Path, channels_last: bool = False) -> None:
-        self.folder, self.channels_last = folder, channels_last
+    def __init__(self, folder: Path, channels_last: bool = False, double: bool = False) -> None:
+        self.folder, self.channels_last, self.double = folder, channels_last, double
         self.settings: dict[str, Any] = json.loads((folder / "workload.json").read_text())
         with np.load(folder / "plan.npz") as plan:
             self.cohorts, self.steps, self.sizes = plan["cohorts"], plan["steps"], plan["sizes"]
@@ -50,9 +50,11 @@ class Workload:
         # Where the batches of each share of a round begin among all batches.
         self.starts = np.cumsum(self.steps).reshape(self.steps.shape) - self.steps
         self.tensors = load_file(folder / "tensors.safetensors")
-        if channels_last:
-            for name in ("train_inputs", "test_inputs"):
+        for name in ("train_inputs", "test_inputs"):
+            if channels_last:
                 self.tensors[name] = self.tensors[name].contiguous(memory_format=torch.channels_last)
+            if double:
+                self.tensors[name] = self.tensors[name].double()
 
     @property
     def train(self) -> tuple[Tensor, Tensor]:
@@ -66,6 +68,7 @@ class Workload:
         """The initial model."""
         model = models.build(**self.settings["model"])
         model.load_state_dict(load_file(self.folder / "initial.safetensors"))
+        model = model.double() if self.double else model
         return model.to(memory_format=torch.channels_last) if self.channels_last else model  # type: ignore[call-overload]
 
     def cohort(self, round: int) -> Iterator[Share]:

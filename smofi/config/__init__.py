@@ -2,6 +2,7 @@
 
 config.py       all settings, checked together, and what they stand for: data, model, arguments of `smofi.train`
 federation.py   the data, divided among clients
+lasting.py      what a run's file means, also where a default has changed since
 naming.py       what clients are called, and which test samples are their own, where data has owners
 reading.py      from a YAML file, a preset or a run folder, and what is wrong with one as a sentence
 writing.py      as YAML, and what a resumed run may not change

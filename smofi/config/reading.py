@@ -10,10 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from smofi.config.config import Config
+from smofi.config.lasting import as_begun
 from smofi.config.presets import preset_names, preset_text
 from smofi.errors import LONGEST, InputError, SmofiError, refuse, shortened, shown
 from smofi.plain_yaml import as_yaml, line_of, parse_settings, read_text
-from smofi.runs import RunFolder
+from smofi.runs import RunFolder, is_of_a_run
 from smofi.settings import SETTINGS
 
 LONGEST_SENTENCE = 600
@@ -38,6 +39,7 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
             raise InputError(f"{source} is a folder: expected a YAML file; did you mean {inside}?")
         name, text = str(source), read_text(Path(source))
     given = parse_settings(text, name)
+    given = as_begun(given) if is_of_a_run(Path(source)) else given
     try:
         return Config(**{**given, **overrides})
     except ValidationError as error:
@@ -51,7 +53,7 @@ def run_config(folder: RunFolder) -> Config | None:
     """The configuration of a run, or of a comparison, from its folder; None if there is no run."""
     settings = folder.config()
     try:
-        return None if settings is None else Config(**settings)
+        return None if settings is None else Config(**as_begun(settings))
     except ValidationError as error:
         raise InputError(f"{folder.config_file}: {sentence_of(error)}") from None
 

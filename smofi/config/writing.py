@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smofi.config.config import Config
+from smofi.config.lasting import written_out
 from smofi.plain_yaml import as_yaml
 from smofi.settings import RESUMABLE, SETTINGS
 
@@ -15,7 +16,8 @@ def config_yaml(config: Config) -> str:
     >>> print(config_yaml(Config()).splitlines()[1])
     data: digits
     """
-    values = {name: value_as_yaml(name, getattr(config, name)) for name in SETTINGS}
+    lasting = config.model_copy(update={"method": tuple(map(written_out, config.method))})
+    values = {name: value_as_yaml(name, getattr(lasting, name)) for name in SETTINGS}
     return "\n".join(f"# {setting.help}\n{name}: {values[name]}\n" for name, setting in SETTINGS.items())
 
 

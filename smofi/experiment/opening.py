@@ -17,7 +17,7 @@ from smofi.engine.processes.starting import own_device
 from smofi.engine.processes.workers import Workers, joined
 from smofi.experiment.keeping import RunKeeper
 from smofi.experiment.provenance import provenance
-from smofi.runs import FolderLock, RunFolder, folders_for
+from smofi.runs import FolderLock, RunFolder, folders_for, folders_in
 from smofi.training import Result, Session, prepare
 
 
@@ -81,7 +81,9 @@ def opened(
     runs: list[FolderRun] = []
     whole = FolderLock(path) if len(sessions) > 1 else None
     try:
-        for (name, session), folder in zip(sessions.items(), folders_for(path, list(sessions)), strict=True):
+        # those of a run that goes on are as they were named when it began
+        folders = folders_in(path) if RunFolder(path).has_run else folders_for(path, list(sessions))
+        for (name, session), folder in zip(sessions.items(), folders, strict=True):
             runs.append(FolderRun(name, session, RunKeeper(folder.path, config.checkpoint_every)))
         yield runs
     except BaseException:

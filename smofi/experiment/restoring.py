@@ -13,6 +13,7 @@ from smofi.engine.events import Record
 from smofi.engine.run import Run
 from smofi.errors import InputError, refuse
 from smofi.experiment.keeping import RunKeeper
+from smofi.models.former import refuse_former
 from smofi.plural import plural
 from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint, UnreadableFile
 from smofi.training import Session
@@ -49,7 +50,7 @@ def restore(keeper: RunKeeper, session: Session) -> Restored:
     missing = keeper.writer.missing()
     history = [record_of(fields, folder) for fields in folder.saved_records()]
     ended = keeper.writer.ended
-    found, unusable = _newest(run, folder, history)
+    found, unusable = _newest(session, folder, len(history))
     done = max(ended or 0, found.round if found else 0)
     if done > run.rounds:
         refuse("rounds", run.rounds, f"at least {done}, the rounds that {folder.path} has already done")
@@ -75,15 +76,13 @@ def record_of(fields: Mapping[str, Any], folder: RunFolder) -> Record:
     return Record(**{**fields, **numbers, "diagnostics": diagnostics})
 
 
-def _newest(
-    run: Run, folder: RunFolder, history: list[Record]
-) -> tuple[StoredCheckpoint | None, dict[int, DamagedFile]]:
+def _newest(session: Session, folder: RunFolder, rounds: int) -> tuple[StoredCheckpoint | None, dict[int, DamagedFile]]:
     """The newest state that is whole and of this run, and why newer ones are not."""
     unusable: dict[int, DamagedFile] = {}
     for round in reversed(folder.saved_rounds()):
         try:
             checkpoint = folder.checkpoint(round)
-            _check_fits(checkpoint, run, folder, len(history))
+            _check_fits(checkpoint, session, folder, rounds)
             return checkpoint, unusable
         except UnreadableFile:
             raise  # it may be whole
@@ -92,11 +91,13 @@ def _newest(
     return None, unusable
 
 
-def _check_fits(checkpoint: StoredCheckpoint, run: Run, folder: RunFolder, rounds: int) -> None:
+def _check_fits(checkpoint: StoredCheckpoint, session: Session, folder: RunFolder, rounds: int) -> None:
     """Refuse a state of another model or another method."""
-    mine = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in run.state.tensors().items()}
+    mine = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in session.run.state.tensors().items()}
     theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in checkpoint.tensors.items()}
     if mine != theirs:
+        if "weights" in checkpoint.tensors:
+            refuse_former(session.model, checkpoint.tensors["weights"].numel(), folder.path, folder.config_file)
         name = next(name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name))
         raise DamagedFile(
             f"{folder.path}: the checkpoint of round {checkpoint.round} is of another model or method: {name} is "
@@ -112,11 +113,13 @@ def _nothing_left(run: Run, history: list[Record]) -> bool:
 
 def _restore_end(session: Session, keeper: RunKeeper, history: list[Record]) -> None:
     """A finished run from its model: its last state is lost, and no longer needed."""
-    run, model = session.run, copy.deepcopy(session.model)
+    run, model, folder = session.run, copy.deepcopy(session.model), keeper.folder
+    stored = folder.model()
     try:
-        model.load_state_dict(keeper.folder.model())
+        model.load_state_dict(stored)
     except RuntimeError as error:
-        raise InputError(f"{keeper.folder.model_file} does not fit the run's configuration: {error}") from None
+        refuse_former(model, sum(one.numel() for one in stored.values()), folder.path, folder.config_file)
+        raise InputError(f"{folder.model_file} does not fit the run's configuration: {error}") from None
     weights, statistics = session.layout.pack(model, run.state.weights.device)
     run.state.weights.copy_(weights)
     run.state.statistics.copy_(statistics)

@@ -11,6 +11,7 @@ import torch
 
 from smofi.config import Config, run_config
 from smofi.config.federation import Federation, gather
+from smofi.config.lasting import as_begun, has_changed
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.events import Callback
@@ -42,6 +43,7 @@ def resume(
     with opened(config, federation, path, callback, workers) as runs:
         for one, about in zip(runs, abouts, strict=True):
             _check_same(one, about, federation, data_hash)
+            one.session.run.remarks += _remarks(one)
             if len(runs) > 1:
                 run_config(one.folder)  # refused if it is not as it was saved
         restored = [restore(one.keeper, one.session) for one in runs]  # before anything is written: one may be refused
@@ -82,6 +84,14 @@ def with_own_partition(config: Config, path: Path) -> Config:
     if not config.partition.startswith(SAVED) or copy is None:
         return config
     return config.model_copy(update={"partition": f"{SAVED}{copy}"})
+
+
+def _remarks(one: FolderRun) -> list[str]:
+    """That a name meant something else when the run was begun."""
+    written = (one.folder.config() or {}).get("method") if has_changed(one.name) else one.name
+    if as_begun({"method": written}) == {"method": written}:
+        return []
+    return [f"{one.folder.path} was begun when {written} meant {one.name}, and goes on as that"]
 
 
 def _check_same(one: FolderRun, about: Mapping[str, Any], federation: Federation, data_hash: str) -> None:

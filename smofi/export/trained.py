@@ -14,6 +14,7 @@ from smofi import models
 from smofi.errors import InputError
 from smofi.export.request import checked_config
 from smofi.flat import Layout
+from smofi.models.former import refuse_former
 from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint
 
 FACTS = {
@@ -132,9 +133,11 @@ def _check_preparation(preparation: Mapping[str, Any]) -> None:
 
 def _load_model(model: nn.Module, folder: RunFolder) -> int:
     """Load the final weights into the model; returns the round that they are of."""
+    stored = folder.model()
     try:
-        model.load_state_dict(folder.model(), strict=True)
+        model.load_state_dict(stored, strict=True)
     except RuntimeError as error:
+        refuse_former(model, sum(one.numel() for one in stored.values()), folder.path, folder.config_file)
         raise InputError(f"{folder.model_file} does not fit the model that config.yaml describes: {error}") from error
     return folder.ended() or 0
 
@@ -165,6 +168,7 @@ def _unpack(model: nn.Module, layout: Layout, checkpoint: StoredCheckpoint, fold
     tensors = checkpoint.tensors
     sizes = {name: tensors[name].numel() if name in tensors else 0 for name in ("weights", "statistics")}
     if sizes != {"weights": layout.size, "statistics": layout.statistics_size}:
+        refuse_former(model, sizes["weights"], folder.path, folder.config_file)
         raise DamagedFile(
             f"the checkpoint of round {checkpoint.round} in {folder.path} does not fit the model that config.yaml "
             f"describes: it has {sizes['weights']} parameters and {sizes['statistics']} statistics, expected "

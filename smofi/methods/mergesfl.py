@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from smofi.errors import check_number
+from smofi.errors import check_choice, check_number
 from smofi.later import np
 from smofi.method import Candidates, Draw, Method, Placement, Tick, Turnout
 from smofi.methods.registry import register
 
+REFERENCES = {"fastest": max, "slowest": min}
+
 
 @register
-def mergesfl(steps: int | None = None, bandwidth: float | None = None) -> Method:
+def mergesfl(steps: int | None = None, bandwidth: float | None = None, reference: str = "fastest") -> Method:
     """Keep one server model and train it on the merged batch of all clients. Faster clients get larger batches. With a
     bandwidth, clients are selected so that the merged batch has a balanced mix of classes.
 
-        B_i = clamp(round(B s_i / s_max), 1, |D_i|)        s_i: client i's speed, D_i: its samples
+        B_i = clamp(round(B s_i / s_ref), 1, |D_i|)        s_i: client i's speed, D_i: its samples
         g = gradient of the merged batch, sum_i B_i samples; client i gets its cut gradient times sum(B) / B_i
         W = sum_i B_i W_i / sum(B)                         the client parts
 
     Arguments:
         steps       local steps of every client; None: `local_epochs` over the client's own data
         bandwidth   bytes that the server can receive per step; None: clients are selected at random
+        reference   "fastest": the fastest client gets B, the others fewer samples; "slowest": the slowest gets B, the
+                    others more. Without a clock all are equally fast
 
     Example:
         >>> ticks = mergesfl().placement.schedule(Turnout(steps=[2, 1], epoch_steps=[2, 1]), np.random.default_rng)
@@ -35,7 +39,9 @@ def mergesfl(steps: int | None = None, bandwidth: float | None = None) -> Method
     """
     placement = Placement(merged, waits="step", one_server=True, merges=True)
     select = partial(balanced, check_number("bandwidth", bandwidth, above=0)) if bandwidth is not None else None
-    return Method(placement=placement, batch_sizes=by_speed, select=select, steps=steps)
+    check_choice("reference", reference, REFERENCES)
+    batch_sizes = partial(by_speed, reference=reference)
+    return Method(placement=placement, batch_sizes=batch_sizes, select=select, steps=steps)
 
 
 def merged(turnout: Turnout, draw: Draw) -> Iterator[Tick]:
@@ -44,15 +50,16 @@ def merged(turnout: Turnout, draw: Draw) -> Iterator[Tick]:
         yield Tick([tuple(active)])
 
 
-def by_speed(batch_size: int, speeds: Sequence[float], sizes: Sequence[int]) -> list[int]:
-    """The fastest client gets the whole batch size, the others a share of it.
+def by_speed(batch_size: int, speeds: Sequence[float], sizes: Sequence[int], reference: str = "fastest") -> list[int]:
+    """The fastest client, or the slowest, gets the batch size, the others as many samples as they take in that time.
 
-    >>> by_speed(32, speeds=[1.0, 0.5], sizes=[100, 100])
-    [32, 16]
+    >>> by_speed(32, speeds=[1.0, 0.5], sizes=[100, 50]), by_speed(32, [1.0, 0.5], [100, 50], reference="slowest")
+    ([32, 16], [64, 32])
     """
-    # B_i = clamp(round(B s_i / s_max), 1, |D_i|)
+    of_reference = REFERENCES[reference](speeds)
+    # B_i = clamp(round(B s_i / s_ref), 1, |D_i|)
     return [
-        max(1, min(round(batch_size * speed / max(speeds)), size)) for speed, size in zip(speeds, sizes, strict=True)
+        max(1, min(round(batch_size * speed / of_reference), size)) for speed, size in zip(speeds, sizes, strict=True)
     ]
 
 

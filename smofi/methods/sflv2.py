@@ -8,25 +8,27 @@ from smofi.methods.registry import register
 
 
 @register
-def sflv2(turns: str = "step") -> Method:
+def sflv2(turns: str = "client") -> Method:
     """Keep one server model that sees the clients one after the other, in a random order.
 
-        for each client j, in an order drawn for every step:    W[server] = W[server] - eta m,  m = beta m + g_j
+        for each client j, in an order drawn for every round:       all its steps, then the next client's
+            W[server] = W[server] - eta m,  m = beta m + g_j
 
     Arguments:
-        turns   "step": every client in turn takes one step; "client": a client takes all its steps before the next
+        turns   "client": a client takes all its steps before the next begins; "step": every client in turn takes one
+                step, in an order drawn for every step
 
     Example:
         >>> import numpy as np
         >>> turnout = Turnout(steps=[2, 2], epoch_steps=[2, 2])
-        >>> [tick.groups for tick in sflv2("client").placement.schedule(turnout, np.random.default_rng)]
+        >>> [tick.groups for tick in sflv2().placement.schedule(turnout, np.random.default_rng)]
         [[(0,)], [(0,)], [(1,)], [(1,)]]
 
     Reference:
         Thapa et al., SplitFed: When Federated Learning Meets Split Learning, AAAI 2022,
         https://arxiv.org/abs/2004.12088
     """
-    check_choice("turns", turns, ("step", "client"))
+    check_choice("turns", turns, ("client", "step"))
     if turns == "client":
         return Method(placement=Placement(by_client, waits="client", one_server=True))
     return Method(placement=Placement(by_step, waits="step", one_server=True))

@@ -7,6 +7,7 @@ catalogue  what each is, and what it accepts                   building  a model
 custom     a model of one's own, by python:module:function     blocks    any module as a sequence of blocks
 costs      parameters, multiply-accumulates, bytes at a cut    dropout   masks that are a function of the sample
 size       whether a model fits into memory, before it is built
+former     weights from before a model was changed, which are refused
 layers, norm, shape, initial    what several families share
 
 Public: the names in `__all__`.

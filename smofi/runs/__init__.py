@@ -13,7 +13,7 @@ Internal: may change without notice.
 """
 
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
-from smofi.runs.comparison import folders_for, folders_in, partition_in, runs_below
+from smofi.runs.comparison import folders_for, folders_in, is_of_a_run, partition_in, runs_below
 from smofi.runs.folder import RunFolder
 from smofi.runs.lock import FolderLock, writer_of
 from smofi.runs.manifest import DamagedFile, UnreadableFile
@@ -39,6 +39,7 @@ __all__ = [
     "folders_for",
     "folders_in",
     "labels_hash",
+    "is_of_a_run",
     "partition_hash",
     "partition_in",
     "read_checkpoint",

@@ -57,6 +57,11 @@ def runs_below(path: Path) -> list[Path]:
     return sorted(one for one in path.iterdir() if (one / CONFIG).exists() and (one / MANIFEST).exists())
 
 
+def is_of_a_run(file: Path) -> bool:
+    """Whether a file of settings is that of a run or a comparison."""
+    return file.name == CONFIG and (file.parent / MANIFEST).exists()
+
+
 def partition_in(path: Path) -> Path | None:
     """The partition file of a run, or of the first run of a comparison: all have the same; None if there is none."""
     own = RunFolder(path)

@@ -16,16 +16,14 @@ from smofi.data.partitions.kinds import parse as parse_partition
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.errors import refuse
 from smofi.optim import parse_optimizer
-from smofi.settings import SETTINGS
+from smofi.settings import COMPUTING, SETTINGS
 from smofi.spec import Call, read_calls
-
-WITHOUT_EFFECT = frozenset(
-    {"workers", "device", "data_folder", "checkpoint_every", "compile", "memory_limit", "seeds", "rounds"}
-)
-"""Settings that do not decide a round's numbers, or only their last bits. Rounds are compared by themselves."""
 
 LAST_BITS = frozenset({"executor", "threads", "server_threads"})
 """Settings that decide the last bits: they count where an executor is asked for."""
+
+WITHOUT_EFFECT = COMPUTING - LAST_BITS - {"diagnose"} | {"rounds", "seeds"}
+"""Settings that do not decide the numbers of a round. Rounds are compared by themselves; a cell has one seed."""
 
 LONGEST_NAME = 120
 """Of a folder, in characters, without the key."""
@@ -69,8 +67,7 @@ class Cell:
     def name(self) -> str:
         """The name of a folder for it."""
         words = self.label or f"{self.config.data} {self.method} seed {self.config.seed}"
-        plain = re.sub(r"[^\w.=]+", "-", words).strip("-.")
-        return f"{plain[:LONGEST_NAME]}-{self.key}"
+        return f"{slug(words)}-{self.key}"
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -83,11 +80,25 @@ class Cell:
             left_out.add("clients")
         if not config.diagnose:
             left_out.add("diagnose")
-        return {name: value for name, value in deciding(config).items() if name not in left_out}
+        return {name: value for name, value in self.settings.items() if name not in left_out}
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All settings that decide the numbers."""
+        return deciding(self.config)
 
     def is_run_of(self, settings: Mapping[str, Any]) -> bool:
         """Whether a run with these `deciding` settings computes the same rounds; it may have more or fewer of them."""
         return all(name in settings and settings[name] == value for name, value in self.identity.items())
+
+
+def slug(words: str) -> str:
+    """Words as a part of a folder's name.
+
+    >>> slug("fedprox(mu=0.01)+smofi, seed 0")
+    'fedprox-mu=0.01-smofi-seed-0'
+    """
+    return re.sub(r"[^\w.=]+", "-", words).strip("-.")[:LONGEST_NAME]
 
 
 def deciding(config: Config) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
@@ -18,6 +19,8 @@ from smofi.sweep.child import Child
 from smofi.sweep.store import Store
 
 FINISHED, DIVERGED, FAILED, INTERRUPTED, WAITING = "finished", "diverged", "failed", "interrupted", "waiting"
+LOOK_EVERY = 0.5
+"""Seconds in which a signal is answered."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,14 @@ class Ended:
     outcome: Outcome
 
 
-CellEvent: TypeAlias = Started | Advanced | Ended
+@dataclass(frozen=True)
+class Stopping:
+    """A signal has come: cells that are running finish their round, no other is started."""
+
+    signal: int
+
+
+CellEvent: TypeAlias = Started | Advanced | Ended | Stopping
 Watch: TypeAlias = Callable[[CellEvent], None]
 
 
@@ -95,16 +105,37 @@ def run_cells(cells: Sequence[Cell], store: Store, jobs: int = 1, watch: Watch |
     return _Running(cells, store, jobs, watch or (lambda event: None)).run()
 
 
-@dataclass
+def usual_jobs(cells: Sequence[Cell]) -> int:
+    """How many cells run at a time unless told otherwise: as many as the cores have workers for, one on a GPU.
+
+    >>> from smofi.config import Config
+    >>> usual_jobs([Cell(Config(method="fedavg"))]), usual_jobs([])
+    (1, 1)
+    """
+    if any(cell.config.device != "cpu" for cell in cells):
+        return 1
+    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
+    cores = len(allowed(0)) if allowed else os.cpu_count() or 1
+    workers = max((cell.config.workers or 1 for cell in cells), default=1)
+    return max(1, min(cores // workers, len(cells)))
+
+
+def check_alone() -> None:
+    """Refuse to be one of several processes that torchrun has started."""
+    if "WORLD_SIZE" in os.environ:
+        raise InputError("a sweep starts its own processes: expected it to be started without torchrun")
+
+
 class _Running:
-    cells: Sequence[Cell]
-    store: Store
-    jobs: int
-    watch: Watch
-    children: list[Child] = field(default_factory=list)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    taken: set[Path] = field(default_factory=set)
-    signal: int | None = None
+    """The cells that are waiting, running and done, by their keys; `taken` are the folders of the last two."""
+
+    def __init__(self, cells: Sequence[Cell], store: Store, jobs: int, watch: Watch) -> None:
+        self.cells, self.store, self.jobs, self.watch = cells, store, jobs, watch
+        self.children: list[Child] = []
+        self.outcomes: dict[str, Outcome] = {}
+        self.taken: set[Path] = set()
+        self.signal: int | None = None
+        self.announced = False
 
     def run(self) -> Outcomes:
         waiting = [cell for cell in self.cells if not self._is_done(cell)]
@@ -117,8 +148,9 @@ class _Running:
                             self.children.append(child)
                             if self._stopping() and not child.asked:  # it came while this process was being started
                                 child.end()
-                    for ready, _ in selector.select():
+                    for ready, _ in selector.select(timeout=LOOK_EVERY):
                         self._follow(ready.data, selector)
+                    self._announce()
             finally:  # if anything else goes wrong
                 for child in self.children:
                     child.end()
@@ -181,6 +213,12 @@ class _Running:
     def _end(self, outcome: Outcome) -> None:
         self.outcomes[outcome.cell.key] = outcome
         self.watch(Ended(outcome))
+
+    def _announce(self) -> None:
+        """Tell of a signal once, and not in its handler, which may come in the middle of a line."""
+        if self.signal is not None and not self.announced:
+            self.announced = True
+            self.watch(Stopping(self.signal))
 
     def _stopping(self) -> bool:
         return self.signal is not None

@@ -96,8 +96,8 @@ class Store:
     def unfinished(self, cell: Cell, leave: Collection[Path] = ()) -> RunFolder | None:
         """A run of the same cell to go on with: interrupted, or finished with fewer rounds; the longest of them. Those
         in `leave` belong to other cells."""
-        able = [run for run in self._of(cell) if run.path not in leave and _can_grow(run, cell)]
-        longest = max(able, key=lambda run: (run.config.rounds, len(run.folder.saved_rounds())), default=None)
+        shorter = [run for run in self._of(cell) if run.path not in leave and run.config.rounds <= cell.config.rounds]
+        longest = max(shorter, key=lambda run: (run.config.rounds, len(run.folder.saved_rounds())), default=None)
         return longest.folder if longest else None
 
     def folder_for(self, cell: Cell, leave: Collection[Path] = ()) -> RunFolder:
@@ -114,15 +114,6 @@ class Store:
 
     def _of(self, cell: Cell) -> Iterable[Stored]:
         return (run for run in self.runs.values() if cell.is_run_of(run.settings))
-
-
-def _can_grow(run: Stored, cell: Cell) -> bool:
-    """Whether a run can become that of the cell: the last round is always evaluated, so a finished run has an
-    evaluation too many where its last round would not have been due."""
-    if run.config.rounds > cell.config.rounds:
-        return False
-    odd = run.config.rounds < cell.config.rounds and run.config.rounds % cell.config.eval_every
-    return not odd or run.rounds_done() is None
 
 
 def _run_folders(path: Path) -> list[Path]:

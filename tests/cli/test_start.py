@@ -28,7 +28,21 @@ REFUSED = {
 }
 """A value of each setting that it does not accept."""
 
-COMMANDS = ("run", "plan", "advise", "show", "timeline", "export", "config", "presets", "data", "methods", "models")
+COMMANDS = (
+    "run",
+    "plan",
+    "advise",
+    "sweep",
+    "show",
+    "timeline",
+    "export",
+    "config",
+    "presets",
+    "data",
+    "methods",
+    "models",
+    "reproduce",
+)
 ANSWERED = [
     ["--version"],
     ["--help"],
@@ -53,6 +67,15 @@ COMPLAINTS = [
     ["plan", "--rounds", "nope"],
     ["advise", "--cut", "nope"],
     ["advise", "--output", "nope.gif"],
+    ["sweep"],
+    ["sweep", "nope.yaml"],
+    ["sweep", "wrong.yaml"],
+    ["sweep", "right.yaml", "--jobs", "0"],
+    ["sweep", "right.yaml", "--output", "right.yaml"],
+    ["tune"],
+    ["tune", "nope"],
+    ["tune", "fedavg"],
+    ["tune", "fedprox", "--grid", "nope"],
     ["data", "nope"],
     ["data", "cifar10", "--partition", "nope"],
     ["models", "nope"],
@@ -64,6 +87,10 @@ COMPLAINTS = [
     ["show", "."],
     ["timeline", "nope"],
     ["timeline", ".", "--output", "nope.gif"],
+    ["reproduce", "nope"],
+    ["reproduce", "table1", "--scale", "nope"],
+    ["reproduce", "table1", "--seeds", "nope"],
+    ["reproduce", "--page", "nope.md", "--show"],
     *(["run", f"--{name.replace('_', '-')}", value] for name, value in REFUSED.items()),
 ]
 
@@ -80,6 +107,7 @@ for arguments in json.loads(sys.argv[1]):
 
 def test_help_lists_and_refusals_load_nothing_that_takes_long(tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text("round: 5")
+    (tmp_path / "right.yaml").write_text("grid: {seed: [0, 1]}")
     command = [sys.executable, "-c", PROGRAM, json.dumps([*ANSWERED, *COMPLAINTS])]
     done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True)
     expected = [[one, code, []] for code, several in ((0, ANSWERED), (2, COMPLAINTS)) for one in several]

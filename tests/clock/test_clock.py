@@ -31,7 +31,7 @@ from smofi.seeds import generator
 from smofi.training import Session
 from support.crash import TINY, same_end, train
 
-METHODS = ["fedavg", "fednag", "smofi", "sflv1", "sflv1('epoch')", "sflv1('round')", "sflv2", "sflv2('client')"]
+METHODS = ["fedavg", "fednag", "smofi", "sflv1", "sflv1('epoch')", "sflv1('round')", "sflv2", "sflv2('step')"]
 SIZES = (5, 9, 3, 17, 13, 8)  # of the federation, the third of whose clients has less than a batch
 SEEN = (0, 1, 3, 4, 5)
 BATCH, EPOCHS, SEED = 4, 2, 5
@@ -153,8 +153,8 @@ EXPECTED = {
     "sflv1": by_step,
     "sflv1('epoch')": by_epoch,
     "sflv1('round')": by_round,
-    "sflv2": server_turns,
-    "sflv2('client')": client_turns,
+    "sflv2": client_turns,
+    "sflv2('step')": server_turns,
 }
 
 
@@ -181,12 +181,15 @@ def speed_of(number: int) -> float:
 
 
 @pytest.mark.parametrize(("clock", "formula"), [("paper", by_step), ("full", merged_server)])
-def test_mergesfl_sizes_batches_by_speed_and_waits_for_all(clock: str, formula: Any) -> None:
-    """B_i = clamp(round(B s_i / s_max), 1, |D_i|)"""
-    plan = planned("mergesfl", clock, batch_size=8)
+@pytest.mark.parametrize(("reference", "speed"), [("fastest", max), ("slowest", min)])
+def test_mergesfl_sizes_batches_by_speed_and_waits_for_all(
+    reference: str, speed: Any, clock: str, formula: Any
+) -> None:
+    """B_i = clamp(round(B s_i / s_ref), 1, |D_i|)"""
+    plan = planned(f"mergesfl(reference='{reference}')", clock, batch_size=8)
     seen = [number for number in SEEN if SIZES[number] >= 8]
-    fastest = max(map(speed_of, seen))
-    sizes = [min(max(round(8 * speed_of(number) / fastest), 1), SIZES[number]) for number in seen]
+    unit = speed(map(speed_of, seen))
+    sizes = [min(max(round(8 * speed_of(number) / unit), 1), SIZES[number]) for number in seen]
     assert sizes == plan.batch_sizes
     assert len(set(sizes)) > 2
     clients = [
@@ -359,7 +362,7 @@ def test_a_clock_only_watches(method: str) -> None:
     assert all(record.virtual_seconds is None and not record.idle for record in plain.history)
 
 
-@pytest.mark.parametrize("method", ["smofi", "mergesfl", "sflv2"])
+@pytest.mark.parametrize("method", ["smofi", "mergesfl", "sflv2", "sflv2('step')"])
 def test_records_add_up_and_are_the_same_every_time(method: str) -> None:
     first_run, again = (prepared(method, rounds=4, participation=0.5).train().history for _ in range(2))
     assert numbers(first_run) == numbers(again)
@@ -385,7 +388,7 @@ def some_leave(history: Sequence[Record]) -> bool:
 
 @pytest.mark.parametrize(
     ("method", "deadline"),
-    [("smofi", 1.5), ("sflv2", None), ("mergesfl", None), ("fedavg", None)],
+    [("smofi", 1.5), ("sflv2('step')", None), ("mergesfl", None), ("fedavg", None)],
 )
 def test_two_processes_keep_the_time_of_one(method: str, deadline: float | None, tmp_path: Path) -> None:
     timing = Timing("full", devices=COMING_AND_GOING, step_deadline=deadline)
@@ -448,7 +451,7 @@ def test_a_run_folder_with_phones_that_come_and_go_resumes_to_the_same_end(tmp_p
 # ------------------------------------------------------------------------------------------------------------- refused
 
 
-@pytest.mark.parametrize("method", ["fedavg", "sflv1('epoch')", "sflv2", "sflv2('client')", "mergesfl"])
+@pytest.mark.parametrize("method", ["fedavg", "sflv1('epoch')", "sflv2", "sflv2('step')", "mergesfl"])
 def test_a_deadline_is_for_methods_that_wait_for_each_clients_step(method: str) -> None:
     """For others it changes nothing, and they say so."""
     events: list[Event] = []

@@ -152,7 +152,7 @@ def test_the_clock_charges_what_crosses_the_cut(name: str, cut: CutSpec) -> None
     assert min(charged[0]) > 0
 
 
-@pytest.mark.parametrize("method", ["fedavg", "sflv2", "sflv2('client')", "mergesfl"])
+@pytest.mark.parametrize("method", ["fedavg", "sflv2", "sflv2('step')", "mergesfl"])
 @pytest.mark.parametrize("cut", [1, (0, 1)], ids=str)
 def test_it_does_with_every_method(method: str, cut: CutSpec) -> None:
     charged, real = sent("cnn", method=method, cut=cut)

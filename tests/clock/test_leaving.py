@@ -48,7 +48,7 @@ def test_bytes_are_those_of_steps_that_were_taken_and_of_models_that_were_fetche
     """The first to have its turn is never the one that is gone when it comes."""
     clients = federation([3], sizes=(9, 13, 5, 8))
     timing = Timing("full", devices=[ALWAYS] * 3 + [BRIEF])
-    (record,) = smofi.train(perceptron(), clients, method="sflv2('client')", clock=timing, **SETTINGS).history
+    (record,) = smofi.train(perceptron(), clients, method="sflv2", clock=timing, **SETTINGS).history
     assert record.steps[3] == 0
     assert record.bytes_up[3] == 0
     waited = record.idle[3] == 1.0
@@ -126,7 +126,10 @@ def test_sflv2_visits_those_that_are_left_in_the_order_that_was_timed() -> None:
     clients = federation([3], sizes=(9, 13, 8, 8))
     brief = smofi.Device(1.0, 1e3, 1e3, smofi.Presence([(0.0, 14.0)], period=1e9))
     session = smofi.prepare(
-        *(perceptron(), clients), method="sflv2", clock=Timing("paper", devices=[ALWAYS] * 3 + [brief]), **SETTINGS
+        *(perceptron(), clients),
+        method="sflv2('step')",
+        clock=Timing("paper", devices=[ALWAYS] * 3 + [brief]),
+        **SETTINGS,
     )
     planner = session.run.planner
     assert planner.clock

@@ -19,6 +19,7 @@ from smofi import methods
 from smofi.cut import Cut, Cuts
 from smofi.engine.plan import Planner, RoundSettings, select_clients
 from smofi.method import Turnout
+from smofi.methods.mergesfl import REFERENCES
 
 SIZES = (5, 9, 3, 17, 13, 8, 4, 0, 32, 11)
 EVERY_METHOD = [
@@ -32,7 +33,7 @@ EVERY_METHOD = [
     "sflv1",
     "sflv1('epoch')",
     "sflv2",
-    "sflv2('client')",
+    "sflv2('step')",
     "mergesfl",
 ]
 
@@ -187,6 +188,21 @@ def test_mergesfl_sizes_batches_by_speed_and_weighs_clients_by_batch() -> None:
     assert plan.shares == pytest.approx([b / 15 for b in [2, 1, 1, 1, 4, 1, 2, 3]])
 
 
+def test_mergesfl_by_the_slowest_gives_faster_clients_more_samples() -> None:
+    """B_i = clamp(round(B s_i / s_min), 1, |D_i|), of speeds for clients 0, 1, 3, 4, 5, 6, 8 and 9."""
+    speeds = [1.0, 0.5, 9.0, 0.26, 0.25, 2.0, 0.3, 9.0, 1.0, 1.3]
+    plan = planner(participation=1.0, method=methods.mergesfl(reference="slowest"), speeds=speeds).plan(0)
+    # 16 of 5, 8, 4.16, 4, 32 of 8, 4.8 of 4, 16 and 20.8 of 11
+    assert plan.batch_sizes == [5, 8, 4, 4, 8, 4, 16, 11]
+    assert plan.epoch_steps == [1, 1, 4, 3, 1, 1, 2, 1]
+    assert plan.shares == pytest.approx([b / 60 for b in plan.batch_sizes])
+
+
+def test_without_speeds_mergesfl_has_one_batch_size_by_either_reference() -> None:
+    one, other = (planner(participation=1.0, method=methods.mergesfl(reference=name)).plan(0) for name in REFERENCES)
+    assert one.batch_sizes == other.batch_sizes == [4] * 8
+
+
 def test_mergesfl_compares_speeds_within_the_round() -> None:
     speeds = [0.1] * 10
     speeds[8] = 10.0
@@ -265,22 +281,23 @@ def test_mergesfl_trains_all_active_clients_as_one_group() -> None:
     assert groups("mergesfl", [2, 1, 3]) == [([(0, 1, 2)], ()), ([(0, 2)], ()), ([(2,)], ())]
 
 
-def test_sflv2_visits_the_active_clients_in_an_order_drawn_each_step() -> None:
-    ticks = groups("sflv2", [20] * 6)
+def test_sflv2_by_step_visits_the_active_clients_in_an_order_drawn_each_step() -> None:
+    ticks = groups("sflv2('step')", [20] * 6)
     assert all(sorted(visited) == [(row,) for row in range(6)] and average == () for visited, average in ticks)
     assert len({tuple(visited) for visited, _ in ticks}) > 10
-    assert [sorted(visited) for visited, _ in groups("sflv2", [2, 1, 3])] == [[(0,), (1,), (2,)], [(0,), (2,)], [(2,)]]
+    visits = [sorted(visited) for visited, _ in groups("sflv2('step')", [2, 1, 3])]
+    assert visits == [[(0,), (1,), (2,)], [(0,), (2,)], [(2,)]]
 
 
-def test_sflv2_by_client_lets_each_finish_before_the_next() -> None:
-    visited = [tick[0][0][0] for tick in groups("sflv2('client')", [2, 1, 3])]
+def test_sflv2_lets_each_finish_before_the_next() -> None:
+    visited = [tick[0][0][0] for tick in groups("sflv2", [2, 1, 3])]
     assert sorted(visited) == [0, 0, 1, 2, 2, 2]
     starts = [row for i, row in enumerate(visited) if i == 0 or visited[i - 1] != row]
     assert sorted(starts) == [0, 1, 2]
 
 
 def test_the_visits_of_a_plan_are_seeded_by_seed_round_and_step() -> None:
-    method = methods.sflv2()
+    method = methods.sflv2("step")
 
     def visits(seed: int, number: int) -> list[Any]:
         plan = planner(sizes=[8] * 6, participation=1.0, seed=seed, method=method).plan(number)

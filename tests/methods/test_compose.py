@@ -47,7 +47,8 @@ def filled(method: Method) -> set[str]:
         (methods.smofi(global_momentum=0, align=False), "smofi(global_momentum=0, align=False)"),
         (methods.sflv1(), "sflv1"),
         (methods.sflv1("epoch"), "sflv1(period='epoch')"),
-        (methods.sflv2(turns="client"), "sflv2(turns='client')"),
+        (methods.sflv2(turns="client"), "sflv2"),
+        (methods.sflv2("step"), "sflv2(turns='step')"),
         (methods.mergesfl(steps=4), "mergesfl(steps=4)"),
         (methods.clip(1), "clip(max_norm=1)"),
         (compose(methods.fedprox(0.1), methods.clip(1), methods.smofi()), "fedprox(mu=0.1)+clip(max_norm=1)+smofi"),
@@ -218,7 +219,7 @@ NO_NORM = (
 )
 CONTRADICTIONS = [
     ("smofi", "sflv2", SHARED),
-    ("smofi(alpha=-1)", "sflv2('client')", SHARED),
+    ("smofi(alpha=-1)", "sflv2('step')", SHARED),
     ("smofi", "mergesfl", SHARED),
     ("smofi", "sflv1", NONE_TO_FUSE),
     ("smofi(global_momentum=0)", "sflv1('epoch')", NONE_TO_FUSE),
@@ -283,8 +284,9 @@ BAD_METHODS = [
     *bad(methods.smofi, "align", ("True or False", (1, 0, "yes", None))),
     *bad(methods.sflv1, "period", ("one of step, epoch, round", (1, None, "never"))),
     *bad(methods.sflv1, "period", ("one of step, epoch, round (did you mean 'step'?)", ("steps",))),
-    *bad(methods.sflv2, "turns", ("one of step, client", (1, None, "round"))),
-    *bad(methods.sflv2, "turns", ("one of step, client (did you mean 'client'?)", ("clients",))),
+    *bad(methods.mergesfl, "reference", ("one of fastest, slowest", (1, None, "mean"))),
+    *bad(methods.sflv2, "turns", ("one of client, step", (1, None, "round"))),
+    *bad(methods.sflv2, "turns", ("one of client, step (did you mean 'client'?)", ("clients",))),
 ]
 
 

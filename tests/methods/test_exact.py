@@ -252,6 +252,18 @@ def test_mergesfl_with_batches_by_speed(base: Case, steps: int | None, cut: Any)
     check(pair(base, merged), cut=cut, speeds=[1.0, 0.7, 5.0, 0.4, 0.3, 0.05])
 
 
+@pytest.mark.parametrize("cut", [1, (1, 1)], ids=str)
+@pytest.mark.parametrize("steps", [None, 6])
+def test_mergesfl_with_more_samples_for_faster_clients(steps: int | None, cut: Any) -> None:
+    """The slowest of a round's three always has 4; the fastest would have many more than its samples."""
+    fastest = Method(server="merged", steps=steps)
+    merged = Case(
+        "mergesfl(slowest)", methods.mergesfl(steps, reference="slowest"), replace(fastest, slowest=True),
+        (FEDAVG, fastest),
+    )  # fmt: skip
+    check(merged, cut=cut, speeds=[1.0, 0.7, 5.0, 0.4, 0.3, 0.2])
+
+
 @pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
 @pytest.mark.parametrize(
     "method",

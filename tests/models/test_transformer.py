@@ -1,54 +1,90 @@
+"""The transformer against an independent one that is built from torch's own layers, as FedNAR's program is."""
+
 from __future__ import annotations
 
 import math
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from smofi.models import build, transformer
 from smofi.models.dropout import Dropout
-from smofi.models.transformer import EncoderLayer, sinusoids
+from smofi.models.transformer import EncoderLayer
 
 
-def test_an_encoder_layer_is_torchs_with_the_norm_first() -> None:
-    torch.manual_seed(0)
-    theirs = nn.TransformerEncoderLayer(16, 4, 64, batch_first=True, norm_first=True, dtype=torch.float64).eval()
-    ours = EncoderLayer(16).double().eval()
-    attention = theirs.self_attn
-    assert attention.in_proj_weight is not None
-    for index, linear in enumerate([ours.attention.query, ours.attention.key, ours.attention.value]):
-        linear.weight.data = attention.in_proj_weight[16 * index : 16 * (index + 1)]
-        linear.bias.data = attention.in_proj_bias[16 * index : 16 * (index + 1)]
-    ours.attention.output.load_state_dict(attention.out_proj.state_dict())
-    for mine, other in (("norm1", "norm1"), ("norm2", "norm2"), ("forward1", "linear1"), ("forward2", "linear2")):
-        getattr(ours, mine).load_state_dict(getattr(theirs, other).state_dict())
-    x = torch.randn(3, 7, 16, dtype=torch.float64)
-    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-10, atol=1e-10)
+class Plain(nn.Module):
+    """The same network, of torch's own layers."""
+
+    def __init__(self, vocabulary: int, length: int, width: int) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, 4, 4 * width, activation="relu", norm_first=False, batch_first=True)
+            for _ in range(6)
+        )
+        self.last = nn.Linear(width, vocabulary)
+
+    def forward(self, x: Tensor) -> Tensor:
+        vectors = math.sqrt(self.tokens.embedding_dim) * self.tokens(x) + self.positions(torch.arange(x.shape[1]))
+        for layer in self.layers:
+            vectors = layer(vectors)
+        logits: Tensor = self.last(vectors[:, -1, :])
+        return logits
+
+
+def copy_layer(ours: EncoderLayer, theirs: nn.Module) -> None:
+    """Give torch's layer the weights of ours."""
+    attention = ours.attention
+    projections = (attention.query, attention.key, attention.value)
+    theirs.load_state_dict(
+        {
+            "self_attn.in_proj_weight": torch.cat([one.weight for one in projections]),
+            "self_attn.in_proj_bias": torch.cat([one.bias for one in projections]),
+            **{f"self_attn.out_proj.{name}": one for name, one in attention.output.state_dict().items()},
+            **{f"linear1.{name}": one for name, one in ours.forward1.state_dict().items()},
+            **{f"linear2.{name}": one for name, one in ours.forward2.state_dict().items()},
+            **{f"norm1.{name}": one for name, one in ours.norm1.state_dict().items()},
+            **{f"norm2.{name}": one for name, one in ours.norm2.state_dict().items()},
+        }
+    )
+
+
+@pytest.mark.parametrize(("vocabulary", "length", "width"), [(80, 80, 128), (11, 6, 8)])
+def test_it_is_the_plain_network(vocabulary: int, length: int, width: int) -> None:
+    ours: nn.Sequential = build("transformer", seed=3, input_shape=(length,), classes=vocabulary, width=width).double()
+    generator = torch.Generator().manual_seed(0)
+    for parameter in ours.parameters():  # normalisations and biases, too, so that none is left out
+        parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    plain = Plain(vocabulary, length, width).double()
+    plain.tokens.load_state_dict(ours[0].tokens.state_dict())
+    plain.positions.load_state_dict(ours[0].positions.state_dict())
+    for mine, theirs in zip(list(ours)[1:-1], plain.layers, strict=True):
+        assert isinstance(mine, EncoderLayer)
+        copy_layer(mine, theirs)
+    plain.last.load_state_dict(ours[-1].linear.state_dict())
+    x = torch.randint(vocabulary, (3, length), generator=generator)
+    torch.testing.assert_close(ours.eval()(x), plain.eval()(x), rtol=1e-10, atol=1e-10)
+    count = sum(parameter.numel() for parameter in plain.parameters())
+    assert sum(parameter.numel() for parameter in ours.parameters()) == count
 
 
 def test_the_number_of_parameters_by_hand() -> None:
     attention, feed_forward = 4 * (128 * 128 + 128), (128 * 512 + 512) + (512 * 128 + 128)
     layer = attention + feed_forward + 2 * 2 * 128
-    # Torch's own encoder layer has as many.
-    assert layer == sum(p.numel() for p in nn.TransformerEncoderLayer(128, 4, 512).parameters())
-    expected = 80 * 128 + 6 * layer + 2 * 128 + 128 * 80 + 80
+    expected = 2 * 80 * 128 + 6 * layer + 128 * 80 + 80
     model = build("transformer", seed=0, input_shape=(80,), classes=80)
-    assert sum(p.numel() for p in model.parameters()) == expected == 1_210_448
+    assert sum(p.numel() for p in model.parameters()) == expected == 1_220_432
 
 
-def test_positions_are_the_papers() -> None:
-    waves = sinusoids(50, 8)
-    for position in (0, 1, 17, 49):
-        for pair in range(4):
-            angle = position / 10000 ** (2 * pair / 8)
-            assert waves[position, 2 * pair].item() == pytest.approx(math.sin(angle), abs=1e-5)
-            assert waves[position, 2 * pair + 1].item() == pytest.approx(math.cos(angle), abs=1e-5)
-
-
-def test_the_positions_are_no_statistic() -> None:
+def test_positions_are_learned_as_many_as_the_data_has() -> None:
     model = transformer(classes=10, input_shape=(6,), width=8)
-    assert all("positions" not in key for key in model.state_dict())
+    assert model[0].positions.weight.shape == (6, 8)
+    model(torch.zeros(2, 6, dtype=torch.int64)).sum().backward()
+    gradient = model[0].positions.weight.grad
+    assert gradient is not None
+    assert bool((gradient != 0).any(1).all())
+    assert model.eval()(torch.zeros(2, 4, dtype=torch.int64)).shape == (2, 10)  # shorter texts have fewer
 
 
 def test_order_matters_and_the_last_position_is_read() -> None:
@@ -62,18 +98,32 @@ def test_order_matters_and_the_last_position_is_read() -> None:
     assert not torch.allclose(first, swapped)
 
 
-def test_dropout_is_on_the_embeddings_and_on_every_sublayers_output() -> None:
+def test_dropout_is_where_torchs_layer_has_it() -> None:
     model = transformer(classes=10, input_shape=(6,), width=8)
     layers = [name for name, module in model.named_modules() if isinstance(module, nn.Dropout)]
-    assert layers == ["input.dropout"] + [f"core{n}.dropout{sub}" for n in range(1, 7) for sub in (1, 2)]
+    places = ("attention.dropout", "dropout", "dropout1", "dropout2")
+    assert layers == [f"core{n}.{place}" for n in range(1, 7) for place in places]
     assert all(module.p == 0.1 for module in model.modules() if isinstance(module, Dropout))
+    # Torch keeps the one of attention as a number.
+    theirs = nn.TransformerEncoderLayer(8, 4, 32, dropout=0.1)
+    assert sum(isinstance(module, nn.Dropout) for module in theirs.modules()) + 1 == len(places)
+    assert theirs.self_attn.dropout == 0.1
 
 
-def test_it_starts_close_to_knowing_nothing() -> None:
-    # Embeddings of variance one behind sqrt(width), Glorot elsewhere: 2 / (in + out) is each weight's variance.
+def test_initial_weights_are_torchs() -> None:
+    torch.manual_seed(0)
+    ours, theirs = EncoderLayer(128), nn.TransformerEncoderLayer(128, 4, 512)
     model = build("transformer", seed=0, input_shape=(80,), classes=80)
-    tokens = model[0].tokens.weight
-    assert tokens.std().item() == pytest.approx(128**-0.5, rel=0.02)
-    assert model[1].forward1.weight.std().item() == pytest.approx((2 / (128 + 512)) ** 0.5, rel=0.02)
+    ours.load_state_dict(model[1].state_dict())
+    rows: Tensor = theirs.self_attn.in_proj_weight
+    for linear in (ours.attention.query, ours.attention.key, ours.attention.value):
+        assert linear.weight.std().item() == pytest.approx(rows.std().item(), rel=0.03)
+        assert linear.weight.abs().max().item() == pytest.approx(rows.abs().max().item(), rel=0.01)
+        assert not linear.bias.any()
+    assert not ours.attention.output.bias.any()
+    assert ours.forward1.weight.std().item() == pytest.approx(theirs.linear1.weight.std().item(), rel=0.03)
+    assert model[0].tokens.weight.std().item() == pytest.approx(1, rel=0.03)
+    assert model[0].positions.weight.std().item() == pytest.approx(1, rel=0.03)
+    assert not torch.equal(model[1].forward1.weight, model[2].forward1.weight)
     loss = nn.functional.cross_entropy(model.eval()(torch.randint(80, (40, 80))), torch.arange(40))
     assert loss.item() == pytest.approx(math.log(80), rel=0.25)

@@ -41,6 +41,7 @@ CASES: dict[str, dict[str, Any]] = {
     'sflv1("step")': {},
     'sflv1("epoch")': {"local_epochs": 2},
     "sflv2": {},
+    "sflv2('step')": {},
     "mergesfl": {},
     "smofi": {"cut": "0-1"},
     "smofi(alpha=-1)": {"cut": (0, 1)},
@@ -50,9 +51,9 @@ CASES: dict[str, dict[str, Any]] = {
     "smofi(alpha=-0.2)": {"optimizer": "adamw(lr=0.01, weight_decay=0.1)"},
     "fedavg+clip(max_norm=5)": {"participation": 0.3},  # two clients: of three processes, one has none
     "smofi(alpha=-0.3)": {"participation": 0.3},
-    "clip(max_norm=0.2)+sflv2": {"participation": 0.3},
-    "fednag+sflv2": {},
-    "clip(max_norm=0.3)+sflv2": {"cut": (0, 1)},
+    "clip(max_norm=0.2)+sflv2('step')": {"participation": 0.3},
+    "fednag+sflv2('step')": {},
+    "clip(max_norm=0.3)+sflv2('step')": {"cut": (0, 1)},
     "fedprox(mu=0.1)+mergesfl(steps=4)": {"cut": (0, 1), "speeds": [1, 0.5, 0.25, 1, 2, 1, 0.6]},
 }
 
@@ -98,9 +99,9 @@ def in_double(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 CIRCUMSTANCES: dict[str, dict[str, Any]] = {
-    "contiguous, sflv2": {"method": "sflv2", "layer": Contiguous},
+    "contiguous, sflv2": {"method": "sflv2('step')", "layer": Contiguous},
     "contiguous, mergesfl": {"method": "mergesfl", "layer": Contiguous},
-    "random, sflv2": {"method": "sflv2", "layer": nn.RReLU},
+    "random, sflv2": {"method": "sflv2('step')", "layer": nn.RReLU},
     "random, mergesfl": {"method": "mergesfl", "layer": nn.RReLU, "cut": (0, 1)},
     "random, smofi": {"method": "smofi", "layer": nn.RReLU, "cut": 1},
     "loss in double": {"method": "fedavg", "loss": in_double},
@@ -121,12 +122,12 @@ CIRCUMSTANCES: dict[str, dict[str, Any]] = {
     "one client, smofi": {"method": "smofi", "participation": 0.1},
     "wire": {"method": "smofi", "wire": "int8"},
     "wire, U shape": {"method": "fedprox(mu=0.1)+smofi", "wire": "float16", "cut": (0, 1)},
-    "wire, sflv2": {"method": "sflv2", "wire": "bf16"},
+    "wire, sflv2": {"method": "sflv2('step')", "wire": "bf16"},
     "wire, late": {"method": "smofi(alpha=-1)", "wire": "float16", "clock": LATE},
     "nesterov, fednar, sflv1": {
         "method": "fednar(max_norm=0.5)+sflv1", "optimizer": "sgd(lr=0.05, momentum=0.9, nesterov=True)",
     },
-    "momentum carried by client-wise sflv2": {"method": 'fednag+sflv2("client")'},
+    "momentum carried by client-wise sflv2": {"method": "fednag+sflv2"},
     "augmented": {"method": "smofi", "augment": "crop(1)+flip"},
     "mixed precision": {"method": "smofi", "precision": "bf16"},
     "diverging": {"method": "smofi", "optimizer": "sgd(lr=10, momentum=0.9)", "rounds": 3},

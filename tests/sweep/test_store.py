@@ -42,16 +42,6 @@ def test_a_run_with_fewer_rounds_goes_on_and_one_with_more_is_another(tmp_path: 
     assert store.folder_for(cell(rounds=2)).path == tmp_path / cell(rounds=2).name
 
 
-def test_a_last_round_that_was_evaluated_out_of_turn_is_not_gone_on_from(tmp_path: Path) -> None:
-    ran(tmp_path / "odd", tiny(rounds=3, eval_every=2))
-    even = ran(tmp_path / "even", tiny(rounds=4, eval_every=2, seed=1))
-    store = Store(tmp_path)
-    assert store.unfinished(cell(rounds=6, eval_every=2)) is None
-    found = store.unfinished(cell(rounds=6, eval_every=2, seed=1))
-    assert found
-    assert found.path == even
-
-
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_run_that_has_not_done_its_rounds_goes_on(ended: bool, tmp_path: Path) -> None:
     """Also if the rounds were done before it was resumed with more of them."""

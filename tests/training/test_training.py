@@ -138,7 +138,7 @@ def test_a_cut_that_the_model_cannot_do_is_refused() -> None:
     assert "one cut for each of the 3 clients, but it has 2" in refusal(cut=[0, 1])
 
 
-@pytest.mark.parametrize("method", ["sflv2", "sflv2(turns='client')", "mergesfl", "fedprox(mu=0.1)+sflv2"])
+@pytest.mark.parametrize("method", ["sflv2", "sflv2(turns='step')", "mergesfl", "fedprox(mu=0.1)+sflv2"])
 def test_one_server_model_has_one_cut(method: str) -> None:
     assert refusal(method=method, cut=[0, 1, 2]) == (
         f"cut=[0, 1, 2] is not accepted: expected one cut for all clients: {method} keeps a single server model"

@@ -106,7 +106,7 @@ def weights(result: smofi.Result) -> Tensor:
 
 # ---------------------------------------------------------------------------------------------------------------- reach
 
-METHODS = ["mergesfl", "sflv2", "sflv2(turns='client')", "clip(max_norm=0.5)+sflv2"]
+METHODS = ["mergesfl", "sflv2", "sflv2(turns='step')", "clip(max_norm=0.5)+sflv2('step')"]
 
 
 @pytest.mark.parametrize("processes", [1, 2])

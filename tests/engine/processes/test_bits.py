@@ -18,7 +18,7 @@ FEW = ["late", "late, own cuts, adam", "own U shapes", "many", "many, sflv1"]
 FEW += ["contiguous, sflv2", "contiguous, mergesfl", "random, mergesfl", "loss in double"]
 """Circumstances that are compared every time, client by client."""
 
-WHOLE = ["smofi(global_momentum=0)", "fedavg", 'sflv1("step")', "sflv2", "mergesfl"]
+WHOLE = ["smofi(global_momentum=0)", "fedavg", 'sflv1("step")', "sflv2", "sflv2('step')", "mergesfl"]
 """Cases without a wire, whose cut is no U shape."""
 
 
@@ -85,7 +85,7 @@ def test_every_family(executor: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["sflv2", "mergesfl"])
+@pytest.mark.parametrize("method", ["sflv2('step')", "mergesfl"])
 def test_every_family_with_one_server(method: str, tmp_path: Path) -> None:
     same_as_alone(tmp_path, [2, 4], [f"{name} with {method}" for name in FAMILIES])
 

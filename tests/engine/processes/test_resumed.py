@@ -62,7 +62,7 @@ EVERY = [
         ("fednag", "loop", "fork", (1, 4, 2)),
         ("sflv1", "loop", "fork", (4, 1, 2)),
         ("slowmo(0.5, 0.4, steps=6)+sflv1", "vmap", "fork", (2, 4, 1)),
-        ("sflv2", "loop", "fork", (2, 1, 4)),
+        ("sflv2('step')", "loop", "fork", (2, 1, 4)),
         ("mergesfl", "loop", "spawn", (1, 2, 4)),
         ("fedprox(mu=0.1)+fedavgm(0.3)", "vmap", "fork", (2, 8, 1)),
     )),

@@ -1,0 +1,83 @@
+"""Runs of earlier versions go on, and are shown, as what they meant, though a default has changed since."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from smofi.cli import main
+from smofi.config import read_config, run_config
+from smofi.engine.events import Event, Warned
+from smofi.errors import InputError
+from smofi.experiment import resume
+from smofi.runs import RunFolder, RunWriter
+from support.crash import TINY, same_end, train
+
+BY_STEP = TINY.model_copy(update={"method": ("sflv2(turns='step')",), "rounds": 3, "validation": 0.0})
+BY_CLIENT = BY_STEP.model_copy(update={"method": ("sflv2",)})
+
+
+def as_once_written(folder: Path) -> None:
+    """Make a run's file what it was when sflv2 took turns step by step, unless it was told otherwise."""
+    for one in (folder, *(path.parent for path in folder.glob("*/config.yaml"))):
+        text = (one / "config.yaml").read_text()
+        RunWriter(RunFolder(one)).write_config(text.replace("sflv2(turns='step')", "sflv2"))
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two rounds, by step, in a file that says sflv2."""
+    folder = tmp_path_factory.mktemp("older") / "run"
+    train(folder, BY_STEP.model_copy(update={"rounds": 2}))
+    as_once_written(folder)
+    assert yaml.safe_load((folder / "config.yaml").read_text())["method"] == "sflv2"
+    return folder
+
+
+def test_a_run_of_an_earlier_version_goes_on_as_it_was_begun(older: Path, tmp_path: Path) -> None:
+    train(tmp_path / "straight", BY_STEP)
+    train(tmp_path / "by client", BY_CLIENT)
+    told: list[Event] = []
+    (run,) = resume(older, {"rounds": 3}, told.append)
+    run.train()
+    same_end(older, tmp_path / "straight")
+    with pytest.raises(AssertionError):
+        same_end(older, tmp_path / "by client")
+    remarks = [event.message for event in told if isinstance(event, Warned)]
+    assert remarks == [f"{older} was begun when sflv2 meant sflv2(turns='step'), and goes on as that"]
+    told.clear()
+    (again,) = resume(older, {"rounds": 4}, told.append)
+    again.train()
+    assert not [event for event in told if isinstance(event, Warned)], "its file now says it in full"
+
+
+def test_a_run_of_today_says_in_full_what_it_is(tmp_path: Path) -> None:
+    brief = BY_CLIENT.model_copy(update={"rounds": 1})
+    train(tmp_path / "run", brief)
+    assert yaml.safe_load((tmp_path / "run/config.yaml").read_text())["method"] == "sflv2(turns='client')"
+    stored = run_config(RunFolder(tmp_path / "run"))
+    assert stored is not None
+    assert stored.method == ("sflv2",)
+    assert read_config(tmp_path / "run/config.yaml").method == ("sflv2",)
+
+
+def test_it_is_shown_and_repeated_as_what_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "runs"
+    train(folder, BY_STEP.model_copy(update={"method": ("fedavg", "sflv2(turns='step')"), "rounds": 1}))
+    next(folder.glob("sflv2*")).rename(folder / "sflv2")
+    RunWriter(RunFolder(folder)).describe_comparison(
+        (folder / "config.yaml").read_text(),
+        {name: RunFolder(folder / name).manifest().run for name in ("fedavg", "sflv2")},
+    )
+    as_once_written(folder)
+    assert main(["show", str(folder)]) == 0
+    assert "sflv2(turns='step')" in capsys.readouterr().out
+    assert read_config(folder / "config.yaml").method == ("fedavg", "sflv2(turns='step')")
+    with pytest.raises(InputError, match="the run was started with method="):
+        resume(folder, {"method": ["fedavg", "sflv2"]})
+    for run in resume(folder, {"rounds": 2}):
+        run.train()
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["fedavg", "sflv2"]
+    own = tmp_path / "own.yaml"
+    own.write_text("method: sflv2\n")
+    assert read_config(own).method == ("sflv2",), "a file of the user's own means today's"

@@ -1,0 +1,104 @@
+"""A sweep's file: what it stands for, and what is wrong with it, before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from smofi.errors import InputError
+from smofi.sweep.file import SweepFile, read_sweep
+
+
+def swept(folder: Path, text: str) -> SweepFile:
+    path = folder / "s.yaml"
+    path.write_text(text)
+    return read_sweep(path)
+
+
+def titles(folder: Path, text: str) -> list[str]:
+    return [cell.title for cell in swept(folder, text).cells]
+
+
+def test_a_grid_stands_for_every_combination_seed_by_seed(tmp_path: Path) -> None:
+    text = "grid:\n  seed: [0, 2]\n  method: [fedavg, smofi]\n  cut: [0, 1]\n"
+    assert titles(tmp_path, text) == [
+        f"{method}, cut {cut}, seed {seed}" for seed in (0, 2) for method in ("fedavg", "smofi") for cut in (0, 1)
+    ]
+
+
+def test_a_list_has_settings_of_its_own_with_all_of_the_grid(tmp_path: Path) -> None:
+    text = "method: smofi\ngrid:\n  seed: [0, 1]\nlist:\n- partition: iid\n- {partition: dirichlet(0.5), rounds: 7}\n"
+    found = swept(tmp_path, text).cells
+    assert [(cell.config.partition, cell.config.rounds, cell.config.seed) for cell in found] == [
+        *[("iid", 30, 0), ("dirichlet(0.5)", 7, 0)],
+        *[("iid", 30, 1), ("dirichlet(0.5)", 7, 1)],
+    ]
+
+
+def test_any_setting_can_vary(tmp_path: Path) -> None:
+    text = """
+list:
+- {method: "smofi(alpha=-1)", optimizer: adam, participation: 1.0}
+- {method: fedavg, model: cnn, clock: paper}
+- {method: fedavg, cut: [0, 1], clients: 2, metrics: [macro_f1, top1]}
+"""
+    first, second, third = (cell.config for cell in swept(tmp_path, text).cells)
+    assert (first.optimizer, first.participation) == ("adam", 1.0)
+    assert (second.model, second.width, second.clock) == ("cnn", None, "paper")
+    assert (third.cut, third.metrics) == ("[0,1]", ("macro_f1", "top1"))
+
+
+def test_a_preset_gives_what_the_file_does_not(tmp_path: Path) -> None:
+    text = "preset: fashion-mnist\nscale: small\nmethod: [fedavg, smofi]\nrounds: 7\ngrid: {seed: [4]}\n"
+    cells = swept(tmp_path, text).cells
+    assert [cell.method for cell in cells] == ["fedavg", "smofi"]
+    assert {(cell.config.data, cell.config.batch_size, cell.config.rounds) for cell in cells} == {
+        ("fashion-mnist", 16, 7)
+    }
+
+
+def test_several_methods_have_their_own_executors(tmp_path: Path) -> None:
+    cells = swept(tmp_path, "method: [fedavg, smofi]\nseed: 1\nexecutor: [loop, vmap]\n").cells
+    assert [(cell.method, cell.config.executor) for cell in cells] == [("fedavg", ("loop",)), ("smofi", ("vmap",))]
+
+
+REFUSED = {
+    "rouns: 5\ngrid: {seed: [0]}": "line 1: 'rouns' is not accepted: there is no such setting, did you mean 'rounds'?",
+    "grid: {methods: [a]}": "grid: 'methods' is not accepted: there is no such setting, did you mean 'method'?",
+    "list:\n- {seed: 0}\n- {zzz: 1}": "list, entry 2: 'zzz' is not accepted: there is no such setting; smofi",
+    "grid: {seed: 3}": "grid: seed: 3 is not accepted: expected a list with at least one value",
+    "grid: {seed: []}": "grid: seed: [] is not accepted: expected a list with at least one value",
+    "grid: []": "grid: [] is not accepted: expected settings, each with a list of values",
+    "grid: {}": "grid: {} is not accepted: expected settings, each with a list of values",
+    "list: []": "list: [] is not accepted: expected at least one entry of settings",
+    "list: [3]": "list, entry 1: 3 is not accepted: expected settings",
+    "grid: {seed: [0, 1, 0]}": "expected each value once, but 0 is there twice",
+    "grid: {seed: [0]}\nlist: [{seed: 1}]": "has seed in grid and in list: expected it in one of them",
+    "rounds: 0\ngrid: {seed: [0, 1]}": "line 1: rounds=0 is not accepted",
+    "method: fedavg\ngrid: {seed: [0, 1], rounds: [3, -1]}": "cell 2 of 4 (seed 0, rounds -1): rounds=-1 is not",
+    "grid: {method: [smofi+sflv2]}": "cell 1 of 1 (method smofi+sflv2): method='smofi+sflv2'",
+    "model: cnn\ngrid: {norm: [batch]}": "cell 1 of 1 (norm batch): norm='batch' is not accepted: model cnn",
+    "method: [smofi, smofi(alpha=-0.1)]": "method=['smofi', 'smofi'] is not accepted: expected each of them once",
+    "grid: {method: [fedavgm(0.3), fedavgm(momentum=0.3)]}": "has the same cell twice (fedavgm(momentum=0.3), seed 0)",
+    "method: smofi\ngrid: {threads: [1, 2]}": "has the same cell twice (smofi, threads 1, seed 0; smofi, threads 2",
+    "preset: cifar11\ngrid: {seed: [0]}": "preset='cifar11' is not accepted: expected one of",
+    "preset: digits\nscale: tiny": "scale='tiny' is not accepted",
+    "scale: small": "scale: small is not accepted: expected a preset with it",
+    "grid: {seed: [0": "cannot be read as YAML",
+    "": "is empty",
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), REFUSED.items(), ids=list(REFUSED))
+def test_what_is_wrong_is_said_and_where(text: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        swept(tmp_path, text)
+    assert sentence in str(refused.value)
+    assert str(tmp_path / "s.yaml") in str(refused.value)
+
+
+def test_cells_beyond_counting_are_refused_at_once(tmp_path: Path) -> None:
+    values = list(range(1, 200))
+    with pytest.raises(InputError, match=r"stands for 7,880,599 cells: expected at most 10,000"):
+        swept(tmp_path, f"grid: {{seed: {values}, rounds: {values}, clients: {values}}}")
