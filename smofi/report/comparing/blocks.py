@@ -42,7 +42,7 @@ class Block:
         >>> block.rows["smofi"].speed_up, round(block.paired["smofi"].best.mean, 6)
         (2.0, 0.1)
         """
-        counted, notes = _with_target(histories, target or Target(), baseline)
+        counted, notes = with_target(histories, target or Target(), baseline)
         rows = _measured(counted, target or Target(), baseline)
         alone = {seed: [one for one in counted if one.seed == seed] for seed in sorted({one.seed for one in counted})}
         differences = ((row.name, _against_base(row, counted)) for row in rows)
@@ -82,7 +82,7 @@ def _block(setup: Setup, left_out: Sequence[LeftOut], target: Target, baseline: 
     )
 
 
-def _with_target(histories: Sequence[History], target: Target, baseline: str) -> tuple[Sequence[History], list[str]]:
+def with_target(histories: Sequence[History], target: Target, baseline: str) -> tuple[Sequence[History], list[str]]:
     """The histories that have a target, and what is said of the others."""
     if target.fixed is not None or not histories:
         return histories, []

@@ -27,7 +27,7 @@ def format_of(wanted: str | None, output: Path | None) -> str:
     for name, suffix in SUFFIXES.items():
         if output.suffix.lower() == suffix:
             return name
-    refuse("output", str(output), f"a file name that ends in {', '.join(SUFFIXES.values())}, or a --format")
+    refuse("--output", str(output), f"a file name that ends in {', '.join(SUFFIXES.values())}, or a --format")
 
 
 def check_new(output: Path, force: bool) -> Path:
@@ -35,11 +35,11 @@ def check_new(output: Path, force: bool) -> Path:
     try:
         there, folder = output.exists() or output.is_symlink(), output.parent.is_dir()
     except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
-        raise InputError(f"output={str(output)!r} is not accepted: {getattr(error, 'strerror', error)}") from None
+        raise InputError(f"--output={str(output)!r} is not accepted: {getattr(error, 'strerror', error)}") from None
     if output.is_dir() or not folder:
-        refuse("output", str(output), "a file in a folder that exists")
+        refuse("--output", str(output), "a file in a folder that exists")
     if there and not force and not _is_ours(output):
-        refuse("output", str(output), "a new file, or a table that smofi wrote; --force replaces any other")
+        refuse("--output", str(output), "a new file, or a table that smofi wrote; --force replaces any other")
     return output
 
 

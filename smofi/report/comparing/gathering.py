@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from smofi.errors import InputError
@@ -39,6 +39,20 @@ class Gathered:
     setups: list[Setup]
     left_out: dict[str, list[LeftOut]]
     unreadable: list[str]
+
+    @property
+    def counted(self) -> list[Setup]:
+        """The setups with the runs that count alone; refused if there is none."""
+        gone = {id(one.run) for left_out in self.left_out.values() for one in left_out}
+        counted = [
+            replace(setup, runs=runs)
+            for setup in self.setups
+            if (runs := tuple(run for run in setup.runs if id(run) not in gone))
+        ]
+        if not counted:
+            first = next(one for left_out in self.left_out.values() for one in left_out)
+            raise InputError(f"no run counts: expected a finished one, but {first.sentence}")
+        return counted
 
 
 def gather(paths: Sequence[str | Path]) -> Gathered:
