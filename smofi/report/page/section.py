@@ -69,7 +69,7 @@ class Section:
         pieces: list[Html] = [element("h2", self.name if self.setup.name else "Results")]
         pieces.append(element("p", self.headline, class_="lead"))
         if self.judged.rows:
-            pieces += [results(self.judged, "Results"), element("p", self._target(), class_="note")]
+            pieces += [results(self.judged, "Methods"), element("p", self._target(), class_="note")]
         pieces += [element("p", note, class_="note") for note in self.judged.notes]
         pieces += self._curves()
         pieces += self._others()
