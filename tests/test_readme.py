@@ -19,6 +19,7 @@ PAGES = [
         "docs/partitions.md",
         "docs/clock.md",
         "docs/watching.md",
+        "docs/comparing.md",
         "docs/report.md",
         "docs/reproducing.md",
     )

@@ -20,10 +20,12 @@ from smofi.reproduce.files import read_results
 from smofi.reproduce.findings import findings
 from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES, Item
 from smofi.reproduce.measured import Measured
-from smofi.reproduce.pictures import drawings, picture_stem
+from smofi.reproduce.pictures import drawings, overview, picture_stem
 from smofi.reproduce.tables import readme_table, table_of
 
 MADE = "<!-- Made by `smofi reproduce --page {}`: change what it is made from, in {}/. -->"
+OVERVIEW = "overview.svg"
+"""The figure in README."""
 SHOWN = 0.5
 """The share of its runs from which on an item has a section."""
 BEGIN, END = "<!-- results: made by smofi reproduce -->", "<!-- end of results -->"
@@ -118,7 +120,7 @@ class Page:
         panels = self.measured[ITEMS["table1"], "small"]
         if not mark or not end or not panels[0].all_histories:
             return None
-        picture = f"{self.path.parent.name}/{self.folder.name}/table1.svg"
+        picture = f"{self.path.parent.name}/{self.folder.name}/{OVERVIEW}"
         block = f"{readme_table(panels[0]).markdown()}\n\n{about(panels[0])}\n\n![{ITEMS['table1'].title}]({picture})"
         return path, f"{before}{BEGIN}\n\n{block}\n\n{END}{after}"
 
@@ -127,11 +129,14 @@ class Page:
         if self.path.is_file() and not self.path.read_text(encoding="utf-8").startswith(MADE.partition("`")[0]):
             raise InputError(f"{self.path} exists and was not made by smofi reproduce: choose another name, or move it")
         written = [(self.path, self.text())]
+        pictures = []
         if found := self.readme():
             written.append(found)
+            (panel,) = self.measured[ITEMS["table1"], "small"]
+            pictures.append(overview(panel).save(self.folder / OVERVIEW))
         for path, text in written:
             write_atomically(path, text.encode())
-        pictures = [
+        pictures += [
             drawing.save(self.folder / f"{picture_stem(item, scale)}{end}.svg")
             for (item, scale), panels in self.measured.items()
             if _share(panels) >= SHOWN

@@ -46,6 +46,7 @@ def test_a_row_that_makes_no_sense_is_refused_by_its_line(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_the_committed_figures_are_those_of_the_page(tmp_path: Path) -> None:
     """Byte for byte, where the same version of matplotlib draws them."""
+    shutil.copy(ROOT / "README.md", tmp_path)
     shutil.copytree(ROOT / "docs/results", tmp_path / "docs/results", ignore=shutil.ignore_patterns("*.svg"))
     written = Page(tmp_path / "docs/results.md", SEEDS).save()
     drawn = {path.name: path.read_bytes() for path in written if path.suffix == ".svg"}

@@ -86,7 +86,7 @@ class Section:
             return []
         band = any(row.seeds > 1 for row in self.judged.rows)
         over = "The line is the mean over seeds, the band reaches from the lowest to the highest seed. " if band else ""
-        caption = element("figcaption", f"{over}{TO_USE}")
+        caption = element("figcaption", over, element("span", TO_USE, class_="help"))
         figures = [element("h3", "Learning curves"), _place("curves", "Learning curves", caption)]
         if diagnostics_of(self.judged.runs):
             figures += [element("h3", "Diagnostics"), element("div", class_="multiples", data_figure="diagnostics")]
