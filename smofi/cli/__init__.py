@@ -14,7 +14,7 @@ sweep.py        sweep                                     sweeping.py    many ce
 sweep_display.py   a sweep as it goes                     tune.py        tune
 compare.py      compare                                   plot.py        plot
 folders.py      show, timeline, export                    lists.py       methods, models, presets
-reproduce.py    reproduce                                 reproducing.py what it does once its arguments are accepted
+reproduce.py    reproduce                                 reproducing.py  its lists, runs and tables
 
 A command parses its arguments, refuses what is wrong with them, and only then loads what it works with: torch takes
 seconds. It calls one function and prints what it returns.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from rich.console import Console, RenderableType
 
 from smofi.cli.arguments import Runs
 from smofi.cli.claiming import RUNS
@@ -13,8 +15,10 @@ from smofi.cli.loading import loading
 from smofi.cli.program import console
 from smofi.cli.streams import complain
 from smofi.errors import refuse
-from smofi.report.comparing.formats import check_new, format_of, write_table
+from smofi.report.comparing.formats import MADE, check_new, format_of, write_table
 from smofi.report.comparing.target import Target
+
+WIDTH = 120  # characters of a table in a text file
 
 
 def compare(
@@ -51,12 +55,20 @@ def compare(
         from smofi.report.comparing.writing import sheets_of, written_as
     gathered = gather(runs or (RUNS,))
     blocks = blocks_of(gathered, wanted, baseline)
+    table = as_text(sheets_of(blocks)) if form == "text" else written_as(form, blocks, per_seed=per_seed)
     if output is not None:
-        print(f"Table: {write_table(output, written_as(form, blocks, per_seed=per_seed))}")
-    elif form == "text":
-        console.print(as_text(sheets_of(blocks)))
+        print(f"Table: {write_table(output, table if isinstance(table, str) else plain(table))}")
+    elif isinstance(table, str):
+        print(table, end="")
     else:
-        print(written_as(form, blocks, per_seed=per_seed), end="")
+        console.print(table)
     for sentence in gathered.unreadable:
         complain(sentence)
     return 2 if gathered.unreadable else 0
+
+
+def plain(table: RenderableType) -> str:
+    """What a terminal would show, for a file."""
+    paper = Console(file=io.StringIO(), width=WIDTH, color_system=None, legacy_windows=False)
+    text = "".join(segment.text for segment in paper.render(table))
+    return "\n".join([MADE, "", *(line.rstrip() for line in text.splitlines()), ""])

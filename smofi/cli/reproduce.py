@@ -7,11 +7,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from smofi.cli.arguments import Display, flag
 from smofi.cli.claiming import RUNS
 from smofi.cli.loading import loading
+from smofi.cli.sweep import Jobs
 from smofi.errors import check_choice, check_count, refuse
-from smofi.reproduce.items import ITEMS, SCALES
+from smofi.reproduce.asked import Asked
+from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES
 from smofi.reproduce.seeds import read_seeds
+from smofi.settings import checks
+
+EVERYTHING = "all"
 
 
 def reproduce(
@@ -20,10 +26,14 @@ def reproduce(
         str, Parameter(help="small, on Fashion-MNIST and in minutes on a CPU; or paper, its own tasks in full")
     ] = "small",
     seeds: Annotated[str, Parameter(help="such as 0-2 or 0,3,5")] = "0-2",
-    jobs: Annotated[int, Parameter(help="runs at a time")] = 1,
+    jobs: Jobs = None,
+    device: Annotated[str, flag("device")] = "cpu",
     output: Annotated[
         Path | None, Parameter(help="the folder of the runs and figures; by default runs/reproduce/SCALE")
     ] = None,
+    display: Annotated[
+        Display, Parameter(help="how progress is shown; auto: live on a terminal, plain elsewhere")
+    ] = "auto",
     dry_run: Annotated[
         bool, Parameter(help="check every run completely, without data, and list them", negative=())
     ] = False,
@@ -40,26 +50,32 @@ def reproduce(
     Finished runs are kept and used by all items; what is interrupted goes on from there. Exit code 1 if a run fails.
     """
     check_choice("scale", scale, SCALES)
-    check_count("jobs", jobs)
-    given = read_seeds("seeds", seeds)
+    if jobs is not None:
+        check_count("jobs", jobs, high=1024)
     modes = {"dry_run": dry_run, "show": show, "collect": collect, "page": page}
-    asked = [name for name, value in modes.items() if value]
-    if len(asked) > 1:
-        refuse(asked[1], modes[asked[1]], f"one at a time, not together with --{asked[0].replace('_', '-')}")
-    chosen = list(ITEMS) if "all" in names else [check_choice("name", name, ITEMS) for name in names]
-    store = output or RUNS / "reproduce" / scale
+    modes_given = [name for name, value in modes.items() if value]
+    if len(modes_given) > 1:
+        first, second, *_ = modes_given
+        refuse(second, modes[second], f"one at a time, not together with --{first.replace('_', '-')}")
+    known = [*ITEMS, HETEROGENEITY]
+    chosen = known if EVERYTHING in names else [check_choice("name", name, [*known, EVERYTHING]) for name in names]
+    if page is not None and page.suffix != ".md":
+        refuse("page", str(page), "a file name that ends in .md")
+    asked = Asked(
+        scale,
+        read_seeds("seeds", seeds),
+        RUNS / "reproduce" / scale if output is None else output,
+        jobs,
+        checks.device("device", device),
+    )
     with loading():
         from smofi.cli import reproducing
     if page is not None:
-        return reproducing.make_page(page, given)
+        return reproducing.make_page(page, asked.seeds)
     if collect is not None:
-        return reproducing.collect_into(collect, store)
-    if not names and not dry_run:
-        return reproducing.list_items(scale, given, store)
-    items = [ITEMS[name].at(scale) for name in chosen or ITEMS]
+        return reproducing.collect_into(collect, asked)
     if dry_run:
-        return reproducing.check_items(items, given)
-    code = 0 if show else reproducing.run_items(items, given, store, jobs)
-    for one in items:
-        reproducing.print_item(one, given, store)
-    return code
+        return reproducing.check_items(chosen or known, asked)
+    if not names:
+        return reproducing.list_items(asked)
+    return reproducing.show_items(chosen, asked) if show else reproducing.run_items(chosen, asked, display)

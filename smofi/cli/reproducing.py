@@ -1,131 +1,166 @@
-"""What `smofi reproduce` does once its arguments are accepted."""
+"""What `smofi reproduce` does once its arguments are accepted: its lists, runs and tables."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
-from smofi.cli.program import console
+from smofi.cli.arguments import Display
+from smofi.cli.program import COMMAND_LINE, console
+from smofi.cli.reading import reading
 from smofi.cli.streams import complain, remark
+from smofi.cli.sweep_display import SweepDisplay
+from smofi.cli.sweeping import exit_code
+from smofi.errors import InputError
 from smofi.plural import plural
 from smofi.report.numbers import duration
+from smofi.reproduce import heterogeneity
+from smofi.reproduce.asked import Asked
 from smofi.reproduce.checking import check
 from smofi.reproduce.estimate import estimate
 from smofi.reproduce.files import collect
 from smofi.reproduce.findings import findings
-from smofi.reproduce.items import ITEMS, Scaled
+from smofi.reproduce.items import HETEROGENEITY, ITEMS
 from smofi.reproduce.measured import Measured
 from smofi.reproduce.page import Page, about
 from smofi.reproduce.pictures import save_pictures
 from smofi.reproduce.results import Results, results_in
 from smofi.reproduce.tables import table_of
 from smofi.sweep.cells import Cell
-from smofi.sweep.running import CellEvent, Ended, Started, run_cells
+from smofi.sweep.folder import check_folder
+from smofi.sweep.pace import Pace, paces_in
+from smofi.sweep.running import check_alone, run_cells, usual_jobs
 from smofi.sweep.store import Store
 
+NUMBERS = ("runs", "done", "time left")
 
-def list_items(scale: str, seeds: Sequence[int], store: Path) -> int:
+
+def list_items(asked: Asked) -> int:
     """All items with their runs, how many are done, and the time that the rest would take."""
-    cells = {name: item.at(scale).cells(seeds) for name, item in ITEMS.items()}
-    results = _results(store, {cell.key: cell for own in cells.values() for cell in own}.values())
+    results = _results(asked.store, asked.cells(list(ITEMS)))
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("item", "what it is", "runs", "done", "time left"):
-        table.add_column(heading, justify="right" if heading in ("runs", "done", "time left") else "left")
+    for heading in ("item", "what it is", *NUMBERS):
+        table.add_column(heading, justify="right" if heading in NUMBERS else "left")
     timed = False
-    for name, own in cells.items():
-        left = [cell for cell in own if cell not in results]
+    for name, item in ITEMS.items():
+        cells = asked.cells([name])
+        left = [cell for cell in cells if cell not in results]
         time = estimate(left, results)
         timed |= not time.measured
-        table.add_row(name, ITEMS[name].title, str(len(own)), str(len(own) - len(left)), _left(left, time.seconds))
+        table.add_row(
+            name, item.title, str(len(cells)), str(len(cells) - len(left)), duration(time.seconds) if left else "-"
+        )
+    table.add_row(HETEROGENEITY, heterogeneity.TITLE, "-", "-", "-")
     console.print(table)
     how = "from finished runs of the same model in this folder"
     if timed:
-        how += ", where there are none from a step timed now, client by client"
-    console.print(
-        Text(
-            f"Scale {scale}, seeds {', '.join(map(str, seeds))}, in {store}. Items share runs. Times are of one run "
-            f"after the other in one process, {how}.\nRun one with: smofi reproduce NAME --scale {scale}"
-        )
+        how += "; where there are none, from a step timed now, client by client"
+    _say(
+        f"Scale {asked.scale}, seeds {', '.join(map(str, asked.seeds))}, in {asked.store}. Items share runs. The time "
+        f"is that of one run after the other in one process, {how}."
     )
+    _say(f"Run one with: smofi reproduce NAME --scale {asked.scale}")
     return 0
 
 
-def _left(cells: Sequence[Cell], seconds: float) -> str:
-    return duration(seconds) if cells else "-"
-
-
-def check_items(items: Sequence[Scaled], seeds: Sequence[int]) -> int:
-    """Check every cell, and list them."""
-    for one in items:
-        cells = one.cells(seeds)
+def check_items(names: Sequence[str], asked: Asked) -> int:
+    """Check every run, and list them."""
+    for name in names:
+        cells = asked.cells([name])
         for cell in cells:
             check(cell)
-        console.print(Text(f"{one.item.name}: {plural(len(cells), 'run')}, all can be run", style="bold"))
+        console.print(Text(f"{name}: {plural(len(cells), 'run')}, all can be run", style="bold"))
         for cell in cells:
             config = cell.config
-            about = f"{config.model}, cut {config.cut}, {plural(config.rounds, 'round')}, {config.optimizer}"
-            console.print(Text(f"  {cell.title}: {cell.method}; {about}"))
+            settings = f"{config.model}, cut {config.cut}, {plural(config.rounds, 'round')}, {config.optimizer}"
+            _say(f"  {cell.title}: {cell.method}; {settings}")
     return 0
 
 
-def run_items(items: Sequence[Scaled], seeds: Sequence[int], store: Path, jobs: int) -> int:
-    """Run what is not done yet. Exit code 1 if a run fails, 128 + n after signal n."""
-    cells = list({cell.key: cell for one in items for cell in one.cells(seeds)}.values())
-    store.mkdir(parents=True, exist_ok=True)
-    outcomes = run_cells(cells, Store(store), jobs, _Watch(len(cells)))
-    for failed in outcomes.failed:
-        complain(f"{failed.cell.title}: {failed.words}")
-    return 128 + outcomes.signal if outcomes.signal else 1 if outcomes.failed else 0
+def run_items(names: Sequence[str], asked: Asked, display: Display) -> int:
+    """Run what is not done yet, then show the items. Exit code 1 if a run fails, 128 + n after signal n."""
+    check_alone()
+    check_folder(asked.store)
+    cells, store = asked.cells(names), Store(asked.store)
+    left = [cell for cell in cells if not _is_finished(store, cell)]
+    jobs = usual_jobs(left) if asked.jobs is None else asked.jobs
+    code = 0
+    if left:
+        with SweepDisplay(console, Pace(cells, jobs, paces_in(store, left)), display) as shown:
+            shown.say(f"{plural(len(cells), 'run')} in {asked.store}, {len(cells) - len(left)} done, {jobs} at a time")
+            outcomes = run_cells(cells, store, jobs, shown)
+        for outcome in outcomes.all:
+            if outcome.state in ("failed", "diverged"):
+                complain(f"{outcome.cell.title} {outcome.state}: {outcome.words}")
+        if outcomes.signal is not None:
+            remark(f"Interrupted; continue with: {shlex.join(['smofi', *COMMAND_LINE])}")
+        code = exit_code(outcomes)
+    return code if code > 1 else max(code, show_items(names, asked))
 
 
-class _Watch:
-    """Says which runs start and end."""
-
-    def __init__(self, cells: int) -> None:
-        self.cells, self.ended = cells, 0
-
-    def __call__(self, event: CellEvent) -> None:
-        if isinstance(event, Started):
-            remark(f"{event.cell.title}: {'goes on' if event.resumed else 'starts'} in {event.folder}")
-        elif isinstance(event, Ended):
-            self.ended += 1
-            if event.outcome.ran:
-                took = duration(event.outcome.seconds)
-                remark(f"{self.ended} of {self.cells}: {event.outcome.cell.title}: {event.outcome.state}, {took}")
+def _is_finished(store: Store, cell: Cell) -> bool:
+    try:
+        return store.finished(cell) is not None
+    except InputError:  # which is said when its turn comes
+        return False
 
 
-def print_item(one: Scaled, seeds: Sequence[int], store: Path) -> None:
-    """Our numbers beside the paper's, and a picture."""
-    results = _results(store, one.cells(seeds))
-    panels = [Measured.of(panel, seeds, results) for panel in one.panels]
-    console.print(Text(f"\n{one.item.name}: {one.item.title}", style="bold"))
-    for claim in one.item.claims:
-        console.print(Text(f"The paper: {claim}"))
+def show_items(names: Sequence[str], asked: Asked) -> int:
+    """Our numbers beside the paper's, and pictures."""
+    for name in names:
+        if name == HETEROGENEITY:
+            _show_heterogeneity(asked)
+        else:
+            _show_item(name, asked)
+    return 0
+
+
+def _show_item(name: str, asked: Asked) -> None:
+    item, scaled = ITEMS[name], ITEMS[name].at(asked.scale)
+    results = _results(asked.store, asked.cells([name]))
+    panels = [Measured.of(panel, asked.seeds, results) for panel in scaled.panels]
+    console.print(Text(f"\n{name}: {item.title}", style="bold"))
+    for claim in item.claims:
+        _say(f"The paper: {claim}")
     for measured in panels:
         if not measured.all_histories:
-            console.print(Text(f"{measured.panel.title}: no finished run in {store}"))
+            _say(f"{measured.panel.title}: no finished run in {asked.store}")
             continue
-        table, left_out = table_of(one.item, measured).fitting(console.width)
+        table, left_out = table_of(item, measured).fitting(console.width)
         console.print(table)
         if left_out:
-            console.print(Text(f"No room for: {', '.join(left_out)}"))
-        for sentence in [about(measured), *findings(measured)]:
-            console.print(Text(sentence))
-    for remark_ in one.item.remarks:
-        console.print(Text(remark_))
-    for path in save_pictures(store, one.item, one.scale, panels):
+            _say(f"No room for: {'; '.join(left_out)}")
+        for sentence in [about(measured), *findings(measured), *item.remarks]:
+            _say(sentence)
+    for path in save_pictures(asked.store, item, asked.scale, panels):
         print(f"Picture: {path}")
 
 
-def collect_into(folder: Path, store: Path) -> int:
-    """Add the finished runs of a folder to the files of another."""
-    results = _results(store)
-    for path in collect(folder, results.runs.values()):
+def _show_heterogeneity(asked: Asked) -> None:
+    seed = asked.seeds[0]
+    console.print(Text(f"\n{HETEROGENEITY}: {heterogeneity.TITLE}", style="bold"))
+    with reading("the data") as progress:
+        clients = heterogeneity.clients_of(asked.scale, seed, progress)
+    for sentence in heterogeneity.sentences(clients):
+        _say(sentence)
+    heterogeneity.write_clients(asked.store, clients, seed)
+    path = heterogeneity.drawing(clients).save(asked.store / f"{HETEROGENEITY}.svg")
+    print(f"Picture: {path}")
+
+
+def collect_into(folder: Path, asked: Asked) -> int:
+    """Add the finished runs of a folder, and its clients, to the files of another."""
+    results = _results(asked.store)
+    written = collect(folder, results.runs.values())
+    if clients := heterogeneity.read_clients(asked.store):
+        written.append(heterogeneity.write_clients(folder, clients, asked.seeds[0]))
+    for path in written:
         print(path)
-    remark(f"{plural(len(results.runs), 'run')} from {store}")
+    remark(f"{plural(len(results.runs), 'run')} from {asked.store}")
     return 0
 
 
@@ -141,3 +176,7 @@ def _results(store: Path, cells: Iterable[Cell] | None = None) -> Results:
     for sentence in results.unreadable:
         remark(f"left out: {sentence}")
     return results
+
+
+def _say(text: str) -> None:
+    console.print(Text(text))

@@ -6,6 +6,8 @@ results.py    what finished runs measured                 files.py       the sam
 measured.py   a panel with its numbers                    findings.py    sentences that follow from them
 grid.py       a table of texts                            tables.py      a panel as a table, ours and the paper's
 pictures.py   an item's figures                           page.py        the page of results
+heterogeneity.py  how clients differ, without training
+asked.py      what the command is asked for
 checking.py   a run checked without its data              estimate.py    how long runs will take
 
 Internal: may change without notice.

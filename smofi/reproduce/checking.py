@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -42,8 +43,10 @@ def facts_of(config: Config) -> Facts:
     """Those of a configuration's data, with its limits applied."""
     known = FACTS[config.data]
     shape = (known.shape[0], config.image_size, config.image_size) if config.image_size else known.shape
-    train, test = min(known.train, config.max_train or known.train), min(known.test, config.max_test or known.test)
-    return Facts(shape, known.classes, train, test)
+    train, test = config.max_train or known.train, config.max_test or known.test
+    if most := re.search(r"most=(\d+)", config.partition):
+        train = int(most[1]) * (config.clients or 1)
+    return Facts(shape, known.classes, min(known.train, train), min(known.test, test))
 
 
 def check(cell: Cell) -> None:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from smofi.config import Config, sentence_of
 from smofi.config.writing import value_as_yaml
-from smofi.errors import InputError
+from smofi.errors import InputError, check_seed
 from smofi.files import write_atomically
 from smofi.plain_yaml import parse_settings, read_text
 from smofi.report.history import History
@@ -28,7 +28,7 @@ KEPT = tuple(name for name in SETTINGS if name not in WITHOUT_EFFECT - {"rounds"
 """The settings that decide the numbers."""
 OWN = ("version", "seconds", "accuracy", "virtual_seconds")
 """Of a run: the version of smofi, seconds that its rounds took, and after every round accuracy and virtual time."""
-NOT_EVALUATED = "-"
+SEED, NOT_EVALUATED = "seed", "-"
 
 
 def collect(folder: Path, runs: Iterable[Recorded]) -> list[Path]:
@@ -86,19 +86,22 @@ def _read(path: Path) -> list[Recorded]:
         return []
     shared = path.with_suffix(".yaml")
     common = parse_settings(read_text(shared), str(shared))
-    return [_recorded(common, row, f"{path}, line {number}") for number, row in enumerate(rows, start=2)]
+    configs: dict[str, Config] = {}  # of runs that differ in the seed alone: to check all anew would take seconds
+    return [_recorded(common, row, configs, f"{path}, line {number}") for number, row in enumerate(rows, start=2)]
 
 
-def _recorded(common: Mapping[str, Any], row: Mapping[str, str], where: str) -> Recorded:
-    given = "".join(f"{name}: {text}\n" for name, text in row.items() if name not in OWN)
+def _recorded(common: Mapping[str, Any], row: Mapping[str, str], configs: dict[str, Config], where: str) -> Recorded:
+    given = "".join(f"{name}: {text}\n" for name, text in row.items() if name not in (*OWN, SEED))
     try:
-        config = Config(**{**common, **parse_settings(given, where)})
+        if given not in configs:
+            configs[given] = Config(**{**common, **parse_settings(given, where)})
+        config = configs[given].model_copy(update={SEED: check_seed(SEED, int(row[SEED]))})
         values = [None if text == NOT_EVALUATED else float(text) for text in row["accuracy"].split()]
         hours = [float(text) / 3600 for text in row["virtual_seconds"].split()]
         seconds = [float(row["seconds"] or 0)]
     except ValidationError as error:
         raise InputError(f"{where}: {sentence_of(error)}") from None
-    except ValueError as error:
+    except (ValueError, KeyError) as error:
         raise InputError(f"{where}: {error}") from None
     history = History(Cell(config).method, values, seconds, hours, config.seed)
     return Recorded(config, history, row["version"])

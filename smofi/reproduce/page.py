@@ -15,14 +15,17 @@ from pathlib import Path
 from smofi.errors import InputError
 from smofi.files import write_atomically
 from smofi.plural import plural
+from smofi.reproduce import heterogeneity
 from smofi.reproduce.files import read_results
 from smofi.reproduce.findings import findings
-from smofi.reproduce.items import ITEMS, SCALES, Item
+from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES, Item
 from smofi.reproduce.measured import Measured
-from smofi.reproduce.pictures import drawings, picture_stem
+from smofi.reproduce.pictures import drawings, overview, picture_stem
 from smofi.reproduce.tables import readme_table, table_of
 
 MADE = "<!-- Made by `smofi reproduce --page {}`: change what it is made from, in {}/. -->"
+OVERVIEW = "overview.svg"
+"""The figure in README."""
 SHOWN = 0.5
 """The share of its runs from which on an item has a section."""
 BEGIN, END = "<!-- results: made by smofi reproduce -->", "<!-- end of results -->"
@@ -60,6 +63,7 @@ class Page:
         """The whole page."""
         done = {key: panels for key, panels in self.measured.items() if _share(panels) >= SHOWN}
         pieces = [self.first_line, "# Results", self._part("before"), self._part("verdict")]
+        pieces += self._clients()
         for (item, scale), panels in done.items():
             pieces += [*self._section(item, scale, panels), self._part(item.name if scale == "small" else "")]
         left = {item: panels for (item, scale), panels in self.measured.items() if scale == "small"}
@@ -72,6 +76,15 @@ class Page:
             pieces += ["## Not finished yet", "\n".join(["Less than half of the runs are here:", "", *names])]
         pieces.append(self._part("after"))
         return "\n\n".join(piece.strip() for piece in pieces if piece.strip()) + "\n"
+
+    def _clients(self) -> Iterator[str]:
+        """The section about how clients differ, if its numbers are there."""
+        if clients := heterogeneity.read_clients(self.folder):
+            yield f"## {heterogeneity.TITLE}"
+            yield f"In the paper: {heterogeneity.SOURCE}. `smofi reproduce {HETEROGENEITY}`; nothing is trained."
+            yield from heterogeneity.sentences(clients)
+            yield f"![{heterogeneity.TITLE}]({self.folder.name}/{HETEROGENEITY}.svg)"
+            yield self._part(HETEROGENEITY)
 
     def _section(self, item: Item, scale: str, panels: Sequence[Measured]) -> Iterator[str]:
         yield f"## {item.title}"
@@ -107,7 +120,7 @@ class Page:
         panels = self.measured[ITEMS["table1"], "small"]
         if not mark or not end or not panels[0].all_histories:
             return None
-        picture = f"{self.path.parent.name}/{self.folder.name}/table1.svg"
+        picture = f"{self.path.parent.name}/{self.folder.name}/{OVERVIEW}"
         block = f"{readme_table(panels[0]).markdown()}\n\n{about(panels[0])}\n\n![{ITEMS['table1'].title}]({picture})"
         return path, f"{before}{BEGIN}\n\n{block}\n\n{END}{after}"
 
@@ -116,16 +129,21 @@ class Page:
         if self.path.is_file() and not self.path.read_text(encoding="utf-8").startswith(MADE.partition("`")[0]):
             raise InputError(f"{self.path} exists and was not made by smofi reproduce: choose another name, or move it")
         written = [(self.path, self.text())]
+        pictures = []
         if found := self.readme():
             written.append(found)
+            (panel,) = self.measured[ITEMS["table1"], "small"]
+            pictures.append(overview(panel).save(self.folder / OVERVIEW))
         for path, text in written:
             write_atomically(path, text.encode())
-        pictures = [
+        pictures += [
             drawing.save(self.folder / f"{picture_stem(item, scale)}{end}.svg")
             for (item, scale), panels in self.measured.items()
             if _share(panels) >= SHOWN
             for end, drawing in drawings(item, panels).items()
         ]
+        if clients := heterogeneity.read_clients(self.folder):
+            pictures.append(heterogeneity.drawing(clients).save(self.folder / f"{HETEROGENEITY}.svg"))
         return [path for path, _ in written] + pictures
 
 
@@ -164,4 +182,4 @@ def missing_words(measured: Measured) -> str:
         label if len(which) == every > 1 else f"{label} with seed {' and '.join(map(str, which))}"
         for label, which in seeds.items()
     ]
-    return f"{plural(len(measured.missing), 'run')} missing: {', '.join(named)}."
+    return f"{plural(len(measured.missing), 'run')} missing: {'; '.join(named)}."

@@ -40,6 +40,11 @@ def drawings(item: Item, panels: Sequence[Measured]) -> dict[str, Drawing]:
     return found
 
 
+def overview(measured: Measured) -> Drawing:
+    """The curves of the first base alone."""
+    return curves_figure(_by_base(measured)[:1], width="page")
+
+
 def save_pictures(folder: Path, item: Item, scale: str, panels: Sequence[Measured]) -> list[Path]:
     """Draw an item's figures into a folder, as SVG."""
     stem = picture_stem(item, scale)

@@ -37,7 +37,8 @@ def readme_table(measured: Measured) -> Grid:
 
 
 def _cells(row: Row, line: Line, measured: Measured, unit: TimeUnit | None) -> list[str]:
-    near = [other for other in measured.rows.values() if other.base == row.base]
+    complete = [other for other in measured.rows.values() if other.seeds == len(measured.seeds)]
+    near = [other for other in complete if other.base == row.base]
     missed = f">{row.budget}"
     cells = [
         _bold(f"{_spread(row.best, row.best_std)} %", row, near, lambda one: one.best),
@@ -54,7 +55,7 @@ def _cells(row: Row, line: Line, measured: Measured, unit: TimeUnit | None) -> l
 
 def _bold(text: str, row: Row, near: Sequence[Row], value: Callable[[Row], float | None]) -> str:
     known = [found for one in near if (found := value(one)) is not None]
-    best = len(known) > 1 and value(row) == max(known)
+    best = row in near and len(known) > 1 and value(row) == max(known)
     return f"{STAR}{text}" if best else text
 
 

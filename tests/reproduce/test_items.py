@@ -9,6 +9,7 @@ from smofi.sweep.cells import Cell
 RUNS = {
     "fig-momentum": (4, 4),
     "table1": (15, 45),
+    "table2": (8, 24),
     "fig-alpha": (7, 21),
     "fig-cut": (5, 25),
     "fig-optimizers": (15, 20),

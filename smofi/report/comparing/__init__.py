@@ -5,5 +5,5 @@ gathering.py     runs that belong together, and those left out   blocks.py    th
 sheets.py        the same as cells of text                       formats.py   what can be written, and into which file
 as_text.py       for the terminal                                as_csv.py    for programs
 as_markdown.py   for pages                                       as_latex.py  for papers, with booktabs
-writing.py       in one of these formats
+writing.py       which sheets there are, and their text in the last three formats
 """

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-
-from rich.console import Console
 
 from smofi.report.comparing.as_csv import as_csv
 from smofi.report.comparing.as_latex import as_latex
 from smofi.report.comparing.as_markdown import as_markdown
-from smofi.report.comparing.as_text import as_text
 from smofi.report.comparing.blocks import Block
 from smofi.report.comparing.formats import MADE
 from smofi.report.comparing.sheets import Sheet, differences_sheet, results_sheet
-
-WIDTH = 120  # characters of a table in a text file
 
 
 def sheets_of(blocks: Sequence[Block]) -> list[Sheet]:
@@ -25,14 +19,9 @@ def sheets_of(blocks: Sequence[Block]) -> list[Sheet]:
 
 
 def written_as(form: str, blocks: Sequence[Block], *, per_seed: bool = False) -> str:
-    """The whole table as the content of a file."""
+    """The whole table as the content of a file: Markdown, LaTeX or CSV."""
     if form == "csv":
         return as_csv(blocks, per_seed=per_seed)
     if form == "latex":
         return as_latex(sheets_of(blocks))
-    if form == "markdown":
-        return f"<!-- {MADE} -->\n\n{as_markdown(sheets_of(blocks))}"
-    console = Console(file=io.StringIO(), width=WIDTH, color_system=None, legacy_windows=False)
-    with console.capture() as captured:
-        console.print(as_text(sheets_of(blocks)))
-    return "\n".join([MADE, "", *(line.rstrip() for line in captured.get().splitlines()), ""])
+    return f"<!-- {MADE} -->\n\n{as_markdown(sheets_of(blocks))}"

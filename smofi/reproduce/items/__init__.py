@@ -33,4 +33,7 @@ ITEMS = {
 }
 """By name, in the paper's order."""
 
-__all__ = ["ITEMS", "SCALES", "Item", "Line", "Panel", "Scaled"]
+HETEROGENEITY = "fig-heterogeneity"
+"""The item that needs no run: how clients differ in data and devices."""
+
+__all__ = ["HETEROGENEITY", "ITEMS", "SCALES", "Item", "Line", "Panel", "Scaled"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from smofi.config import Config, read_config
+from smofi.config import Config
 from smofi.reproduce.items.targets import NINE_TENTHS, Target
 from smofi.reproduce.items.tasks import Task
 from smofi.sweep.cells import Cell
@@ -57,7 +57,7 @@ class Panel:
         if self.task.scale == "small":
             one_by_one = any(name in line.method for name in ONE_BY_ONE)
             given["executor"] = "loop" if one_by_one else "vmap"
-        return read_config(self.task.preset, given, scale=self.task.scale)
+        return self.task.config(given)
 
     def cells(self, seeds: Sequence[int]) -> dict[tuple[Line, int], Cell]:
         """All its runs, each with a label for people; seed after seed, so that early seeds are complete first."""

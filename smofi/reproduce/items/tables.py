@@ -29,6 +29,7 @@ def _split(task: Task) -> tuple[Line, ...]:
         Line("SFLV2, client after client", 'sflv2(turns="client")', published="SFLV2"),
         Line("SFLV2, step by step", 'sflv2(turns="step")', published="SFLV2"),
         Line("MergeSFL, fastest gets B", f"mergesfl({steps})", published=merged),
+        Line("MergeSFL, slowest gets B", f'mergesfl({steps}, reference="slowest")', published=merged),
         Line("SMoFi", task.smofi),
     )
 

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from smofi.cli.compare import plain
 from smofi.report import History
+from smofi.report.comparing.as_text import as_text
 from smofi.report.comparing.blocks import Block
-from smofi.report.comparing.writing import written_as
+from smofi.report.comparing.writing import sheets_of, written_as
 
 
 def block(name: str = "partition iid", clock: bool = True) -> Block:
@@ -34,7 +36,7 @@ def block(name: str = "partition iid", clock: bool = True) -> Block:
 
 
 def test_text() -> None:
-    text = written_as("text", [block()])
+    text = plain(as_text(sheets_of([block()])))
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
     assert rows[:3] == [
         ["fedavg", "75.00 ± 7.07", "55.00 ± 2.36", "3", "1.00x", "6", "6", "2"],
