@@ -13,7 +13,15 @@ from smofi.cli import main
 ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / name
-    for name in ("README.md", "docs/surviving.md", "docs/partitions.md", "docs/clock.md", "docs/watching.md")
+    for name in (
+        "README.md",
+        "docs/surviving.md",
+        "docs/partitions.md",
+        "docs/clock.md",
+        "docs/watching.md",
+        "docs/comparing.md",
+        "docs/reproducing.md",
+    )
 ]
 
 

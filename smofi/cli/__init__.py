@@ -11,8 +11,10 @@ run.py          run                                       training.py    trainin
 claiming.py     a new folder for a run                    results.py     what is printed after training
 plan.py         plan, advise, config                      data.py        data
 sweep.py        sweep                                     sweeping.py    many cells with one display
-sweep_display.py   a sweep as it goes
+sweep_display.py   a sweep as it goes                     tune.py        tune
+compare.py      compare                                   plot.py        plot
 folders.py      show, timeline, export                    lists.py       methods, models, presets
+reproduce.py    reproduce                                 reproducing.py  its lists, runs and tables
 
 A command parses its arguments, refuses what is wrong with them, and only then loads what it works with: torch takes
 seconds. It calls one function and prints what it returns.

@@ -41,6 +41,9 @@ def _group_settings() -> None:
 _group_settings()
 Flags: TypeAlias = Annotated[Settings, Parameter(name="*", **SEVERAL)]
 Folder: TypeAlias = Annotated[Path, Parameter(help="the folder of a run")]
+Runs: TypeAlias = Annotated[
+    Path, Parameter(help="folders of runs or comparisons, or with several below them; by default runs")
+]
 Scale: TypeAlias = Annotated[
     str | None, Parameter(help="size of a preset: full, or small for a version that suits a CPU")
 ]

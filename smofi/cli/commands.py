@@ -9,7 +9,7 @@ from typing import Any
 import cyclopts
 import pydantic
 
-from smofi.cli import data, folders, lists, plan, report, run, sweep
+from smofi.cli import compare, data, folders, lists, plan, plot, report, reproduce, run, sweep, tune
 from smofi.cli.examples import epilogue
 from smofi.cli.mistakes import sentence_for
 from smofi.cli.program import COMMAND_LINE, app
@@ -24,10 +24,14 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     plan.plan,
     plan.advise,
     sweep.sweep,
+    tune.tune,
     folders.show,
+    compare.compare,
+    plot.plot,
     folders.timeline,
     report.report,
     folders.export,
+    reproduce.reproduce,
     plan.config,
     lists.presets,
     data.data,

@@ -7,7 +7,7 @@ Options marked with dots take one or more values: --method fedavg smofi.
 Those without a value are on or off: --compile, --compile false, --no-compile.
 An optional setting is left out with null: --patience null."""
 
-WITH_SETTINGS = ("run", "plan", "advise", "config")
+WITH_SETTINGS = ("run", "plan", "advise", "config", "tune")
 
 EXAMPLES = {
     "run": """\
@@ -23,10 +23,22 @@ smofi advise cifar10 --scale small --output cuts.png""",
     "sweep": """\
 smofi sweep mine.yaml --dry-run
 smofi sweep mine.yaml --output runs/mine --jobs 2""",
+    "tune": """\
+smofi tune fedprox fashion-mnist --scale small
+smofi tune "smofi(alpha=-0.1)" my.yaml --grid global_momentum=0.1,0.3,0.5""",
     "config": """\
 smofi config cifar10 --scale small > my.yaml""",
     "show": """\
 smofi show first""",
+    "compare": """\
+smofi compare runs/first runs/second
+smofi compare sweep --target 1.0 --output table.tex
+smofi compare sweep --format csv --per-seed > runs.csv""",
+    "plot": """\
+smofi plot runs/first -o curves.pdf
+smofi plot sweep --by partition --hours -o panels.pdf
+smofi plot sweep --kind bars --by model --value accuracy rounds -o bars.pdf
+smofi plot sweep --over alpha --value accuracy rounds -o alpha.pdf""",
     "timeline": """\
 smofi timeline first --round 3 --output round.png""",
     "report": """\
@@ -35,6 +47,10 @@ smofi report first second --title "Two partitions" -o both.html""",
     "export": """\
 smofi export first exported --format safetensors onnx
 smofi export first --part client""",
+    "reproduce": """\
+smofi reproduce
+smofi reproduce table1 --scale small --jobs 2
+smofi reproduce all --scale paper --dry-run""",
     "data": """\
 smofi data
 smofi data cifar10 --fetch

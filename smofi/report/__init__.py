@@ -13,7 +13,8 @@ page/            runs as one HTML page
 heterogeneity/   how the clients' data differ              devices.py      how their devices differ
 timeline/        what clients do in a round                models.py       what models and their cuts cost
 catalogue.py     the data sets and the presets             inline.py       live.py for Python: terminal, notebook, file
-figures/         figures for a paper, bands over seeds     titles.py       what methods are called there
+comparing/       the paper's table from finished runs      titles.py       what methods are called there
+figures/         figures for a paper, bands over seeds
 
 Internal: may change without notice.
 """

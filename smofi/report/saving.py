@@ -9,19 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smofi.errors import InputError, refuse
-from smofi.files import write_atomically
+from smofi.files import read_regular, write_atomically
 from smofi.report.style import MATPLOTLIB_STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Left out, because it would make two files of the same picture differ.
+# Without the date, which would make two files of the same picture differ.
 METADATA: dict[str, dict[str, Any]] = {
-    ".png": {"Software": None},
-    ".svg": {"Date": None},
-    ".pdf": {"CreationDate": None},
+    ".png": {"Software": "smofi"},
+    ".svg": {"Date": None, "Creator": "smofi"},
+    ".pdf": {"CreationDate": None, "Creator": "smofi"},
 }
+OURS = {".png": b"Software\0smofi", ".svg": b"<dc:title>smofi</dc:title>", ".pdf": b"/Creator (smofi)"}
+"""What these leave in a file."""
 WIDE = (11.0, 5.6)
+LARGEST = 64 * 2**20  # bytes of a picture that is looked into
 PADDING: dict[str, Any] = {"w_pad": 0.1, "h_pad": 0.08, "wspace": 0.03}
 
 
@@ -42,6 +45,21 @@ def check_picture(path: str | Path, field: str = "path") -> Path:
     if not writable:
         refuse(field, str(path), "a file in a folder that exists")
     return path
+
+
+def check_replaceable(path: Path, field: str, force: bool) -> Path:
+    """A file that a picture can be saved in, which does not exist yet or is a picture of ours, unless `force`."""
+    check_picture(path, field)
+    if path.exists() and not force and OURS[path.suffix.lower()] not in _content(path):
+        refuse(field, str(path), "a new file, or a picture that smofi drew; --force replaces any other")
+    return path
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_regular(path, LARGEST, "a picture")
+    except InputError:
+        return b""
 
 
 def save_picture(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from smofi.config import Config
 from smofi.errors import check_path, refuse
 from smofi.report.history import History
 from smofi.report.show.snapshot import Snapshot, snapshots_in
-from smofi.runs import runs_below
+from smofi.runs import DamagedFile, folders_in, runs_below
 from smofi.settings import COMPUTING
 
 VARIED = frozenset({"method", "seed"})
@@ -20,10 +20,12 @@ VARIED = frozenset({"method", "seed"})
 
 @dataclass(frozen=True)
 class Setup:
-    """Runs that differ in method and seed alone; `name` says what sets them apart from the other setups."""
+    """Runs that differ in method and seed alone; `name` says what sets them apart from the other setups, `settings` has
+    the values of those settings."""
 
     name: str
     runs: tuple[Snapshot, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def config(self) -> Config:
@@ -36,22 +38,39 @@ class Setup:
         return [run.history for run in self.runs]
 
 
-def read_runs(paths: Sequence[str | Path]) -> list[Snapshot]:
+def read_runs(paths: Sequence[str | Path], damaged: list[DamagedFile] | None = None) -> list[Snapshot]:
     """The runs of these folders, each a run, a comparison, or a folder with runs below it at any depth; each run once,
-    in the order in which it is found."""
+    in the order in which it is found. Those that cannot be read are refused, or added to `damaged` if it is given."""
     found: dict[Path, Snapshot] = {}
     for path in paths:
-        for run in _runs_in(check_path("run", path)):
-            found.setdefault(run.path.resolve(), run)
+        for folder in _folders_in(check_path("run", path)):
+            for run in snapshots_in(folder) if damaged is None else _readable(folder, damaged):
+                found.setdefault(run.path.resolve(), run)
     return list(found.values())
 
 
-def _runs_in(path: Path) -> list[Snapshot]:
+def _readable(path: Path, damaged: list[DamagedFile]) -> list[Snapshot]:
+    """The runs in a folder that can be read; what is wrong with the others is added to `damaged`."""
+    found = []
+    try:
+        folders = folders_in(path)
+    except DamagedFile as error:
+        damaged.append(error)
+        return []
+    for folder in folders:
+        try:
+            found.append(Snapshot.read(folder))
+        except DamagedFile as error:
+            damaged.append(error)
+    return found
+
+
+def _folders_in(path: Path) -> list[Path]:
     if inside := folders_below(path):
-        return [run for folder in inside for run in snapshots_in(folder)]
+        return inside
     if path.is_dir() and not any(path.iterdir()):
         refuse("run", str(path), "the folder of a run, or one with runs below it, but it is empty")
-    return snapshots_in(path)
+    return [path]
 
 
 def folders_below(path: Path) -> list[Path]:
@@ -72,7 +91,8 @@ def setups_of(runs: Sequence[Snapshot]) -> list[Setup]:
     for run in runs:
         together.setdefault(_trained(run.config), []).append(run)
     apart = {name for name, _ in set().union(*together) if len({dict(key)[name] for key in together}) > 1}
-    return [Setup(_name(key, apart), tuple(members)) for key, members in together.items()]
+    own = {key: {name: _text(value) for name, value in key if name in apart} for key in together}
+    return [Setup(_name(own[key]), tuple(members), own[key]) for key, members in together.items()]
 
 
 def _trained(config: Config) -> tuple[tuple[str, Any], ...]:
@@ -81,8 +101,8 @@ def _trained(config: Config) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(settings.items()))
 
 
-def _name(trained: tuple[tuple[str, Any], ...], apart: set[str]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in trained if name in apart)
+def _name(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in settings.items())
 
 
 def _text(value: Any) -> str:

@@ -58,7 +58,14 @@ def rows_by_base(names: Sequence[str]) -> list[tuple[str, list[str]]]:
     for name in names:
         groups.setdefault(bare_base(name), []).append(name)
     order = sorted(groups, key=lambda base: base != PLAIN)
-    return [(base, sorted(groups[base], key=lambda name: bool(plugins_of(name)))) for base in order]
+    return [(base, sorted(groups[base], key=_place)) for base in order]
+
+
+def _place(name: str) -> int:
+    """Where a method stands below its base: the base first, then ours as in `WRITTEN`, then others."""
+    added = [part.partition("(")[0] for part in plugins_of(name)]
+    known = list(WRITTEN)
+    return known.index(added[0]) if added and added[0] in known else len(known) * bool(added)
 
 
 def label(name: str, title: str) -> str:

@@ -64,8 +64,8 @@ class Settings(DataSettings):
     optimizer: str = setting(
         DEFAULT_OPTIMIZER,
         _optimizer,
-        "sgd(lr, momentum, nesterov, weight_decay, lr_decay), adam(...) or adamw(...); lr_decay is the learning "
-        "rate's factor per round",
+        "sgd(lr, momentum, nesterov, weight_decay, lr_decay), adam(...) or adamw(...); lr_decay is the learning rate's "
+        "factor per round; parameters that are not given have their defaults, not a preset's",
         argument=Argument(
             check=text_or(_optimizer, f"a string or a value such as smofi.{DEFAULT_OPTIMIZER}", Optimizer),
             help="`smofi.sgd`, `smofi.adam` or `smofi.adamw`, or such a call as a string",
@@ -227,7 +227,7 @@ class Settings(DataSettings):
     clock: str = setting(
         "none",
         _clock,
-        "virtual time on the clients' devices: none, paper (its equations), or full (also the sending of weights)",
+        "virtual time on the clients' devices: none, paper (its equations), or full (weights and round trips, too)",
         argument=Argument(
             check=text_or(_clock, '"none", "paper", "full", or a smofi.Timing', Timing),
             help='virtual time on the clients\' devices: "paper", "full", or a `smofi.Timing` that says more',
@@ -237,8 +237,8 @@ class Settings(DataSettings):
     )
     devices: str = setting(
         "phones",
-        names_or_csv("phones"),
-        "with a clock: phones as publicly measured, or your own CSV file",
+        Check(checks.devices),
+        "with a clock: phones as publicly measured, phones(rtt_ms=80) if the server is far away, or your own CSV file",
         timing=True,
         resumable=True,
     )

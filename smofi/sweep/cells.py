@@ -67,8 +67,7 @@ class Cell:
     def name(self) -> str:
         """The name of a folder for it."""
         words = self.label or f"{self.config.data} {self.method} seed {self.config.seed}"
-        plain = re.sub(r"[^\w.=]+", "-", words).strip("-.")
-        return f"{plain[:LONGEST_NAME]}-{self.key}"
+        return f"{slug(words)}-{self.key}"
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -91,6 +90,15 @@ class Cell:
     def is_run_of(self, settings: Mapping[str, Any]) -> bool:
         """Whether a run with these `deciding` settings computes the same rounds; it may have more or fewer of them."""
         return all(name in settings and settings[name] == value for name, value in self.identity.items())
+
+
+def slug(words: str) -> str:
+    """Words as a part of a folder's name.
+
+    >>> slug("fedprox(mu=0.01)+smofi, seed 0")
+    'fedprox-mu=0.01-smofi-seed-0'
+    """
+    return re.sub(r"[^\w.=]+", "-", words).strip("-.")[:LONGEST_NAME]
 
 
 def deciding(config: Config) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from smofi.data.catalogue import descriptions
 from smofi.errors import InputError
 from smofi.experiment import stored_config
 from smofi.models import MODELS
+from smofi.optim import parse_optimizer
 from smofi.plain_yaml import LARGEST, as_yaml, parse_settings
 from support.run_folder import write_run
 
@@ -340,6 +341,16 @@ def test_the_preset_is_the_first_run() -> None:
     assert read_config("digits", {}) == Config()
     (first,) = (preset for preset in presets() if preset.name == "digits")
     assert first.description.startswith("The first run: FedAvg, FedAvgM and SMoFi side by side")
+
+
+def test_an_optimizer_given_on_top_of_a_preset_keeps_nothing_of_the_presets() -> None:
+    """As the page says: neither weight decay nor the factor per round."""
+    own = parse_optimizer(read_config("cifar10").optimizer)
+    assert (own.weight_decay, own.lr_decay) == (5e-4, 0.998)
+    given = parse_optimizer(read_config("cifar10", {"optimizer": "adam"}).optimizer)
+    assert (given.lr, given.weight_decay, given.lr_decay) == (0.001, 0, 1)
+    kept = parse_optimizer(read_config("cifar10", {"optimizer": "adam(lr_decay=0.998)"}).optimizer)
+    assert kept.lr_decay == 0.998
 
 
 # -------------------------------------------------------------------------------------------------------- what it means

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,8 +30,10 @@ class Panel:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """The measures of each method."""
-        return measure(self.histories, self.baseline, share=self.share, target=self.target)
+        """The measures of each method, with a target out of reach if the baseline is not there."""
+        known = any(history.name == self.baseline for history in self.histories)
+        target = math.inf if self.target is None and not known else self.target
+        return measure(self.histories, self.baseline, share=self.share, target=target)
 
     def row(self, name: str) -> Row | None:
         """Those of one method; None if it is not in this panel."""

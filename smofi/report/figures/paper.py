@@ -72,10 +72,10 @@ def thin(look: Look) -> dict[str, Any]:
 
 def frame(axes: Axes, share: bool, title: str = "") -> None:
     """Axes with a light grid, without a box."""
-    from matplotlib.ticker import PercentFormatter
+    from matplotlib.ticker import FuncFormatter
 
     if share:
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=""))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g}"))
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

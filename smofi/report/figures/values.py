@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ class Value:
         """Of a method; None if it was not measured, as hours without a clock."""
         value, budget = self.of(row), self.budget(row)
         if value is None:
-            return None if budget is None else Number(budget, 0.0, missed=True)
+            return None if budget is None or math.isinf(row.target) else Number(budget, 0.0, missed=True)
         return Number(value, self.deviation(row) or 0.0)
 
 
@@ -66,10 +67,15 @@ def seeds_words(counts: Iterable[int]) -> str:
 
 
 def check_values(values: Sequence[str], panels: Sequence[Panel]) -> list[Value]:
-    """The values by their names; hours only of runs with a clock."""
+    """The values by their names; hours only of runs with a clock, rounds and hours only if there is a target."""
     found = [VALUES[check_choice("value", name, VALUES)] for name in values]
     if "hours" in values and not any(history.hours for panel in panels for history in panel.histories):
         refuse("value", "hours", "runs with a clock, for example: smofi run --clock paper")
+    for name, value in zip(values, found, strict=True):
+        if not any(value.number(row) for panel in panels for row in panel.rows):
+            refuse(
+                "value", name, f"runs of {panels[0].baseline} too, from which the target is taken, or a fixed target"
+            )
     return found
 
 

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
-EMPTY = frozenset({"meta", "link", "input"})  # elements without content and without an end
+EMPTY = frozenset({"meta", "wbr"})  # elements without content and without an end
 
 
 class Html(str):

@@ -26,12 +26,17 @@ class Judged:
     runs: list[Snapshot]
 
     @property
-    def winner(self) -> Row | None:
-        """The finished method with the highest mean over rounds, where there are several with the same seeds and
-        rounds."""
+    def alike(self) -> list[Row]:
+        """The finished methods with as many seeds and rounds as most others, which alone can be ranked."""
         fit = [row for row in self.rows if row.name not in self.marks]
-        alike = len({(row.seeds, row.budget) for row in fit}) == 1
-        return max(fit, key=lambda row: row.mean) if len(fit) > 1 and alike else None
+        extents = [(row.seeds, row.budget) for row in fit]
+        usual = max(extents, key=lambda extent: (extents.count(extent), extent), default=None)
+        return [row for row, extent in zip(fit, extents, strict=True) if extent == usual]
+
+    @property
+    def winner(self) -> Row | None:
+        """Of several that can be ranked, the one with the highest mean over rounds."""
+        return max(self.alike, key=lambda row: row.mean) if len(self.alike) > 1 else None
 
     def row(self, name: str | None) -> Row | None:
         """That of a method, if it is in the table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from smofi.config.federation import Federation, gather
+from smofi.data.cache import data_home
 from smofi.errors import SmofiError
 from smofi.report.heterogeneity import Heterogeneity
 from smofi.report.numbers import duration
@@ -20,10 +22,10 @@ from smofi.report.timeline.pieces import pieces
 from smofi.report.timeline.rounds import as_divided, timeline_of
 from smofi.runs import StoredPartition, read_partition_file
 
-SCALE, PIXELS, BAR = 1000, 320, 100
-"""A timeline is this many units long, drawn as for this many pixels; a client's bar is this many units high."""
+SCALE, PIXELS, BAR = 1000, 400, 100
+"""Units of a timeline's length, pixels that the longest is drawn for, and units of the height of a client's bar."""
 
-MOST_CLIENTS, MOST_TIMELINES = 24, 8
+MOST_CLIENTS, MOST_TIMELINES = 12, 8
 
 
 @dataclass
@@ -42,19 +44,27 @@ def pictures_of(runs: Sequence[Snapshot]) -> Pictures:
     try:
         federation = gather(as_divided(first))
     except (SmofiError, OSError, ValueError) as error:
-        drawn.notes.append(f"The data cannot be read here, so the mix of classes is not shown: {_said(error)}.")
+        drawn.notes.append(f"The data cannot be read here, so the mix of classes is not shown: {_said(error, first)}.")
     drawn.partition = _partition(first, federation, drawn.notes)
-    clocked = [
-        run for run in runs if run.config.clock != "none" and run.records and run.config.seed == first.config.seed
-    ]
-    if federation and clocked:
-        number = min(len(run.records) for run in clocked)
-        for run in clocked[:MOST_TIMELINES]:
-            try:
-                drawn.timelines.append(_timeline(timeline_of(run, number, federation)))
-            except (SmofiError, OSError) as error:
-                drawn.notes.append(f"The round of {run.method} is not shown: {_said(error)}.")
+    if federation is not None:
+        drawn.timelines = _timelines(runs, federation, drawn.notes)
     return drawn
+
+
+def _timelines(runs: Sequence[Snapshot], federation: Federation, notes: list[str]) -> list[dict[str, Any]]:
+    """The last round that all methods have, with the first run's seed."""
+    seed = runs[0].config.seed
+    clocked = [run for run in runs if run.config.clock != "none" and run.records and run.config.seed == seed]
+    found: list[Timeline] = []
+    for run in clocked[:MOST_TIMELINES]:
+        try:
+            found.append(timeline_of(run, min(len(one.records) for one in clocked), federation))
+        except (SmofiError, OSError) as error:
+            notes.append(f"The round of {run.method} is not shown: {_said(error, run)}.")
+    if len(clocked) > MOST_TIMELINES:
+        notes.append(f"The rounds of the first {MOST_TIMELINES} of {len(clocked)} methods are shown.")
+    longest = max((timeline.seconds for timeline in found), default=0.0)
+    return [_timeline(timeline, pixel=longest / PIXELS) for timeline in found]
 
 
 def _partition(run: Snapshot, federation: Federation | None, notes: list[str]) -> dict[str, Any] | None:
@@ -76,7 +86,7 @@ def _partition(run: Snapshot, federation: Federation | None, notes: list[str]) -
     try:
         stored: StoredPartition = read_partition_file(run.path)
     except SmofiError as error:
-        notes.append(f"The partition cannot be read: {_said(error)}.")
+        notes.append(f"The partition cannot be read: {_said(error, run)}.")
         return None
     sizes = np.bincount(stored.owners[stored.owners >= 0])
     order = np.argsort(-sizes, kind="stable")
@@ -90,7 +100,7 @@ def _partition(run: Snapshot, federation: Federation | None, notes: list[str]) -
     }
 
 
-def _timeline(timeline: Timeline) -> dict[str, Any]:
+def _timeline(timeline: Timeline, pixel: float) -> dict[str, Any]:
     """A path for each kind of work, with a row of BAR units for each client."""
     places = np.unique(np.linspace(0, len(timeline.lines) - 1, MOST_CLIENTS).round().astype(int)).tolist()
     lines = [timeline.lines[place] for place in places]
@@ -98,11 +108,11 @@ def _timeline(timeline: Timeline) -> dict[str, Any]:
     paths: dict[str, list[str]] = {kind: [] for kind in ("waiting", *KINDS)}
     for row, line in enumerate(lines):
         paths["waiting"].append(_box(0, line.present / unit, row * BAR + 10, BAR - 20))
-        for piece in pieces(line, timeline.seconds / PIXELS):
-            bottom = row * BAR + BAR - 10
+        for piece in pieces(line, pixel):
+            bottom = float(row * BAR + BAR - 10)
             for kind in KINDS:
                 height = (BAR - 20) * piece.share(kind)
-                bottom -= height  # type: ignore[assignment]
+                bottom -= height
                 if height >= 1:
                     paths[kind].append(_box(piece.start / unit, piece.end / unit, bottom, height))
     clients = [
@@ -132,8 +142,11 @@ def _box(start: float, end: float, top: float, height: float) -> str:
     return f"M{left} {round(top)}h{width}v{round(height)}h-{width}z"
 
 
-def _said(error: Exception) -> str:
-    return without_folders(str(error)).rstrip(".")
+def _said(error: Exception, run: Snapshot) -> str:
+    """What is wrong, without the folders that the run's settings name."""
+    texts = [str(value) for _, value in run.config if isinstance(value, str) and re.search(r"[\\/]", value)]
+    places = [str(one) for one in (run.path, run.path.resolve(), data_home())]
+    return without_folders(str(error), [*texts, *(text.partition(":")[2] for text in texts), *places]).rstrip(".")
 
 
 def as_json(value: Any) -> str:

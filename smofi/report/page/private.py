@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 # What comes before a file's name: a drive or a beginning such as ~ or .., and folders.
 FOLDERS = re.compile(r"""(?:(?<![\w.])[A-Za-z]:(?=[\\/]))?(?:[^\s\\/:='"(,]*[\\/])+(?=[^\s\\/])""")
 
 
-def without_folders(text: str) -> str:
-    """The text with each path in it reduced to its last name.
+QUOTED = re.compile(r"""(['"])([^'"\n]*[\\/][^'"\n]*)\1""")
+
+
+def without_folders(text: str, known: Iterable[str] = ()) -> str:
+    """The text with each path in it reduced to its last name; `known` are paths that may be in it with spaces.
 
     >>> without_folders("csv:/far/away/patients.csv cannot be read"), without_folders("dirichlet(0.2)")
     ('csv:patients.csv cannot be read', 'dirichlet(0.2)')
+    >>> without_folders("data='/my own/a b.csv' is missing"), without_folders("/my own/x is gone", known=["/my own/x"])
+    ("data='a b.csv' is missing", 'x is gone')
     """
+    for path in sorted(filter(None, known), key=len, reverse=True):
+        text = text.replace(path, _last_name(path))
+    text = QUOTED.sub(lambda found: f"{found[1]}{_last_name(found[2])}{found[1]}", text)
     return FOLDERS.sub("", text.rstrip("\\/") if len(text) > 1 else text)
 
 

@@ -66,7 +66,8 @@ class Section:
 
     def html(self) -> Html:
         """The section without its figures, each of which has an empty place."""
-        pieces: list[Html] = [element("h2", self.name), element("p", self.headline, class_="lead")]
+        pieces: list[Html] = [element("h2", self.name if self.setup.name else "Results")]
+        pieces.append(element("p", self.headline, class_="lead"))
         if self.judged.rows:
             pieces += [results(self.judged, "Results"), element("p", self._target(), class_="note")]
         pieces += [element("p", note, class_="note") for note in self.judged.notes]

@@ -18,9 +18,9 @@ MOST_POINTS = 400
 DIAGNOSTICS = {
     "update_divergence": "Divergence of the clients' updates",
     "momentum_alignment": "Alignment of the clients' momenta",
-    "stale_share": "Share of finished clients in the fused momentum",
-    "gradient_norm": "Norm of the gradients, mean",
-    "gradient_norm_max": "Norm of the gradients, largest",
+    "stale_share": "Stale share of the fused momentum",
+    "gradient_norm": "Gradient norm, mean",
+    "gradient_norm_max": "Gradient norm, largest",
 }
 LOSSES = {"loss": "test loss", "train_loss": "training loss"}
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smofi.report.measures import Row
+from smofi.report.names import pieces_of
 from smofi.report.numbers import (
     UNKNOWN,
     TimeUnit,
-    four_digits,
     one_decimal,
     speed_up,
     three_digits,
     time_unit,
 )
-from smofi.report.page.elements import Html, element
+from smofi.report.page.elements import Html, element, joined
 from smofi.report.page.judging import Judged
 
 
@@ -135,7 +135,17 @@ def _column(
 def _name(row: Row, judged: Judged) -> Html:
     mark = judged.marks.get(row.name)
     badge = [" ", element("span", mark, class_="badge warning")] if mark else []
-    return element("span", row.name, *badge, class_="method")
+    return element("span", breakable(row.name), *badge, class_="method")
+
+
+def breakable(name: str) -> Html:
+    """A method's name that is broken between its parts only.
+
+    >>> breakable("fedprox(mu=0.1)+smofi")
+    'fedprox(mu=0.1)+<wbr>smofi'
+    """
+    first, *others = pieces_of(name)
+    return joined([first, *(joined([element("wbr"), piece]) for piece in others)])
 
 
 def _spread(row: Row, value: float, deviation: float | None) -> tuple[str, float]:
@@ -146,7 +156,16 @@ def _rounds(row: Row) -> tuple[str, float | None]:
     if row.rounds is None:
         return f">{row.budget}", None
     spread = f" ± {one_decimal(row.rounds_std)}" if row.rounds_std is not None else ""
-    return four_digits(row.rounds) + spread, row.rounds
+    return mean_rounds(row.rounds) + spread, row.rounds
+
+
+def mean_rounds(rounds: float) -> str:
+    """A number of rounds, with a decimal if it is a mean that has one.
+
+    >>> mean_rounds(8.0), mean_rounds(26 / 3)
+    ('8', '8.7')
+    """
+    return f"{rounds:.0f}" if rounds == int(rounds) else one_decimal(rounds)
 
 
 def _hours(
@@ -159,4 +178,7 @@ def _hours(
 
     if hours is None:
         return (UNKNOWN if more_than is None else f">{shown(more_than)}"), None
-    return shown(hours) + (f" ± {shown(deviation)}" if deviation is not None else ""), hours
+    if deviation is None:
+        return shown(hours), hours
+    decimals = len(shown(hours).partition(".")[2])
+    return f"{shown(hours)} ± {3600 * deviation / unit.seconds:.{decimals}f}", hours

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from smofi.report.measures import Row
-from smofi.report.numbers import four_digits, speed_up
+from smofi.report.numbers import speed_up
 from smofi.report.page.judging import Judged
 from smofi.report.page.reading import FoundRun
+from smofi.report.page.table import mean_rounds
 
 MOST_NAMED = 6  # runs in a warning; the table of runs has all
 
 
 def headline(judged: Judged) -> str:
     """Which method has the highest mean over rounds, by how much, and how fast it reaches the target."""
-    first = judged.winner
+    first, ranked = judged.winner, judged.alike
     if first is None:
         return _without_winner(judged)
-    base = judged.row(first.base) if first.base != first.name else _second(judged, first)
-    text = f"{first.name} has the highest mean {first.metric.short} over rounds: {_mean(first)}"
-    text += f", against {_mean(base)} of {base.name}." if base else "."
-    text += _speed(first, judged.row(first.base))
+    base = judged.row(first.base)
+    other = base if base in ranked and base is not first else _second(ranked, first)
+    some = f"Of the {len(ranked)} methods that can be compared so far, " if len(ranked) < len(judged.rows) else ""
+    text = f"{some}{first.name} has the highest mean {first.metric.short} over rounds: {_mean(first)}, "
+    text += f"against {_mean(other)} of {other.name}.{_speed(first, base)}"
     return f"{text} {_seeds(first)}"
 
 
@@ -28,18 +30,15 @@ def _without_winner(judged: Judged) -> str:
     if not judged.rows:
         return "Nothing has been measured yet."
     best = max(judged.rows, key=lambda row: row.best)
-    if len(judged.rows) == 1:
-        sofar = " so far" if best.name in judged.marks else ""
-        shown = best.metric.with_spread(best.best, best.best_std)
-        return f"{best.name} reaches a best {best.metric.short} of {shown}{sofar}. {_seeds(best)}"
-    return (
-        "The methods cannot be ranked yet, since not all have finished the same seeds and rounds. Figures are so far."
-    )
+    if len(judged.rows) > 1:
+        return "The methods cannot be ranked yet: they have not finished the same seeds and rounds. Figures are so far."
+    sofar = " so far" if best.name in judged.marks else ""
+    shown = best.metric.with_spread(best.best, best.best_std)
+    return f"{best.name} reaches a best {best.metric.short} of {shown}{sofar}. {_seeds(best)}"
 
 
-def _second(judged: Judged, first: Row) -> Row | None:
-    fit = [row for row in judged.rows if row is not first and row.name not in judged.marks]
-    return max(fit, key=lambda row: row.mean, default=None)
+def _second(ranked: Sequence[Row], first: Row) -> Row:
+    return max((row for row in ranked if row is not first), key=lambda row: row.mean)
 
 
 def _mean(row: Row) -> str:
@@ -48,10 +47,11 @@ def _mean(row: Row) -> str:
 
 def _speed(row: Row, base: Row | None) -> str:
     """How many rounds to the target, and how many times as fast as its base."""
-    if row.speed_up is None or base is None or base is row or base.rounds is None:
+    if row.rounds is None or row.speed_up is None or base is None or base is row or base.rounds is None:
         return ""
-    rounds = f"{four_digits(row.rounds)} rounds, {base.name} in {four_digits(base.rounds)}"
-    return f" It reaches the target ({row.target_is}) in {rounds}: {speed_up(row.speed_up)} as fast."
+    faster = f": {speed_up(row.speed_up)} as fast" if row.speed_up > 1 else ""
+    rounds = f"{mean_rounds(row.rounds)} rounds, {base.name} in {mean_rounds(base.rounds)}"
+    return f" It reaches the target ({row.target_is}) in {rounds}{faster}."
 
 
 def _seeds(row: Row) -> str:

@@ -27,9 +27,13 @@ def write_page(
     found = find_runs(paths)
     setups = setups_of([one.run for one in found if one.run])
     sections = [Section.of(place, setup) for place, setup in enumerate(setups)]
-    page = document(title or "smofi report", found, sections)
+    page = document(title or _title(sections), found, sections)
     try:
         write_atomically(path, page.encode("utf-8", "replace"))  # a folder may have any bytes as its name
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
     return path
+
+
+def _title(sections: Sequence[Section]) -> str:
+    return sections[0].name if len(sections) == 1 else "smofi report"

@@ -12,8 +12,13 @@ const percent = d3.format(".1%");
 const plain = value => Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3) ? d3.format(".3~e")(value) : d3.format(",.4~r")(value);
 const shown = (value, share) => share ? percent(value) : plain(value);
 
-function widthOf(place) {
-  return printing ? PAPER : Math.max(240, place.clientWidth);
+// Up to how many figures stand side by side on paper is said by `abreast`.
+function widthOf(place, abreast = 1) {
+  return printing ? PAPER / abreast : Math.max(240, place.clientWidth);
+}
+
+function shorten(text, most) {
+  return text.length <= most ? text : `${text.slice(0, Math.floor(most) - 1)}…`;
 }
 
 function drawing(place, width, height) {

@@ -25,7 +25,7 @@ class CurveChart {
   }
 
   draw() {
-    const width = widthOf(this.place), small = this.place.closest(".multiples") !== null;
+    const small = this.place.closest(".multiples") !== null, width = widthOf(this.place, small ? 2 : 1);
     const height = Math.round(small ? Math.min(220, 0.62 * width) : Math.max(260, Math.min(420, 0.48 * width)));
     const margin = { top: 10, right: 14, bottom: 40, left: 52 };
     const svg = drawing(this.place, width, height);
@@ -74,7 +74,7 @@ class CurveChart {
     const [low, high] = y.domain();
     if (chart.target < low || chart.target > high) return;
     svg.append("line").attr("class", "target").attr("x1", margin.left).attr("x2", width - margin.right).attr("y1", y(chart.target)).attr("y2", y(chart.target));
-    svg.append("text").attr("x", width - margin.right).attr("y", y(chart.target) - 5).attr("text-anchor", "end").text(`target ${shown(chart.target, chart.share)}`);
+    svg.append("text").attr("x", width - margin.right).attr("y", y(chart.target) - 5).attr("class", "halo").attr("text-anchor", "end").text(`target ${shown(chart.target, chart.share)}`);
   }
 
   // Percent with as many decimals as it takes to tell ticks apart.

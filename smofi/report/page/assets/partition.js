@@ -18,7 +18,7 @@ function drawPartition(section, setup) {
   }).join("");
 
   function draw() {
-    const width = widthOf(place), above = 120, below = classes.length ? 150 : 0, left = 52, right = 14, top = 18;
+    const width = widthOf(place), above = 120, below = classes.length ? 150 : 0, left = 52, right = 14, top = 24;
     const height = top + above + (below ? below + 34 : 0) + 28;
     const svg = drawing(place, width, height);
     x = d3.scaleBand(d3.range(sizes.length), [left, width - right]);
@@ -31,7 +31,7 @@ function drawPartition(section, setup) {
     svg.append("path").attr("class", "fill").style("--colour", "#56B4E9").attr("d", boxes(() => y(0), i => y(sizes[i])));
     svg.append("path").attr("class", "fill").style("--colour", "#D55E00").attr("d", boxes(() => y(0), i => sizes[i] < batch ? y(sizes[i]) : y(0)));
     svg.append("line").attr("class", "target").attr("x1", left).attr("x2", width - right).attr("y1", y(batch)).attr("y2", y(batch));
-    svg.append("text").attr("x", width - right).attr("y", y(batch) - 4).attr("text-anchor", "end").text(`one batch, ${batch}`);
+    svg.append("text").attr("x", width - right).attr("y", y(batch) - 4).attr("class", "halo").attr("text-anchor", "end").text(`one batch, ${batch}`);
     if (below) mix(svg, width, left, right, top + above + 34, below);
     svg.append("text").attr("x", width - right).attr("y", height - 8).attr("text-anchor", "end").text("clients, largest first");
     layout.cursor = svg.append("g");

@@ -1,0 +1,182 @@
+"""What `smofi reproduce` does once its arguments are accepted: its lists, runs and tables."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from smofi.cli.arguments import Display
+from smofi.cli.program import COMMAND_LINE, console
+from smofi.cli.reading import reading
+from smofi.cli.streams import complain, remark
+from smofi.cli.sweep_display import SweepDisplay
+from smofi.cli.sweeping import exit_code
+from smofi.errors import InputError
+from smofi.plural import plural
+from smofi.report.numbers import duration
+from smofi.reproduce import heterogeneity
+from smofi.reproduce.asked import Asked
+from smofi.reproduce.checking import check
+from smofi.reproduce.estimate import estimate
+from smofi.reproduce.files import collect
+from smofi.reproduce.findings import findings
+from smofi.reproduce.items import HETEROGENEITY, ITEMS
+from smofi.reproduce.measured import Measured
+from smofi.reproduce.page import Page, about
+from smofi.reproduce.pictures import save_pictures
+from smofi.reproduce.results import Results, results_in
+from smofi.reproduce.tables import table_of
+from smofi.sweep.cells import Cell
+from smofi.sweep.folder import check_folder
+from smofi.sweep.pace import Pace, paces_in
+from smofi.sweep.running import check_alone, run_cells, usual_jobs
+from smofi.sweep.store import Store
+
+NUMBERS = ("runs", "done", "time left")
+
+
+def list_items(asked: Asked) -> int:
+    """All items with their runs, how many are done, and the time that the rest would take."""
+    results = _results(asked.store, asked.cells(list(ITEMS)))
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("item", "what it is", *NUMBERS):
+        table.add_column(heading, justify="right" if heading in NUMBERS else "left")
+    timed = False
+    for name, item in ITEMS.items():
+        cells = asked.cells([name])
+        left = [cell for cell in cells if cell not in results]
+        time = estimate(left, results)
+        timed |= not time.measured
+        table.add_row(
+            name, item.title, str(len(cells)), str(len(cells) - len(left)), duration(time.seconds) if left else "-"
+        )
+    table.add_row(HETEROGENEITY, heterogeneity.TITLE, "-", "-", "-")
+    console.print(table)
+    how = "from finished runs of the same model in this folder"
+    if timed:
+        how += "; where there are none, from a step timed now, client by client"
+    _say(
+        f"Scale {asked.scale}, seeds {', '.join(map(str, asked.seeds))}, in {asked.store}. Items share runs. The time "
+        f"is that of one run after the other in one process, {how}."
+    )
+    _say(f"Run one with: smofi reproduce NAME --scale {asked.scale}")
+    return 0
+
+
+def check_items(names: Sequence[str], asked: Asked) -> int:
+    """Check every run, and list them."""
+    for name in names:
+        cells = asked.cells([name])
+        for cell in cells:
+            check(cell)
+        console.print(Text(f"{name}: {plural(len(cells), 'run')}, all can be run", style="bold"))
+        for cell in cells:
+            config = cell.config
+            settings = f"{config.model}, cut {config.cut}, {plural(config.rounds, 'round')}, {config.optimizer}"
+            _say(f"  {cell.title}: {cell.method}; {settings}")
+    return 0
+
+
+def run_items(names: Sequence[str], asked: Asked, display: Display) -> int:
+    """Run what is not done yet, then show the items. Exit code 1 if a run fails, 128 + n after signal n."""
+    check_alone()
+    check_folder(asked.store)
+    cells, store = asked.cells(names), Store(asked.store)
+    left = [cell for cell in cells if not _is_finished(store, cell)]
+    jobs = usual_jobs(left) if asked.jobs is None else asked.jobs
+    code = 0
+    if left:
+        with SweepDisplay(console, Pace(cells, jobs, paces_in(store, left)), display) as shown:
+            shown.say(f"{plural(len(cells), 'run')} in {asked.store}, {len(cells) - len(left)} done, {jobs} at a time")
+            outcomes = run_cells(cells, store, jobs, shown)
+        for outcome in outcomes.all:
+            if outcome.state in ("failed", "diverged"):
+                complain(f"{outcome.cell.title} {outcome.state}: {outcome.words}")
+        if outcomes.signal is not None:
+            remark(f"Interrupted; continue with: {shlex.join(['smofi', *COMMAND_LINE])}")
+        code = exit_code(outcomes)
+    return code if code > 1 else max(code, show_items(names, asked))
+
+
+def _is_finished(store: Store, cell: Cell) -> bool:
+    try:
+        return store.finished(cell) is not None
+    except InputError:  # which is said when its turn comes
+        return False
+
+
+def show_items(names: Sequence[str], asked: Asked) -> int:
+    """Our numbers beside the paper's, and pictures."""
+    for name in names:
+        if name == HETEROGENEITY:
+            _show_heterogeneity(asked)
+        else:
+            _show_item(name, asked)
+    return 0
+
+
+def _show_item(name: str, asked: Asked) -> None:
+    item, scaled = ITEMS[name], ITEMS[name].at(asked.scale)
+    results = _results(asked.store, asked.cells([name]))
+    panels = [Measured.of(panel, asked.seeds, results) for panel in scaled.panels]
+    console.print(Text(f"\n{name}: {item.title}", style="bold"))
+    for claim in item.claims:
+        _say(f"The paper: {claim}")
+    for measured in panels:
+        if not measured.all_histories:
+            _say(f"{measured.panel.title}: no finished run in {asked.store}")
+            continue
+        table, left_out = table_of(item, measured).fitting(console.width)
+        console.print(table)
+        if left_out:
+            _say(f"No room for: {'; '.join(left_out)}")
+        for sentence in [about(measured), *findings(measured), *item.remarks]:
+            _say(sentence)
+    for path in save_pictures(asked.store, item, asked.scale, panels):
+        print(f"Picture: {path}")
+
+
+def _show_heterogeneity(asked: Asked) -> None:
+    seed = asked.seeds[0]
+    console.print(Text(f"\n{HETEROGENEITY}: {heterogeneity.TITLE}", style="bold"))
+    with reading("the data") as progress:
+        clients = heterogeneity.clients_of(asked.scale, seed, progress)
+    for sentence in heterogeneity.sentences(clients):
+        _say(sentence)
+    heterogeneity.write_clients(asked.store, clients, seed)
+    path = heterogeneity.drawing(clients).save(asked.store / f"{HETEROGENEITY}.svg")
+    print(f"Picture: {path}")
+
+
+def collect_into(folder: Path, asked: Asked) -> int:
+    """Add the finished runs of a folder, and its clients, to the files of another."""
+    results = _results(asked.store)
+    written = collect(folder, results.runs.values())
+    if clients := heterogeneity.read_clients(asked.store):
+        written.append(heterogeneity.write_clients(folder, clients, asked.seeds[0]))
+    for path in written:
+        print(path)
+    remark(f"{plural(len(results.runs), 'run')} from {asked.store}")
+    return 0
+
+
+def make_page(path: Path, seeds: Sequence[int]) -> int:
+    """The page from the files beside it."""
+    for written in Page(path, seeds).save():
+        print(written)
+    return 0
+
+
+def _results(store: Path, cells: Iterable[Cell] | None = None) -> Results:
+    results = results_in(store, cells)
+    for sentence in results.unreadable:
+        remark(f"left out: {sentence}")
+    return results
+
+
+def _say(text: str) -> None:
+    console.print(Text(text))

@@ -1,0 +1,28 @@
+"""What `smofi reproduce` is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from smofi.reproduce.items import ITEMS
+from smofi.sweep.cells import Cell
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The scale, the seeds, and the folder of the runs; how many run at a time (None: as many as there are cores), on
+    which device."""
+
+    scale: str
+    seeds: tuple[int, ...]
+    store: Path
+    jobs: int | None = None
+    device: str = "cpu"
+
+    def cells(self, names: Sequence[str]) -> list[Cell]:
+        """The runs of these items, each once; an item without any is passed over."""
+        every = [cell for name in names if name in ITEMS for cell in ITEMS[name].at(self.scale).cells(self.seeds)]
+        found = {cell.key: cell for cell in every}
+        return [Cell(cell.config.model_copy(update={"device": self.device}), cell.label) for cell in found.values()]

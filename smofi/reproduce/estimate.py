@@ -1,0 +1,88 @@
+"""How long runs will take here: from finished runs of the same model, or else from a step that is timed now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import fmean
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from smofi.config import Config
+from smofi.models import build
+from smofi.models.costs import takes_tokens
+from smofi.reproduce.checking import facts_of
+from smofi.reproduce.results import Results
+from smofi.sweep.cells import Cell
+
+TIMED = 16  # samples at most of the batch that is timed
+EVALUATION = 1 / 3  # of the time of a training step on as many samples
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The seconds that cells take one after the other, and whether all of that is taken from finished runs."""
+
+    seconds: float
+    measured: bool
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Runs of the same kind take about the same time per sample."""
+
+    model: str
+    width: int | None
+    norm: str | None
+    shape: tuple[int, ...]
+    classes: int
+    batch_size: int
+
+    @classmethod
+    def of(cls, config: Config) -> Kind:
+        """That of a configuration."""
+        facts = facts_of(config)
+        return cls(config.model, config.width, config.norm, facts.shape, facts.classes, config.batch_size)
+
+
+def estimate(cells: Sequence[Cell], results: Results) -> Estimate:
+    """The time of these cells, one after the other in one process."""
+    paces = _paces(results)
+    seconds, measured = 0.0, True
+    for cell in cells:
+        kind, passes = Kind.of(cell.config), _passes(cell.config)
+        measured &= kind in paces
+        seconds += passes * (paces[kind] if kind in paces else _timed(kind))
+    return Estimate(seconds, measured)
+
+
+def _paces(results: Results) -> dict[Kind, float]:
+    """Seconds per sample that is trained on, from finished runs."""
+    found: dict[Kind, list[float]] = {}
+    for run in results.runs.values():
+        found.setdefault(Kind.of(run.config), []).append(run.history.total_seconds / _passes(run.config))
+    return {kind: fmean(paces) for kind, paces in found.items()}
+
+
+def _passes(config: Config) -> float:
+    """The samples that a run trains on, those it evaluates counted as a third each."""
+    facts = facts_of(config)
+    return config.rounds * (config.participation * config.local_epochs * facts.train + EVALUATION * facts.test)
+
+
+@cache
+def _timed(kind: Kind) -> float:
+    """Seconds per sample of a forward and a backward pass, the best of three."""
+    network = build(kind.model, seed=0, input_shape=kind.shape, classes=kind.classes, width=kind.width, norm=kind.norm)
+    size = min(TIMED, kind.batch_size)
+    inputs = torch.zeros(size, *kind.shape, dtype=torch.int64 if takes_tokens(network) else torch.float32)
+    targets = torch.zeros(size, dtype=torch.int64)
+    taken = []
+    for _ in range(3):
+        started = time.perf_counter()
+        cross_entropy(network(inputs), targets).backward()
+        taken.append(time.perf_counter() - started)
+    return min(taken) / size

@@ -1,0 +1,29 @@
+"""What the paper does not have: does SMoFi gain more with a deeper model, on data of this size?"""
+
+from __future__ import annotations
+
+from smofi.reproduce.items.lines import beside, five_on
+from smofi.reproduce.items.parts import Changes, Item, Line, Panel
+from smofi.reproduce.items.tasks import CIFAR10, SMALL_CIFAR10
+
+
+def _depth(scale: str) -> tuple[Panel, ...]:
+    task = CIFAR10 if scale == "paper" else SMALL_CIFAR10
+    quick = Line("FedAvg + SMoFi, α = -1", f"smofi(alpha=-1, global_momentum={task.beta})")
+    models: dict[str, Changes] = {
+        "ResNet-8": {"model": "resnet8", "width": 16, "cut": "1"},
+        "ResNet-18": {"model": "resnet18", "width": None if scale == "paper" else 16, "cut": "2"},
+    }
+    return tuple(
+        Panel(f"{task.title}, {name}", task, (*five_on(task), quick), changes, beside=beside(CIFAR10))
+        for name, changes in models.items()
+    )
+
+
+DEPTH = Item(
+    "cifar10-depth",
+    "A shallow and a deeper model",
+    _depth,
+    claims=("The paper says that SMoFi gains more with deeper models; it has no table of this.",),
+    published="table1",
+)

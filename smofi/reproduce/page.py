@@ -1,0 +1,185 @@
+"""The page of results, from the files of a folder: tables, figures, what follows from them, and hand-written parts.
+
+docs/results.md                made by this, with README's block between its two marks
+docs/results/*.csv, *.yaml     the runs
+docs/results/parts/*.md        written by hand: before, verdict and after the tables; NAME.md for an item
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from smofi.errors import InputError
+from smofi.files import write_atomically
+from smofi.plural import plural
+from smofi.reproduce import heterogeneity
+from smofi.reproduce.files import read_results
+from smofi.reproduce.findings import findings
+from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES, Item
+from smofi.reproduce.measured import Measured
+from smofi.reproduce.pictures import drawings, overview, picture_stem
+from smofi.reproduce.tables import readme_table, table_of
+
+MADE = "<!-- Made by `smofi reproduce --page {}`: change what it is made from, in {}/. -->"
+OVERVIEW = "overview.svg"
+"""The figure in README."""
+SHOWN = 0.5
+"""The share of its runs from which on an item has a section."""
+BEGIN, END = "<!-- results: made by smofi reproduce -->", "<!-- end of results -->"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page to be made, and the seeds it shows."""
+
+    path: Path
+    seeds: Sequence[int]
+
+    @property
+    def folder(self) -> Path:
+        """With the results that it is made from."""
+        return self.path.with_suffix("")
+
+    @property
+    def first_line(self) -> str:
+        """Says what the page is made from."""
+        name = f"{self.path.parent.name}/{self.path.stem}"
+        return MADE.format(f"{name}.md", name)
+
+    @cached_property
+    def measured(self) -> dict[tuple[Item, str], list[Measured]]:
+        """The panels of each item and scale, those with any runs first."""
+        results = read_results(self.folder)
+        return {
+            (item, scale): [Measured.of(panel, self.seeds, results) for panel in item.at(scale).panels]
+            for item in ITEMS.values()
+            for scale in SCALES
+        }
+
+    def text(self) -> str:
+        """The whole page."""
+        done = {key: panels for key, panels in self.measured.items() if _share(panels) >= SHOWN}
+        pieces = [self.first_line, "# Results", self._part("before"), self._part("verdict")]
+        pieces += self._clients()
+        for (item, scale), panels in done.items():
+            pieces += [*self._section(item, scale, panels), self._part(item.name if scale == "small" else "")]
+        left = {item: panels for (item, scale), panels in self.measured.items() if scale == "small"}
+        names = [
+            f"- `{item.name}`, {item.title}: {_runs(panels)[0]} of {_runs(panels)[1]} runs"
+            for item, panels in left.items()
+            if (item, "small") not in done
+        ]
+        if names:
+            pieces += ["## Not finished yet", "\n".join(["Less than half of the runs are here:", "", *names])]
+        pieces.append(self._part("after"))
+        return "\n\n".join(piece.strip() for piece in pieces if piece.strip()) + "\n"
+
+    def _clients(self) -> Iterator[str]:
+        """The section about how clients differ, if its numbers are there."""
+        if clients := heterogeneity.read_clients(self.folder):
+            yield f"## {heterogeneity.TITLE}"
+            yield f"In the paper: {heterogeneity.SOURCE}. `smofi reproduce {HETEROGENEITY}`; nothing is trained."
+            yield from heterogeneity.sentences(clients)
+            yield f"![{heterogeneity.TITLE}]({self.folder.name}/{HETEROGENEITY}.svg)"
+            yield self._part(HETEROGENEITY)
+
+    def _section(self, item: Item, scale: str, panels: Sequence[Measured]) -> Iterator[str]:
+        yield f"## {item.title}"
+        where = f"In the paper: {item.source}. " if item.source else "Not in the paper. "
+        yield f"{where}`smofi reproduce {item.name} --scale {scale}`"
+        if item.claims:
+            yield "\n".join(["What the paper says:", "", *(f"- {claim}" for claim in item.claims)])
+        for one in panels:
+            yield from self._panel(item, one)
+        for end in drawings(item, panels):
+            name = f"{picture_stem(item, scale)}{end}.svg"
+            yield f"![{item.title}]({self.folder.name}/{name})"
+        yield from item.remarks
+
+    def _panel(self, item: Item, one: Measured) -> Iterator[str]:
+        yield f"**{one.panel.title}**. {about(one)}"
+        if not one.all_histories:
+            return
+        yield table_of(item, one).markdown()
+        if sentences := findings(one):
+            yield " ".join(sentences)
+
+    def _part(self, name: str) -> str:
+        path = self.folder / "parts" / f"{name}.md"
+        return path.read_text(encoding="utf-8") if name and path.is_file() else ""
+
+    def readme(self) -> tuple[Path, str] | None:
+        """README with its block filled, if it has one beside the page's folder."""
+        path = self.path.resolve().parent.parent / "README.md"
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        before, mark, rest = text.partition(BEGIN)
+        _, end, after = rest.partition(END)
+        panels = self.measured[ITEMS["table1"], "small"]
+        if not mark or not end or not panels[0].all_histories:
+            return None
+        picture = f"{self.path.parent.name}/{self.folder.name}/{OVERVIEW}"
+        block = f"{readme_table(panels[0]).markdown()}\n\n{about(panels[0])}\n\n![{ITEMS['table1'].title}]({picture})"
+        return path, f"{before}{BEGIN}\n\n{block}\n\n{END}{after}"
+
+    def save(self) -> list[Path]:
+        """Write page, figures and README's block. A page that was not made by this is refused."""
+        if self.path.is_file() and not self.path.read_text(encoding="utf-8").startswith(MADE.partition("`")[0]):
+            raise InputError(f"{self.path} exists and was not made by smofi reproduce: choose another name, or move it")
+        written = [(self.path, self.text())]
+        pictures = []
+        if found := self.readme():
+            written.append(found)
+            (panel,) = self.measured[ITEMS["table1"], "small"]
+            pictures.append(overview(panel).save(self.folder / OVERVIEW))
+        for path, text in written:
+            write_atomically(path, text.encode())
+        pictures += [
+            drawing.save(self.folder / f"{picture_stem(item, scale)}{end}.svg")
+            for (item, scale), panels in self.measured.items()
+            if _share(panels) >= SHOWN
+            for end, drawing in drawings(item, panels).items()
+        ]
+        if clients := heterogeneity.read_clients(self.folder):
+            pictures.append(heterogeneity.drawing(clients).save(self.folder / f"{HETEROGENEITY}.svg"))
+        return [path for path, _ in written] + pictures
+
+
+def _runs(panels: Sequence[Measured]) -> tuple[int, int]:
+    """How many runs there are, and how many there should be."""
+    every = sum(len(one.panel.lines) * len(one.every_seed) for one in panels)
+    return every - sum(len(one.missing) for one in panels), every
+
+
+def _share(panels: Sequence[Measured]) -> float:
+    found, every = _runs(panels)
+    return found / every
+
+
+def about(measured: Measured) -> str:
+    """Seeds, target and missing runs of a panel, in a line."""
+    if not measured.all_histories:
+        return "No run is here yet."
+    seeds = ", ".join(map(str, measured.seeds))
+    words = [f"Mean ± standard deviation over {plural(len(measured.seeds), 'seed')} ({seeds})."]
+    target = measured.panel.target.words(measured.baseline.label)
+    exactly = f" ({100 * measured.target:g} %)" if measured.target is not None and measured.panel.target.rounded else ""
+    words.append(f"The target is {target}{exactly}; R is the first round that reaches it.")
+    return " ".join([*words, missing_words(measured)]).strip()
+
+
+def missing_words(measured: Measured) -> str:
+    """Which runs are missing; nothing if none is."""
+    if not measured.missing:
+        return ""
+    seeds: dict[str, list[int]] = {}
+    for line, seed in measured.missing:
+        seeds.setdefault(line.label, []).append(seed)
+    every = max(map(len, seeds.values()))
+    named = [
+        label if len(which) == every > 1 else f"{label} with seed {' and '.join(map(str, which))}"
+        for label, which in seeds.items()
+    ]
+    return f"{plural(len(measured.missing), 'run')} missing: {'; '.join(named)}."

@@ -1,0 +1,64 @@
+"""What finished runs measured, from a folder of runs or from the project's files of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from smofi.config import Config
+from smofi.errors import InputError
+from smofi.report.history import History
+from smofi.report.show.snapshot import Snapshot
+from smofi.sweep.cells import Cell, deciding
+from smofi.sweep.store import Store
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A finished run: its settings, what it measured, and the version of smofi that ran it."""
+
+    config: Config
+    history: History
+    version: str = ""
+
+    @classmethod
+    def of(cls, run: Snapshot) -> Recorded:
+        """The run in a folder."""
+        about: Mapping[str, Any] = run.about
+        return cls(run.config, run.history, str(about.get("smofi") or ""))
+
+
+class Results:
+    """Finished runs, found by the cell they belong to; `unreadable` says what is wrong with those left out."""
+
+    def __init__(self, runs: Iterable[Recorded] = (), unreadable: Iterable[str] = ()) -> None:
+        self.runs = {Cell(run.config).key: run for run in runs}
+        self.unreadable = list(unreadable)
+
+    def of(self, cell: Cell) -> Recorded | None:
+        """The run of a cell, None if it is not there."""
+        if found := self.runs.get(cell.key):
+            return found
+        if cell.config.executor != ("auto",):
+            return None
+        able = (run for run in self.runs.values() if run.config.rounds == cell.config.rounds)
+        return next((run for run in able if cell.is_run_of(deciding(run.config))), None)
+
+    def __contains__(self, cell: Cell) -> bool:
+        return self.of(cell) is not None
+
+
+def results_in(folder: str | Path, cells: Iterable[Cell] | None = None) -> Results:
+    """Those of the finished runs below a folder; with `cells`, of these alone."""
+    store = Store(folder)
+    wrong = [str(error) for error in store.unreadable.values()]
+    found = []
+    for cell in [Cell(run.config) for run in store.runs.values()] if cells is None else cells:
+        try:
+            if run := store.finished(cell):
+                found.append(Recorded.of(Snapshot.read(run)))
+        except InputError as error:
+            wrong.append(str(error))
+    return Results(found, wrong)

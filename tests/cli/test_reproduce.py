@@ -1,0 +1,93 @@
+"""`smofi reproduce`: from runs in a folder to a table beside the paper's, a figure, files and a page."""
+
+from pathlib import Path
+
+import pytest
+
+from smofi.cli import main
+from smofi.reproduce.items import ITEMS
+from support.small_runs import write_finished
+
+CURVES = {
+    "FedAvg": [0.2, 0.4, 0.6, 0.8],
+    "FedAvg + FedAvgM": [0.2, 0.5, 0.72, 0.8],
+    "FedAvg + SMoFi": [0.4, 0.75, 0.9],
+    "FedProx": [0.2, 0.4, 0.5, 0.6, 0.7, 0.76],
+    "FedProx + SMoFi": [0.3, 0.6, 0.74, 0.8],
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """The runs of table1 with two seeds, but for FedNAR; SMoFi on FedProx has one."""
+    (panel,) = ITEMS["table1"].at("small").panels
+    for (line, seed), cell in panel.cells([0, 1]).items():
+        if "FedNAR" not in line.label and (line.label, seed) != ("FedProx + SMoFi", 1):
+            write_finished(tmp_path / "runs", cell, CURVES.get(line.label, CURVES["FedAvg"]))
+    return tmp_path / "runs"
+
+
+def test_a_table_beside_the_papers_from_finished_runs(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["reproduce", "table1", "--show", "--seeds", "0,1", "--output", str(store)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    # target 0.9 * 0.8 = 0.72: FedAvg in round 4, FedAvgM in 3, SMoFi in 2; FedProx in 6, with SMoFi in 3
+    assert "FedAvg + SMoFi 90.0 ± 0.0 % 88.4 ± 0.0 % 2.0 2, 2 2.00x 81.82 %, R 56, 4.61x" in printed
+    assert "FedProx + SMoFi 80.0 % 78.1 % 3.0 3 2.00x 81.99 %, R 54, 3.09x" in printed
+    assert "Of these 5 methods, FedAvg + SMoFi reaches the target first in 2" in printed
+    assert "FedProx + SMoFi with seed 1" in printed
+    assert (store / "table1.svg").exists()
+
+
+def test_runs_become_files_and_files_a_page(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = store.parent / "docs/results"
+    (results / "parts").mkdir(parents=True)
+    (results / "parts/table1.md").write_text("A sentence by hand.\n")
+    (store.parent / "README.md").write_text(
+        "# x\n<!-- results: made by smofi reproduce -->\nold\n<!-- end of results -->\nrest\n"
+    )
+    assert main(["reproduce", "--collect", str(results), "--output", str(store)]) == 0
+    first = (results / "fashion-mnist.csv").read_text()
+    assert main(["reproduce", "--collect", str(results), "--output", str(store)]) == 0
+    assert (results / "fashion-mnist.csv").read_text() == first  # added once
+    assert first.splitlines()[0] == "method,seed,version,seconds,accuracy,virtual_seconds"
+    assert "model: resnet8\n" in (results / "fashion-mnist.yaml").read_text()
+    page = store.parent / "docs/results.md"
+    assert main(["reproduce", "--page", str(page), "--seeds", "0,1"]) == 0
+    text = page.read_text()
+    assert "| FedAvg + SMoFi | **90.0 ± 0.0 %** | **88.4 ± 0.0 %** | **2.0** | 2, 2 | 2.00x | 81.82 %, R 56" in text
+    assert "A sentence by hand." in text
+    assert "- `fig-momentum`, Local momentum on and off: 0 of 8 runs" in text.partition("## Not finished yet")[2]
+    readme = (store.parent / "README.md").read_text()
+    assert "old" not in readme
+    assert readme.endswith("<!-- end of results -->\nrest\n")
+    assert "| FedAvg + SMoFi |" in readme
+    capsys.readouterr()
+    page.write_text("mine")
+    assert main(["reproduce", "--page", str(page)]) == 2
+    assert "was not made by smofi reproduce" in capsys.readouterr().err
+
+
+def test_a_dry_run_lists_every_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "ablation", "--scale", "paper", "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "ablation: 36 runs, all can be run" in printed
+    assert "Tiny-ImageNet, SMoFi without global momentum, seed 2: smofi(global_momentum=0)" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["tabel1"], "tabel1 is not accepted: expected one of fig-momentum, table1"),
+        (["table1", "--scale", "full"], "--scale full is not accepted: expected one of small, paper"),
+        (["table1", "--seeds", "2-0"], "--seeds 2-0 is not accepted: expected seeds such as 0-2 or 0,3,5"),
+        (["table1", "--jobs", "0"], "--jobs"),
+        (["--show", "--dry-run"], "--show is not accepted: expected one at a time, not together with --dry-run"),
+        (["--page", "nowhere/page.md"], "nowhere/page does not exist"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", *arguments]) == 2
+    assert sentence in " ".join(capsys.readouterr().err.split())
