@@ -184,10 +184,10 @@ def adamw(
     weight_decay: float = 0.01,
     lr_decay: float = 1.0,
 ) -> Adam:
-    """AdamW: weight decay acts on the weights themselves.
+    """AdamW: weight decay acts on the weights themselves; without it, it is Adam.
 
-    >>> adamw().decoupled
-    True
+    >>> adamw().decoupled, adamw().weight_decay
+    (True, 0.01)
     """
     return replace(adam(lr, betas, eps, weight_decay, lr_decay), decoupled=True)
 

@@ -94,6 +94,23 @@ def test_rounds_decay_the_learning_rate_and_reset_the_optimizer(
     assert largest_difference(got.model, expected) < 1e-10
 
 
+def test_adamw_decays_as_much_as_torchs_unless_told() -> None:
+    ours, (theirs,) = smofi.adamw(), AdamW([nn.Parameter(torch.zeros(1))]).param_groups
+    assert ours.weight_decay == theirs["weight_decay"] == 0.01
+    assert smofi.adam().weight_decay == 0
+
+
+@pytest.mark.parametrize("method", ["fedavg", "smofi"])
+def test_adamw_without_weight_decay_is_adam(method: str) -> None:
+    settings: dict[str, Any] = dict(rounds=2, participation=1.0, local_epochs=2, batch_size=4, seed=2, cut=1)
+
+    def trained(optimizer: str) -> nn.Module:
+        return smofi.train(convnet(), federation([1, 4, 4]), method=method, optimizer=optimizer, **settings).model
+
+    assert largest_difference(trained("adamw(weight_decay=0)"), trained("adam")) == 0
+    assert largest_difference(trained("adamw"), trained("adam")) > 0
+
+
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
 def test_the_old_name_of_lr_decay_is_refused_with_a_hint(name: str) -> None:
     sentence = "decay=0.9 is not accepted: decay is now lr_decay, the factor on the learning rate per round"

@@ -1,7 +1,8 @@
 """Virtual time: devices, what a model costs them, and how long rounds take.
 
 devices.py       how fast a client's device computes and sends      tables.py      what phones were measured to be like
-presence.py      when a device is available                         availability.py, sheet.py   traces; CSV files
+presence.py      when a device is available                         phones.py      how phones are written
+availability.py, sheet.py   traces; CSV files
 costs.py         what a step and a round cost it, from the model    timing.py      the settings of virtual time
 jobs.py          what clients do in a round, and how they wait      replay.py      a round, event by event
 closed_form.py   the same by a formula

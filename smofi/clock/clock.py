@@ -12,7 +12,7 @@ from statistics import fmean
 from smofi.clock.closed_form import replay
 from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts, client_bytes, job
 from smofi.clock.devices import Device, devices_for
-from smofi.clock.jobs import SERVER, Job, Replayed, Rules
+from smofi.clock.jobs import LATENCY, SERVER, Job, Replayed, Rules
 from smofi.clock.presence import ALWAYS
 from smofi.clock.timing import Timing
 from smofi.cut import Cut
@@ -28,8 +28,8 @@ from smofi.optim import Optimizer
 class Clock:
     """Times rounds of a model on these devices, one for each client.
 
-    Where the timing is "full", a client is also charged for what it fetches at the beginning of a round and gives back
-    at its end, with the `carried` momenta.
+    Where the timing is "full", a client is also charged for round trips, and for what it fetches at the beginning of a
+    round and gives back at its end, with the `carried` momenta.
     """
 
     timing: Timing
@@ -58,7 +58,7 @@ class Clock:
         return self._at(cut)[0]
 
     def speeds(self, clients: Sequence[int], cuts: Sequence[Cut]) -> list[float]:
-        """s_j = 1 / (a sample's time on the device and on its way)."""
+        """s_j = 1 / (a sample's time on the device and to be sent): round trips take as long for a whole batch."""
         return [1 / self._sample_seconds(client, cut) for client, cut in zip(clients, cuts, strict=True)]
 
     def present(self, clients: Sequence[int], now: float) -> tuple[float, list[int]]:
@@ -136,7 +136,17 @@ class Clock:
     @property
     def fingerprint(self) -> str:
         """The same for the same devices."""
-        numbers = [(one.seconds, one.up, one.down, one.presence.period, one.presence.intervals) for one in self.devices]
+        numbers = [
+            (
+                one.seconds,
+                one.up,
+                one.down,
+                one.presence.period,
+                one.presence.intervals,
+                *((one.rtt,) if one.rtt else ()),
+            )
+            for one in self.devices
+        ]
         return hashlib.sha256(repr(numbers).encode()).hexdigest()
 
     @cached_property
@@ -156,7 +166,7 @@ class Clock:
 
     def _sample_seconds(self, client: int, cut: Cut) -> float:
         legs = self.step_costs(cut).step(1, self.devices[client], self.server)
-        return sum(leg.seconds for leg in legs if leg.kind != SERVER)
+        return sum(leg.seconds for leg in legs if leg.kind not in (SERVER, LATENCY))
 
     def _time(self, plan: RoundPlan, replayed: Replayed, enough: Sequence[bool], now: float) -> RoundTime:
         step_costs, weights = zip(*map(self._at, plan.cuts), strict=True) if plan.cuts else ((), ())
@@ -195,5 +205,7 @@ def start_clock(
     devices = devices_for(
         timing.devices, timing.availability, clients, seed=seed, macs=counted.macs, symmetric=timing.clock == "paper"
     )
+    if timing.clock == "paper":  # whose equations have no latency
+        devices = [replace(device, rtt=0.0) for device in devices]
     carried = optimizer.moments if method.carry else 0
     return Clock(timing, devices, counted, layout, method, carried, sent)

@@ -7,6 +7,9 @@
 A backward pass takes twice as long as a forward pass, so that the paper's step comes out:
 
     t_j = 3 B p_j O(L) + 3 B p_s (1 - O(L)) + 2 B S(L) / b_j
+
+A message takes half a round trip r_j longer than its bytes, so that r_j is added to a step, in the U shape 2 r_j, and
+r_j to a round for the weights that a client fetches and gives back.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from smofi.clock.devices import Device
-from smofi.clock.jobs import SERVER, Job, Leg
+from smofi.clock.jobs import LATENCY, SERVER, Job, Leg
 from smofi.cut import Cut
 from smofi.flat import Layout, columns_in
 from smofi.models.costs import Costs
@@ -69,13 +72,28 @@ class StepCosts:
         """A step of `batch` samples; `server` is what the server takes for one, through the whole model."""
         forward, serving = batch * device.seconds * self.front, batch * server * self.server
         activation, output = batch * self.activation, batch * self.output
-        sent = Leg("compute", forward), Leg("up", activation / device.up)
-        received = Leg("down", activation / device.down), Leg("compute", 2 * forward)
+        sent = Leg("compute", forward), *_sent(activation, device)
+        received = *_received(activation, device), Leg("compute", 2 * forward)
         if not self.output:
             return *sent, Leg(SERVER, 3 * serving), *received
         ending = Leg("compute", 3 * batch * device.seconds * self.back)
-        middle = Leg("down", output / device.down), ending, Leg("up", output / device.up)
+        middle = *_received(output, device), ending, *_sent(output, device)
         return *sent, Leg(SERVER, serving), *middle, Leg(SERVER, 2 * serving), *received
+
+
+def _sent(count: int, device: Device) -> tuple[Leg, ...]:
+    """A message to the server."""
+    return Leg("up", count / device.up), *_under_way(device)
+
+
+def _received(count: int, device: Device) -> tuple[Leg, ...]:
+    """A message from the server."""
+    return *_under_way(device), Leg("down", count / device.down)
+
+
+def _under_way(device: Device) -> tuple[Leg, ...]:
+    # r_j / 2
+    return (Leg(LATENCY, device.rtt / 2),) if device.rtt else ()
 
 
 def client_bytes(layout: Layout, cut: Cut, moments: int = 0) -> int:
@@ -96,6 +114,6 @@ def job(
     leaves: float,
 ) -> Job:  # fmt: skip
     """A client's round; `weights` are the bytes of its side of the model, 0 to leave them out."""
-    fetch = (Leg("down", weights / device.down),) if weights else ()
-    give = (Leg("up", weights / device.up),) if weights else ()
+    fetch = _received(weights, device) if weights else ()
+    give = _sent(weights, device) if weights else ()
     return Job(step_costs.step(batch, device, server), steps, epoch_steps, fetch, give, leaves)

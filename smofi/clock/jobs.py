@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SERVER = "server"
-"""The kind of leg that a client spends on the server; all others are its own: "compute", "up" or "down"."""
+"""The kind of leg that a client spends on the server; all others are its own: "compute", "up", "down" or "latency"."""
+
+LATENCY = "latency"
+"""The kind of leg in which a message is under way, however short it is."""
 
 
 @dataclass(frozen=True)

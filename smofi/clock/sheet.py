@@ -53,12 +53,13 @@ class Sheet:
         """A column of words."""
         return [row[self.columns.index(column)].strip() for _, row in self.rows]
 
-    def numbers(self, column: str, *, above: float = -math.inf) -> list[float]:
-        """A column of finite numbers, all of them over `above`."""
+    def numbers(self, column: str, *, above: float = -math.inf, low: float = -math.inf) -> list[float]:
+        """A column of finite numbers, all of them over `above` and at least `low`."""
         numbers = [_number(word) for word in self.words(column)]
+        limits = "".join(f" {sign} {limit:g}" for sign, limit in ((">", above), (">=", low)) if limit > -math.inf)
         for (line, _), word, number in zip(self.rows, self.words(column), numbers, strict=True):
-            if not above < number < math.inf:
-                kind = "a finite number" if above == -math.inf else f"a finite number > {above:g}"
+            if not (above < number < math.inf and low <= number):
+                kind = f"a finite number{limits}"
                 self.wrong(f"{kind} in column {column!r} of line {line}, but it is {word!r:.100}")
         return numbers
 

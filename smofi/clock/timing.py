@@ -18,8 +18,10 @@ CLOCKS = ("none", "paper", "full")
 class Timing:
     """How long rounds take on the clients' devices.
 
-    clock             "none"; "paper" charges computation and what crosses the cut; "full" also the clients' weights
-    devices           "phones", drawn from public measurements; a CSV file; or a list of `smofi.Device`, one per client
+    clock             "none"; "paper" charges computation and what crosses the cut; "full" also the clients' weights and
+                      round trips
+    devices           "phones", drawn from public measurements, or "phones(rtt_ms=80)"; a CSV file; or a list of
+                      `smofi.Device`, one per client
     availability      "always"; "phones", drawn from public measurements; or a CSV file of traces
     server_speedup    how many times faster the server computes than the average device
     server_parallel   how many clients the server computes for at the same time; None: all

@@ -16,8 +16,8 @@ def config_yaml(config: Config) -> str:
     >>> print(config_yaml(Config()).splitlines()[1])
     data: digits
     """
-    lasting = config.model_copy(update={"method": tuple(map(written_out, config.method))})
-    values = {name: value_as_yaml(name, getattr(lasting, name)) for name in SETTINGS}
+    lasting = {name: getattr(config, name) for name in SETTINGS} | written_out(config)
+    values = {name: value_as_yaml(name, value) for name, value in lasting.items()}
     return "\n".join(f"# {setting.help}\n{name}: {values[name]}\n" for name, setting in SETTINGS.items())
 
 

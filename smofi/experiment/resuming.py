@@ -43,7 +43,7 @@ def resume(
     with opened(config, federation, path, callback, workers) as runs:
         for one, about in zip(runs, abouts, strict=True):
             _check_same(one, about, federation, data_hash)
-            one.session.run.remarks += _remarks(one)
+            one.session.run.remarks += _remarks(one, config)
             if len(runs) > 1:
                 run_config(one.folder)  # refused if it is not as it was saved
         restored = [restore(one.keeper, one.session) for one in runs]  # before anything is written: one may be refused
@@ -86,12 +86,17 @@ def with_own_partition(config: Config, path: Path) -> Config:
     return config.model_copy(update={"partition": f"{SAVED}{copy}"})
 
 
-def _remarks(one: FolderRun) -> list[str]:
+def _remarks(one: FolderRun, config: Config) -> list[str]:
     """That a name meant something else when the run was begun."""
-    written = (one.folder.config() or {}).get("method") if has_changed(one.name) else one.name
-    if as_begun({"method": written}) == {"method": written}:
+    if not has_changed(one.name, config.devices):
         return []
-    return [f"{one.folder.path} was begun when {written} meant {one.name}, and goes on as that"]
+    before, now = one.folder.config() or {}, {"method": one.name, "devices": config.devices}
+    meant = as_begun(before)
+    return [
+        f"{one.folder.path} was begun when {before[name]} meant {now[name]}, and goes on as that"
+        for name in now
+        if name in before and before[name] != meant[name]
+    ]
 
 
 def _check_same(one: FolderRun, about: Mapping[str, Any], federation: Federation, data_hash: str) -> None:

@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 import torch
 
 from smofi.clock import Clock
+from smofi.clock.jobs import LATENCY, Leg
 from smofi.config import Config
 from smofi.config.federation import Federation
 from smofi.cut import Cut, Cuts, parse_cut
@@ -43,13 +44,15 @@ class Side:
 @dataclass(frozen=True)
 class Outlook:
     """What a method's rounds take at a cut: the `seconds` of each. The rest is a client's in a round, the mean of all
-    that take part: seconds of computing, bytes sent and received, and the share of the time that it waits."""
+    that take part: seconds of computing, bytes sent and received, the share of the time that it waits, and the seconds
+    in which its messages are under way, however short they are."""
 
     seconds: tuple[float, ...]
     compute: float
     up: float
     down: float
     idle: float
+    latency: float = 0.0
 
     @property
     def mean(self) -> float:
@@ -163,17 +166,21 @@ def _outlook(planner: Planner, rounds: int) -> Outlook:
     up: list[int] = []
     down: list[int] = []
     idle: list[float] = []
+    latency: list[float] = []
     for round in range(rounds):
         plan = planner.plan(round, now)
         time = plan.time
         assert time
         seconds.append(time.ended - now)
-        compute += [
-            job.steps * sum(leg.seconds for leg in job.step if leg.kind == "compute")
-            for job in timekeeper.jobs(plan, time.began)
-        ]
+        jobs = timekeeper.jobs(plan, time.began)
+        compute += [job.steps * _seconds(job.step, "compute") for job in jobs]
+        latency += [job.steps * _seconds(job.step, LATENCY) + _seconds(job.fetch + job.give, LATENCY) for job in jobs]
         up, down, idle, now = up + time.bytes_up, down + time.bytes_down, idle + time.idle, time.ended
-    return Outlook(tuple(seconds), fmean(compute), fmean(up), fmean(down), fmean(idle))
+    return Outlook(tuple(seconds), fmean(compute), fmean(up), fmean(down), fmean(idle), fmean(latency))
+
+
+def _seconds(legs: Sequence[Leg], kind: str) -> float:
+    return sum(leg.seconds for leg in legs if leg.kind == kind)
 
 
 def _side(cut: Cut, layout: Layout, timekeeper: Clock) -> Side:

@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.clock import Device
-from smofi.clock.devices import devices_for
+from smofi.clock.devices import MILLISECOND, devices_for
+from smofi.clock.phones import Phones, read_phones
 from smofi.clock.tables import MEASURED_MACS
 from smofi.config import Config
 from smofi.data.source import Source
@@ -62,7 +63,7 @@ class Fleet:
         with; or the devices of a CSV file."""
         check_seed("seed", seed)
         drawn = devices_for(devices, "always", clients, seed=seed, macs=macs, symmetric=False)
-        suited = f", for {model} ({count(macs)} MACs)" if model and devices == "phones" else ""
+        suited = f", for {model} ({count(macs)} MACs)" if model and read_phones(devices) else ""
         title = f"{Path(devices).name} of {plural(clients, 'client')}, seed {seed}{suited}"
         return cls(title, _source(devices, macs), drawn)
 
@@ -98,15 +99,22 @@ class Fleet:
         """Mbit/s up."""
         return np.array([device.up for device in self.devices]) / MEGABIT
 
+    @cached_property
+    def trips(self) -> Floats:
+        """Milliseconds of a round trip to the server."""
+        return np.array([device.rtt for device in self.devices]) / MILLISECOND
+
 
 def _source(devices: str, macs: int) -> str:
-    if devices != "phones":
+    if not (phones := read_phones(devices)):
         return f"From {devices}, a row for each client; if there are more or fewer rows, the seed draws one for each."
+    trips = "Speedtest Global Index, mobile networks worldwide" if phones == Phones() else "as given"
     scaled = "" if macs == MEASURED_MACS else f", scaled to {count(macs)}"
     return (
         f"Time per sample: the latencies of a ResNet in AI Benchmark, taken to have {count(MEASURED_MACS)} MACs (our "
         f"assumption){scaled}. Mbit/s: MobiPerf. Both come from FLHetBench; the ratio of up to down comes from FLASH. "
-        "Values are drawn from quantile tables, between the 5th and the 95th percentile."
+        "Values are drawn from quantile tables, between the 5th and the 95th percentile. Round trip: "
+        f"{trips}; the same for all."
     )
 
 
@@ -118,7 +126,7 @@ def devices_table(fleet: Fleet) -> RenderableType:
     >>> fleet = Fleet("one", "Made up.", [Device(0.1, 125_000, 250_000)])
     >>> with console.capture() as captured: console.print(devices_table(fleet))
     >>> print(captured.get().splitlines()[-1])
-    Made up.
+    Made up. No round-trip times: latency is not counted.
     """
     drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     drawn.add_column("percentile", no_wrap=True)
@@ -128,9 +136,12 @@ def devices_table(fleet: Fleet) -> RenderableType:
         (f"{fleet.unit.name} per sample", fleet.times),
         ("Mbit/s down", fleet.down),
         ("Mbit/s up", fleet.up),
+        ("ms round trip", fleet.trips),
     ):
-        drawn.add_row(name, *map(figure, np.percentile(values, PERCENTILES).tolist()))
-    return Group(Text(fleet.title, style="bold"), drawn, Text(fleet.source))
+        if values.any():
+            drawn.add_row(name, *map(figure, np.percentile(values, PERCENTILES).tolist()))
+    source = fleet.source if fleet.trips.any() else f"{fleet.source} No round-trip times: latency is not counted."
+    return Group(Text(fleet.title, style="bold"), drawn, Text(source))
 
 
 def save_devices(path: str | Path, fleet: Fleet) -> Path:

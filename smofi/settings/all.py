@@ -11,7 +11,8 @@ from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
 from smofi.models.catalogue import check_model_name
-from smofi.models.norm import NORMS
+from smofi.models.norm import EXAMPLE as NORM
+from smofi.models.norm import parse_norm
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 from smofi.settings import checks
 from smofi.settings.checks import Check, count, flag, names_or_csv, number, one_of, optional, several, text_for, text_or
@@ -45,7 +46,9 @@ class Settings(DataSettings):
         "width of the model's first block; a model that is named without a width has its own default",
     )
     norm: str | None = setting(
-        None, optional(one_of(NORMS)), "batch or group, for models that have the choice; by default the model's own"
+        None,
+        optional(text_for(NORM, parse_norm)),
+        "batch, group, or group(n) with n groups in every layer, for convolutional models; by default the model's own",
     )
     method: tuple[str, ...] = setting(
         FIRST_RUN,
@@ -61,8 +64,8 @@ class Settings(DataSettings):
     optimizer: str = setting(
         DEFAULT_OPTIMIZER,
         _optimizer,
-        "sgd(lr, momentum, nesterov, weight_decay, lr_decay), adam(...) or adamw(...); lr_decay is the learning "
-        "rate's factor per round",
+        "sgd(lr, momentum, nesterov, weight_decay, lr_decay), adam(...) or adamw(...); lr_decay is the learning rate's "
+        "factor per round; parameters that are not given have their defaults, not a preset's",
         argument=Argument(
             check=text_or(_optimizer, f"a string or a value such as smofi.{DEFAULT_OPTIMIZER}", Optimizer),
             help="`smofi.sgd`, `smofi.adam` or `smofi.adamw`, or such a call as a string",
@@ -224,7 +227,7 @@ class Settings(DataSettings):
     clock: str = setting(
         "none",
         _clock,
-        "virtual time on the clients' devices: none, paper (its equations), or full (also the sending of weights)",
+        "virtual time on the clients' devices: none, paper (its equations), or full (weights and round trips, too)",
         argument=Argument(
             check=text_or(_clock, '"none", "paper", "full", or a smofi.Timing', Timing),
             help='virtual time on the clients\' devices: "paper", "full", or a `smofi.Timing` that says more',
@@ -234,8 +237,8 @@ class Settings(DataSettings):
     )
     devices: str = setting(
         "phones",
-        names_or_csv("phones"),
-        "with a clock: phones as publicly measured, or your own CSV file",
+        Check(checks.devices),
+        "with a clock: phones as publicly measured, phones(rtt_ms=80) if the server is far away, or your own CSV file",
         timing=True,
         resumable=True,
     )

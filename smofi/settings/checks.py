@@ -12,6 +12,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from smofi.clock.phones import NAME as PHONES
+from smofi.clock.phones import read_phones
 from smofi.cut import read_cut
 from smofi.data.partitions.kinds import parse as parse_partition
 from smofi.data.partitions.saved import PREFIX as SAVED
@@ -203,6 +205,13 @@ def names_or_csv(*names: str) -> Check:
         refuse(field, value, f"{' or '.join(names)}, or the path of a .csv file")
 
     return Check(check)
+
+
+def devices(field: str, value: Any) -> str:
+    """Phones as they are written in full, or a CSV file's name."""
+    if isinstance(value, str) and (named := read_phones(value)):
+        return str(named)
+    return str(names_or_csv(PHONES)(field, value))
 
 
 # ------------------------------------------------------------------------------------------- arguments of `smofi.train`

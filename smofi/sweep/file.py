@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -91,11 +91,6 @@ def labelled(configs: Sequence[Config], name: str) -> list[Cell]:
             both = cell.label if cell.label == same.label else f"{same.label}; {cell.label}"
             raise InputError(f"{name} has the same cell twice ({both}): expected each once, with numbers of its own")
     return list(cells.values())
-
-
-def with_settings(file: SweepFile, **settings: Any) -> SweepFile:
-    """The same file with other settings in every cell."""
-    return replace(file, cells=[replace(cell, config=cell.config.model_copy(update=settings)) for cell in file.cells])
 
 
 # ---------------------------------------------------------------------------------------------------- parts of the file

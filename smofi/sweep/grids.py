@@ -1,4 +1,4 @@
-"""The values that a method's parameters are tuned over: the paper's where it has them, or those that are given."""
+"""The values that a method's parameters are tuned over: those of the paper, filled up by ours, or those given."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Values: TypeAlias = tuple[float, ...]
 GRIDS: dict[str, dict[str, Values]] = {
     # the grid of the paper's search
     "fedprox": {"mu": (0.0001, 0.001, 0.01, 0.1)},
-    # the paper reports 0.3, 0.5 and 0.7 as the best of its tasks, and draws 0.1 to 0.5
+    # the paper's study has 0.1 to 0.5; 0.7 is its choice for Shakespeare
     "fedavgm": {"momentum": (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)},
-    # the paper reports (0.5, 0.4) and (1, 0.6) as the best of its tasks; 0.5 is ours
+    # the paper's choices are (0.5, 0.4) and (1, 0.6); the other combinations are ours
     "slowmo": {"lr": (0.5, 1.0), "momentum": (0.4, 0.5, 0.6)},
-    # the paper draws alpha from -0.01 to -10, and the global momentum from 0.1 to 0.5
+    # the paper's studies have alpha from -0.01 to -10, and the global momentum from 0.1 to 0.5
     "smofi": {"alpha": (-0.01, -0.1, -1.0, -10.0), "global_momentum": (0.1, 0.2, 0.3, 0.4, 0.5)},
 }
 

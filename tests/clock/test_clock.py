@@ -41,11 +41,11 @@ BATCH, EPOCHS, SEED = 4, 2, 5
 SHARE, CROSSING, CLIENT = 0.5, 6 * 8, (3 * 6 + 6 + 6 * 6 + 6) * 8
 
 DEVICES = [
-    Device(seconds=0.10, up=400.0, down=800.0),
-    Device(seconds=0.02, up=300.0, down=300.0),
+    Device(seconds=0.10, up=400.0, down=800.0, rtt=0.05),
+    Device(seconds=0.02, up=300.0, down=300.0, rtt=1.7),
     Device(seconds=0.50, up=100.0, down=100.0),
-    Device(seconds=0.05, up=2000.0, down=3000.0),
-    Device(seconds=0.03, up=600.0, down=900.0),
+    Device(seconds=0.05, up=2000.0, down=3000.0, rtt=0.6),
+    Device(seconds=0.03, up=600.0, down=900.0, rtt=0.2),
     Device(seconds=0.20, up=900.0, down=900.0),
 ]
 SERVER = fmean(device.seconds for device in DEVICES) / 100
@@ -74,17 +74,19 @@ def clock_of(session: Session) -> Clock:
 
 
 class Client:
-    """What one client does in the first round, from notes.md: its parts of a step, in seconds."""
+    """What one client does in the first round, from notes.md: its parts of a step, in seconds. Where it sends weights,
+    each message also takes half a round trip."""
 
     def __init__(self, number: int, batch: int = BATCH, weights: int = 0) -> None:
         device = DEVICES[number]
-        self.before = batch * (device.seconds * SHARE + CROSSING / device.up)
+        trip = device.rtt / 2 if weights else 0.0
+        self.before = batch * (device.seconds * SHARE + CROSSING / device.up) + trip
         self.server = 3 * batch * SERVER * (1 - SHARE)
-        self.after = batch * (CROSSING / device.down + 2 * device.seconds * SHARE)
+        self.after = trip + batch * (CROSSING / device.down + 2 * device.seconds * SHARE)
         self.step = self.before + self.server + self.after
         self.epoch = SIZES[number] // batch
         self.steps = EPOCHS * self.epoch
-        self.fetch, self.give = weights / device.down, weights / device.up
+        self.fetch, self.give = weights / device.down + trip, weights / device.up + trip
         self.busy = self.fetch + self.steps * self.step + self.give
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -84,6 +85,24 @@ def test_the_legs_of_a_step_in_their_order() -> None:
         ("down", 0.1),
         ("compute", 0.4),
     ]
+
+
+def test_every_message_takes_half_a_round_trip_however_short_it_is() -> None:
+    """So a step takes one round trip longer, in the U shape two, and a round one more for the weights."""
+    far = replace(DEVICE, rtt=0.08)
+    one = StepCosts(front=0.2, server=0.8, back=0.0, activation=40, output=0)
+    bent = StepCosts(front=0.2, server=0.5, back=0.3, activation=40, output=20)
+    for costs_, kinds in (
+        (one, "compute up latency server latency down compute"),
+        (bent, "compute up latency server latency down compute up latency server latency down compute"),
+    ):
+        legs = costs_.step(10, far, server=0.01)
+        assert " ".join(leg.kind for leg in legs) == kinds
+        assert [leg.seconds for leg in legs if leg.kind == "latency"] == [0.04] * kinds.count("latency")
+        assert tuple(leg for leg in legs if leg.kind != "latency") == costs_.step(10, DEVICE, server=0.01)
+    round_ = job(one, far, 10, 3, 3, server=0.01, weights=800, leaves=1e9)
+    assert [(leg.kind, leg.seconds) for leg in round_.fetch] == [("latency", 0.04), ("down", 0.2)]
+    assert [(leg.kind, leg.seconds) for leg in round_.give] == [("up", 0.8), ("latency", 0.04)]
 
 
 @pytest.mark.parametrize("name", SHAPES)

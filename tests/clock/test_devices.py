@@ -7,6 +7,7 @@ import math
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from smofi.clock.presence import ALWAYS, Presence
 from smofi.clock.tables import DOWN_KBPS, LATENCY_MS, LEVELS, MEASURED_MACS, READY_SHARE, UP_PER_DOWN, Quantiles
 from smofi.errors import InputError
 from support.real_data import shared
+
+FAR = {"phones": 0.028, "phones(rtt_ms=80)": 0.08, "phones(0)": 0.0}
 
 
 def phones(clients: int, seed: int = 0, macs: int = MEASURED_MACS, symmetric: bool = False) -> list[Device]:
@@ -77,6 +80,25 @@ def test_a_phone_depends_on_seed_and_client_only() -> None:
     assert len({device.seconds for device in phones(100)}) > 90
 
 
+def test_phones_have_the_round_trip_that_is_published_or_given() -> None:
+    drawn = {name: devices_for(name, "always", 3, seed=0, macs=1, symmetric=False) for name in FAR}
+    assert {name: {device.rtt for device in found} for name, found in drawn.items()} == {
+        name: {trip} for name, trip in FAR.items()
+    }
+    near, *others = ([replace(device, rtt=0.0) for device in found] for found in drawn.values())
+    assert all(found == near for found in others), "nothing else of them changes"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["phones(rtt_ms=-1)", "phones(80, 3)", "phones(rtt=80)", "phones+phones", "phones(inf)"]
+)
+def test_phones_that_are_none_are_refused(wrong: str) -> None:
+    with pytest.raises(
+        InputError, match=re.escape(f"devices={wrong!r} is not accepted: expected phones, or phones(rtt")
+    ):
+        from_file(wrong, 2)
+
+
 def test_compute_and_network_are_drawn_apart() -> None:
     values = np.array([(device.seconds, device.down, device.up / device.down) for device in phones(5000)])
     assert np.abs(np.corrcoef(values.T) - np.eye(3)).max() < 0.05
@@ -115,6 +137,14 @@ def test_a_file_with_a_row_for_each_client(tmp_path: Path) -> None:
 def test_a_file_in_seconds_with_one_bandwidth(tmp_path: Path) -> None:
     text = "kbps;seconds_per_sample\n8;0.25\n"
     assert from_file(written(tmp_path, text), 1) == [Device(0.25, 1000.0, 1000.0)]
+
+
+def test_a_file_may_have_round_trips(tmp_path: Path) -> None:
+    text = "ms_per_sample,kbps,rtt_ms\n250,8,35\n250,8,0\n"
+    assert from_file(written(tmp_path, text), 2) == [Device(0.25, 1e3, 1e3, rtt=0.035), Device(0.25, 1e3, 1e3)]
+    for wrong in ("-1", "inf", "fast"):
+        with pytest.raises(InputError, match=f"a finite number >= 0 in column 'rtt_ms' of line 2, but it is '{wrong}'"):
+            from_file(written(tmp_path, f"ms_per_sample,kbps,rtt_ms\n250,8,{wrong}\n"), 1)
 
 
 def test_what_the_model_costs_is_not_asked_of_a_file(tmp_path: Path) -> None:
@@ -161,13 +191,13 @@ def test_fewer_or_more_rows_than_clients_are_drawn_by_seed(rows: int, tmp_path: 
         ),
         (
             "ms_per_sample,mbps\n1,1\n",
-            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, each once at most, but "
-            "one is 'mbps'",
+            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, rtt_ms, each once at "
+            "most, but one is 'mbps'",
         ),
         (
             "ms_per_sample,kbps,kbps\n1,1,1\n",
-            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, each once at most, but "
-            "one is 'kbps'",
+            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, rtt_ms, each once at "
+            "most, but one is 'kbps'",
         ),
     ],
 )
@@ -203,6 +233,7 @@ def test_devices_of_ones_own_are_taken_as_they_are() -> None:
         ([Device(1, 2, 3), Device(0, 2, 3)], r"devices\[1\]\.seconds=0 is not accepted: expected a number > 0"),
         ([Device(1, 2, 3), Device(1, math.inf, 3)], r"devices\[1\]\.up=inf is not accepted: expected a number > 0"),
         ([Device(1, 2, math.nan), Device(1, 2, 3)], r"devices\[0\]\.down=nan is not accepted"),
+        ([Device(1, 2, 3, rtt=-1), Device(1, 2, 3)], r"devices\[0\]\.rtt=-1 is not accepted: expected a number >= 0"),
     ],
 )
 def test_what_are_no_devices_is_refused(own: list[Device], sentence: str) -> None:
@@ -243,7 +274,7 @@ def test_the_page_has_the_figures_of_the_tables(name: str, table: Quantiles, uni
 
 def test_the_files_on_the_page_are_read(tmp_path: Path) -> None:
     fleet, traces = ("".join(f"{line[4:]}\n" for line in block) for block in indented(PAGE))
-    assert from_file(written(tmp_path, fleet), 2)[1] == Device(0.26, 300_000, 1_137_500)
+    assert from_file(written(tmp_path, fleet), 2)[1] == Device(0.26, 300_000, 1_137_500, rtt=0.06)
     (tmp_path / "traces.csv").write_text(traces)
     own = [Device(1.0, 1.0, 1.0)] * 2
     found = devices_for(own, str(tmp_path / "traces.csv"), 2, seed=0, macs=1, symmetric=False)

@@ -61,6 +61,26 @@ def test_a_run_of_today_says_in_full_what_it_is(tmp_path: Path) -> None:
     assert read_config(tmp_path / "run/config.yaml").method == ("sflv2",)
 
 
+def test_a_clock_without_round_trips_goes_on_without_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    brief = TINY.model_copy(update={"clock": "full", "rounds": 1, "devices": "phones(rtt_ms=0)"})
+    train(tmp_path / "run", brief)
+    train(tmp_path / "straight", brief.model_copy(update={"rounds": 2}))
+    text = (tmp_path / "run/config.yaml").read_text()
+    RunWriter(RunFolder(tmp_path / "run")).write_config(text.replace("phones(rtt_ms=0)", "phones"))
+    assert main(["timeline", str(tmp_path / "run")]) == 0
+    assert "latency" not in capsys.readouterr().out
+    told: list[Event] = []
+    (run,) = resume(tmp_path / "run", {"rounds": 2}, told.append)
+    run.train()
+    same_end(tmp_path / "run", tmp_path / "straight")
+    (remark,) = [event.message for event in told if isinstance(event, Warned)]
+    assert remark.endswith("was begun when phones meant phones(rtt_ms=0), and goes on as that")
+    train(tmp_path / "today", brief.model_copy(update={"devices": "phones"}))
+    assert yaml.safe_load((tmp_path / "today/config.yaml").read_text())["devices"] == "phones(rtt_ms=28)"
+    assert main(["timeline", str(tmp_path / "today")]) == 0
+    assert "latency" in capsys.readouterr().out
+
+
 def test_it_is_shown_and_repeated_as_what_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "runs"
     train(folder, BY_STEP.model_copy(update={"method": ("fedavg", "sflv2(turns='step')"), "rounds": 1}))

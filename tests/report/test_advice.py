@@ -71,10 +71,24 @@ def test_every_figure_is_in_its_place() -> None:
     lines = [line.rstrip() for line in shown(ADVICE).splitlines()]
     assert lines[:2] == [
         "resnet8 on digits, dirichlet(0.2), 50 clients, 10 per round",
-        "the first 2 rounds, planned at every cut without training; clock full, devices phones",
+        "the first 2 rounds, planned at every cut without training; clock full, devices phones, latency not counted",
     ]
     assert "fedavg, fednar" in lines
     assert "smofi" in lines
+
+
+def test_latency_has_a_column_where_it_is_counted() -> None:
+    delayed = replace(ADVICE, outlooks={"smofi": tuple(replace(one, latency=6.0) for one in SLOW)})
+    text = shown(delayed, width=80)
+    # six seconds are a tenth of a minute, beside computing
+    assert [words[5:8] for words in rows(text)] == [
+        ["0.017", "0.100", "50%"],
+        ["0.020", "1.00", "0.100"],
+        ["4.00", "0.100", "0%"],
+    ]
+    assert "Computing, latency, waiting" in text
+    assert "latency not counted" not in text
+    assert "latency" not in shown(replace(ADVICE, config=Config(clock="paper")))
 
 
 def test_devices_that_come_and_go_or_come_late_are_named() -> None:

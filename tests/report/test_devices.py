@@ -42,8 +42,18 @@ def test_the_table_has_percentiles_and_the_source() -> None:
         ["seconds", "per", "sample", "0.120", "0.200", "0.300", "0.400", "0.480"],
         ["Mbit/s", "down", "12.0", "20.0", "30.0", "40.0", "48.0"],
         ["Mbit/s", "up", "6.00", "10.0", "15.0", "20.0", "24.0"],
-        ["Made", "up."],
+        ["Made", "up.", "No", "round-trip", "times:", "latency", "is", "not", "counted."],
     ]
+
+
+def test_round_trips_have_a_line_and_a_source() -> None:
+    lines = shown(Fleet.of("phones", 20, seed=0))
+    (line,) = [line for line in lines if line.startswith("ms round trip")]
+    assert line.split()[3:] == ["28.0"] * 5
+    assert "Round trip: Speedtest Global Index" in " ".join(lines)
+    far = shown(Fleet.of("phones(rtt_ms=80)", 20, seed=0))
+    assert "Round trip: as given" in " ".join(far)
+    assert far[0].startswith("phones(rtt_ms=80) of 20 clients")
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def example(lines: int = 3, steps: int = 4, seconds: float = 100.0) -> Timeline:
 def test_a_line_accounts_for_all_its_time() -> None:
     spans = [Span(0, "compute", 0.0, 1.0), Span(0, "up", 1.0, 3.0), Span(0, "compute", 5.0, 7.0)]
     line = Line(3, 2, 2, 10.0, 7.0, "", spans)
-    assert line.seconds == {"compute": 3.0, "up": 2.0, "server": 0.0, "down": 0.0}
+    assert line.seconds == {"compute": 3.0, "up": 2.0, "server": 0.0, "down": 0.0, "latency": 0.0}
     assert (line.busy, line.waiting, line.idle) == (5.0, 5.0, 0.5)
     assert not line.lost
     assert Line(3, 2, 1, 10.0, 7.0, "too late", spans).lost
@@ -150,6 +150,15 @@ def test_the_table_has_a_row_for_each_client() -> None:
     assert rows[1] == ["2", "4", "17", "17", "0", "0", "67", "33", "66.7%"]
     assert rows[3] == ["0", "4", "50", "50", "0", "0", "0", "100", "0.0%", "slowest"]
     assert rows[4] == ["mean", "31", "31", "0", "0", "39", "61", "38.9%"]
+
+
+def test_latency_has_a_column_where_it_is_counted() -> None:
+    spans = [Span(0, "compute", 0.0, 3.0), Span(0, "latency", 3.0, 4.0)]
+    rows = [
+        line.split() for line in shown(Timeline("digits", "smofi", 1, 0.0, 4.0, [Line(0, 1, 1, 4.0, 4.0, "", spans)]))
+    ]
+    assert rows[2] == ["client", "steps", "compute", "up", "server", "down", "latency", "waiting", "until", "idle"]
+    assert rows[3][2:7] == ["3.00", "0.00", "0.00", "0.00", "1.00"]
 
 
 def test_the_table_shows_some_of_many_clients_and_fits() -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.planning.advice import Advice, Outlook, recommended
-from smofi.report.advice.words import basis, heading, sentences, units
+from smofi.report.advice.words import basis, has_latency, heading, sentences, units
 from smofi.report.canvas import can_braille
 from smofi.report.heterogeneity.text import showable
 from smofi.report.numbers import TimeUnit, figure, fine_percent
@@ -19,8 +19,8 @@ FIGURES, WIDEST_BAR = 82, 30
 """Characters of a line that the figures take, and that a bar takes at most."""
 
 LEGEND = (
-    "MACs and parameters: the client's share. Round: mean and standard deviation (spread). Computing, waiting, sending "
-    "and receiving: averages per client and round. *: recommended."
+    "MACs and parameters: the client's share. Round: mean and standard deviation (spread). Computing, {}waiting, "
+    "sending and receiving: averages per client and round. *: recommended."
 )
 
 
@@ -52,7 +52,8 @@ class _AdviceTable:
             yield Text("")
             yield Text(", ".join(names), style="bold")
             yield _cuts(advice, outlooks, block, room)
-        yield Text(LEGEND, style=DIM)
+        delayed = any(map(has_latency, advice.outlooks.values()))
+        yield Text(LEGEND.format("latency, " * delayed), style=DIM)
         for sentence in sentences(advice):
             yield Text("")
             yield Text(showable(sentence, encoding))
@@ -61,7 +62,8 @@ class _AdviceTable:
 def _cuts(advice: Advice, outlooks: Sequence[Outlook | None], block: str, room: int) -> Table:
     longest = max(outlook.mean for outlook in outlooks if outlook)
     of_round, of_computing = units(outlooks)
-    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    delayed = has_latency(outlooks)
+    drawn = Table(box=None, padding=(0, 1 if delayed else 2, 0, 0), pad_edge=False)
     drawn.add_column(Text("\ncut", style=DIM), justify="right", no_wrap=True)
     for above, below in (
         ("", "MACs"),
@@ -69,6 +71,7 @@ def _cuts(advice: Advice, outlooks: Sequence[Outlook | None], block: str, room: 
         ("round,", of_round.name),
         ("", "spread"),
         ("computes,", of_computing.name),
+        *([("latency,", of_computing.name)] if delayed else []),
         ("", "waits"),
         ("sends,", "MB"),
         ("receives,", "MB"),
@@ -83,14 +86,14 @@ def _cuts(advice: Advice, outlooks: Sequence[Outlook | None], block: str, room: 
             f"{'* ' * chosen}{side.cut}",
             fine_percent(side.macs),
             f"{side.parameters:,}",
-            *(_figures(outlook, of_round, of_computing) if outlook else ["-"] * 6),
+            *(_figures(outlook, of_round, of_computing, delayed) if outlook else ["-"] * (6 + delayed)),
             Text(block * bar, style="green" if chosen else "cyan"),
             style="bold" if chosen else "",
         )
     return drawn
 
 
-def _figures(outlook: Outlook, of_round: TimeUnit, of_computing: TimeUnit) -> list[str]:
+def _figures(outlook: Outlook, of_round: TimeUnit, of_computing: TimeUnit, delayed: bool) -> list[str]:
     def shown(value: float) -> str:
         return figure(value, decimals=3)
 
@@ -98,6 +101,7 @@ def _figures(outlook: Outlook, of_round: TimeUnit, of_computing: TimeUnit) -> li
         shown(outlook.mean / of_round.seconds),
         shown(outlook.spread / of_round.seconds),
         shown(outlook.compute / of_computing.seconds),
+        *([shown(outlook.latency / of_computing.seconds)] if delayed else []),
         f"{outlook.idle:.0%}",
         shown(outlook.up / 1e6),
         shown(outlook.down / 1e6),

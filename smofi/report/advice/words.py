@@ -28,6 +28,8 @@ def basis(advice: Advice) -> str:
     """On which devices, and for how long."""
     config, rounds = advice.config, f"the first {advice.rounds} rounds" if advice.rounds > 1 else "the first round"
     text = f"{rounds}, planned at every cut without training; clock {config.clock}, devices {Path(config.devices).name}"
+    if config.clock == "full" and not any(map(has_latency, advice.outlooks.values())):
+        text += ", latency not counted"
     if config.availability != "always":
         text += f", availability {Path(config.availability).name}"
     return text if config.step_deadline is None else f"{text}, step deadline {config.step_deadline:g} s"
@@ -46,6 +48,11 @@ def units(outlooks: Iterable[Outlook | None]) -> tuple[TimeUnit, TimeUnit]:
     """The units of the time of a round and of the time of computing, the same for all cuts."""
     known = [outlook for outlook in outlooks if outlook]
     return unit(outlook.mean for outlook in known), unit(outlook.compute for outlook in known)
+
+
+def has_latency(outlooks: Iterable[Outlook | None]) -> bool:
+    """Whether round trips are counted."""
+    return any(outlook and outlook.latency for outlook in outlooks)
 
 
 def sentences(advice: Advice) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smofi.clock.jobs import LATENCY
 from smofi.errors import refuse, shortened
 from smofi.plural import plural
 from smofi.report.heading import put_heading
@@ -31,7 +32,7 @@ BAR = (0.1, 0.8)  # where in its line a bar begins, and how high it is
 LONGEST_NAME = 24
 NAMED = 0.15  # inches: of a line that has room for the client's name
 MOST_SHAPES = 1_500  # beyond which they are drawn as pixels in an SVG or a PDF too
-FILLS = {"compute": COLOURS[0], "up": COLOURS[5], "server": COLOURS[2], "down": COLOURS[4]}
+FILLS = {"compute": COLOURS[0], "up": COLOURS[5], "server": COLOURS[2], "down": COLOURS[4], LATENCY: COLOURS[3]}
 WAITING, LOST = "#dde2e6", COLOURS[1]
 
 
@@ -66,7 +67,8 @@ def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[fl
         _notes(axes, timeline, named)
     panels[-1].set_xlabel("seconds from the beginning of the round")
     put_heading(figure, timelines[0].setting, timelines[0].details)
-    fills = {**{KINDS[kind]: colour for kind, colour in FILLS.items()}, "waiting": WAITING}
+    there = {kind for timeline in timelines for kind in timeline.kinds}
+    fills = {**{KINDS[kind]: colour for kind, colour in FILLS.items() if kind in there}, "waiting": WAITING}
     figure.legend(
         handles=[Patch(color=colour, label=name) for name, colour in fills.items()],
         loc="outside lower left",

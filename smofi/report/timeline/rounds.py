@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from smofi.clock import Clock
-from smofi.clock.jobs import Replayed, Span
+from smofi.clock.jobs import LATENCY, Replayed, Span
 from smofi.config import Config
 from smofi.config.federation import Federation, gather
 from smofi.data.decoded import ReadProgress, silent
@@ -23,8 +23,8 @@ from smofi.report.heading import details, setting
 from smofi.report.show import Snapshot, snapshots_in
 from smofi.training import Arguments, make_planner
 
-KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "receiving"}
-"""What a client does when it does not wait, in the order of a step."""
+KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "receiving", LATENCY: "latency"}
+"""What a client does when it does not wait, in the order of a step, and how long its messages are under way."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,11 @@ class Timeline:
     seconds: float
     lines: Sequence[Line]
     details: str = ""
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of work that there are: latency only where it is counted."""
+        return [kind for kind in KINDS if kind != LATENCY or any(line.seconds[kind] for line in self.lines)]
 
     @property
     def slowest(self) -> Line:

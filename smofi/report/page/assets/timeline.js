@@ -1,12 +1,13 @@
 // A round of each method, side by side over the same seconds: what every client does when.
-const WORK = { compute: ["computing", "#0072B2"], up: ["sending", "#E69F00"], server: ["server", "#009E73"], down: ["receiving", "#56B4E9"] };
+const WORK = { compute: ["computing", "#0072B2"], up: ["sending", "#E69F00"], server: ["server", "#009E73"], down: ["receiving", "#56B4E9"], latency: ["latency", "#CC79A7"] };
 const UNITS = 1000, BAR = 100; // as smofi draws them
 
 function drawTimeline(section, setup) {
   const figure = section.querySelector('[data-figure="timeline"]');
   if (!figure) return;
   const keys = d3.select(figure).insert("div", ".plot").attr("class", "legend");
-  for (const [kind, [name, colour]] of [...Object.entries(WORK), ["waiting", ["waiting", null]]]) {
+  const done = Object.entries(WORK).filter(([kind]) => kind !== "latency" || setup.timelines.some(round => round.paths[kind]));
+  for (const [kind, [name, colour]] of [...done, ["waiting", ["waiting", null]]]) {
     const key = keys.append("span").attr("class", "key");
     swatch(key, colour, kind);
     key.append("span").text(name);
