@@ -115,6 +115,7 @@ def _grid(grid: Any, name: str) -> dict[str, list[Any]]:
     if not isinstance(grid, dict) or not grid:
         _refuse(name, GRID, grid, "settings, each with a list of values, such as seed: [0, 1, 2]")
     _check_names(grid, f"{name}, {GRID}")
+    grid = {setting: [values] if setting == "seeds" else values for setting, values in grid.items()}  # such as 0-2
     for setting, values in grid.items():
         if not isinstance(values, list) or not values:
             _refuse(f"{name}, {GRID}", setting, values, "a list with at least one value")

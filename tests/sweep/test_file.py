@@ -28,7 +28,8 @@ def test_a_grid_stands_for_every_combination_seed_by_seed(tmp_path: Path) -> Non
 
 
 def test_a_list_has_settings_of_its_own_with_all_of_the_grid(tmp_path: Path) -> None:
-    text = "method: smofi\ngrid:\n  seed: [0, 1]\nlist:\n- partition: iid\n- {partition: dirichlet(0.5), rounds: 7}\n"
+    text = "method: smofi\nrounds: 30\ngrid: {seed: [0, 1]}\n"
+    text += "list:\n- partition: iid\n- {partition: dirichlet(0.5), rounds: 7}\n"
     found = swept(tmp_path, text).cells
     assert [(cell.config.partition, cell.config.rounds, cell.config.seed) for cell in found] == [
         *[("iid", 30, 0), ("dirichlet(0.5)", 7, 0)],
