@@ -77,11 +77,15 @@ def _series(
     means = {place: value for place, value in enumerate(shown.mean) if value is not None and math.isfinite(value)}
     kept = list(means)
     places = [kept[one] for one in kept_places(list(means.values()))]
-    columns = [shown.mean, shown.low, shown.high, [hours / axis[1] for hours in shown.hours] if axis else []]
-    mean, low, high, time = ([_short(column[place]) for place in places if place < len(column)] for column in columns)
-    drawn = {"method": method, "round": [place + 1 for place in places], "mean": mean}
+    times: Values = [hours / axis[1] for hours in shown.hours] if axis else []
+    mean, low, high = ([_short(column[place]) for place in places] for column in (shown.mean, shown.low, shown.high))
+    drawn: dict[str, Any] = {"method": method, "round": [place + 1 for place in places], "mean": mean}
     drawn["seeds"] = [sum(len(finite(one.values[place : place + 1])) for one in histories) for place in places]
-    return drawn | ({"low": low, "high": high} if shown.seeds > 1 else {}) | ({"time": time} if axis else {})
+    if shown.seeds > 1:
+        drawn |= {"low": low, "high": high}
+    if axis:
+        drawn["time"] = [_short(times[place]) for place in places]
+    return drawn
 
 
 def kept_places(values: Sequence[float], most: int = MOST_POINTS) -> list[int]:
