@@ -57,8 +57,9 @@ def sweep(
         _print_tables(outcomes.folders)
         quoted = shlex.quote(str(folder))
         print_line(f"Runs: {folder}")
-        print_line(f"Next: smofi compare {quoted}")
-        print_line(f"      smofi report {quoted} -o {quoted}/report.html")
+        if outcomes.folders:
+            print_line(f"Next: smofi compare {quoted}")
+            print_line(f"      smofi report {quoted} -o {quoted}/report.html")
     return exit_code(outcomes)
 
 

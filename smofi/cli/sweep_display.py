@@ -56,6 +56,7 @@ class SweepDisplay:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.bars.stop()
+        self._say_before()
 
     def say(self, text: str, warning: bool = False) -> None:
         """Print a sentence for people; with `quiet` only a warning, for programs none."""

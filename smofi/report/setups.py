@@ -43,7 +43,7 @@ def read_runs(paths: Sequence[str | Path], damaged: list[DamagedFile] | None = N
     in the order in which it is found. Those that cannot be read are refused, or added to `damaged` if it is given."""
     found: dict[Path, Snapshot] = {}
     for path in paths:
-        for folder in _folders_in(check_path("run", path)):
+        for folder in folders_at(path):
             for run in snapshots_in(folder) if damaged is None else _readable(folder, damaged):
                 found.setdefault(run.path.resolve(), run)
     return list(found.values())
@@ -65,12 +65,13 @@ def _readable(path: Path, damaged: list[DamagedFile]) -> list[Snapshot]:
     return found
 
 
-def _folders_in(path: Path) -> list[Path]:
-    if inside := folders_below(path):
-        return inside
-    if path.is_dir() and not any(path.iterdir()):
-        refuse("run", str(path), "the folder of a run, or one with runs below it, but it is empty")
-    return [path]
+def folders_at(path: str | Path) -> list[Path]:
+    """The folder itself if it is that of a run or a comparison, else those below it; refused if there is none."""
+    here = check_path("run", path)
+    inside = folders_below(here)
+    if not inside and here.is_dir() and not (here / "config.yaml").exists():
+        refuse("run", str(here), "the folder of a run, or one with runs below it, but it has none")
+    return inside or [here]
 
 
 def folders_below(path: Path) -> list[Path]:

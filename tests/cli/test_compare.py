@@ -72,7 +72,7 @@ def test_runs_that_do_not_count_are_named(tmp_path: Path, capsys: pytest.Capture
     text = " ".join(compared(capsys, tmp_path).split())
     for sentence in (
         "slowmo(lr=1.0, momentum=0.5) with seed 0 is left out: it is interrupted, round 1 of 3",
-        "smofi with seed 2 is left out: it diverged after round 2 of 3, and the mean of the other seeds flatters",
+        "smofi with seed 2 is left out: it diverged after round 2 of 3, so the mean of the other seeds flatters",
         "fednag with seed 0 ended early, after round 2: no better for 2 rounds",
         "* Some runs do not count.",
     ):

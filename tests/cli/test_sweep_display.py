@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,13 @@ EVENTS: list[CellEvent] = [
 ]
 
 
-def shown(mode: Display, terminal: bool = False, every: float = 0.0) -> str:
+def shown(mode: Display, terminal: bool = False, every: float = 0.0, events: Sequence[CellEvent] = EVENTS) -> str:
     file, clock = io.StringIO(), iter(range(1000))
     console = Console(file=file, force_terminal=terminal, width=100, color_system=None)
     with SweepDisplay(console, Pace(CELLS), mode, now=lambda: every * next(clock)) as display:
         display.say("3 cells")
         display.say("odd", warning=True)
-        for event in EVENTS:
+        for event in events:
             display(event)
     return file.getvalue()
 
@@ -50,6 +51,11 @@ def test_plain_lines() -> None:
         "fedavg, seed 1: interrupted in 0:09, best 75.0%; 1 of 3 done, about 0:14 left",
         "fedavg, seed 2: failed; 2 of 3 done, 1 failed, about 0:00 left",
     ]
+
+
+def test_cells_that_were_all_done_before_are_counted_too() -> None:
+    ended = [Ended(Outcome(cell, "finished", Path("a"))) for cell in CELLS]
+    assert shown("plain", events=ended).splitlines()[2:] == ["3 cells done before"]
 
 
 def test_a_line_now_and_then_tells_how_far_cells_are() -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from smofi.errors import InputError
+from smofi.report.page.reading import find_runs
 from smofi.report.setups import read_runs, setups_of
 from support.run_folder import write_run
 
@@ -39,8 +40,18 @@ def test_a_setup_has_all_methods_and_seeds_however_they_were_computed(tmp_path: 
     assert setups_of(even.runs)[0].name == ""
 
 
-@pytest.mark.parametrize("name", ["none", "empty"])
-def test_a_folder_without_runs_is_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("none", "expected the folder of a run, but there is none"),
+        ("empty", "expected the folder of a run, or one with runs below it, but it has none"),
+        ("letters", "expected the folder of a run, or one with runs below it, but it has none"),
+    ],
+)
+def test_a_folder_without_runs_is_refused(tmp_path: Path, name: str, sentence: str) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=f"{name}.*expected the folder of a run"):
-        read_runs([tmp_path / name])
+    (tmp_path / "letters" / "old").mkdir(parents=True)
+    (tmp_path / "letters" / "old" / "one.txt").write_text("Dear friend")
+    for read in (read_runs, find_runs):
+        with pytest.raises(InputError, match=f"{name}.*{sentence}"):
+            read([tmp_path / name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -9,6 +10,7 @@ from smofi.report.comparing.formats import MADE
 from smofi.report.comparing.sheets import Cell, Line, Sheet
 
 HEADINGS = {"rounds to target": r"R", "speed-up": r"R$\uparrow$", "method": "Methods"}
+MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 SPECIAL = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -72,9 +74,9 @@ def _cell(cell: Cell) -> str:
 
 
 def _plain(text: str) -> str:
-    r"""Text with the characters that LaTeX takes for its own.
+    r"""Text with the characters that LaTeX takes for its own, and minus signs that are no hyphens.
 
-    >>> print(_plain("50% of a_b"))
-    50\% of a\_b
+    >>> print(_plain("50% of a_b"), _plain("-1.50 [-2, +1]"), _plain("cut 1-2, 5e-4"))
+    50\% of a\_b $-$1.50 [$-$2, +1] cut 1-2, 5e-4
     """
-    return "".join(SPECIAL.get(letter, letter) for letter in text)
+    return MINUS.sub("$-$", "".join(SPECIAL.get(letter, letter) for letter in text))

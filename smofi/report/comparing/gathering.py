@@ -75,7 +75,7 @@ def why_not(run: Snapshot) -> str:
         return f"damaged: {run.damaged[0].what}"
     done = f"round {run.history.rounds} of {run.progress.rounds}"
     if run.state == "diverged":
-        return f"it diverged after {done}, and the mean of the other seeds flatters the method"
+        return f"it diverged after {done}, so the mean of the other seeds flatters the method"
     if run.state != "finished":
         return f"it is {run.state}, {done}"
     return "" if run.history.measured else "it was never evaluated"

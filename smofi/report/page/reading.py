@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from smofi.errors import InputError, check_path, refuse
+from smofi.errors import InputError, refuse
 from smofi.report.page.private import without_folders
-from smofi.report.setups import folders_below
+from smofi.report.setups import folders_at
 from smofi.report.show import Snapshot
 from smofi.runs import DamagedFile, RunFolder, folders_in
 
@@ -46,11 +46,8 @@ def find_runs(paths: Sequence[str | Path]) -> list[FoundRun]:
     """
     found: dict[Path, FoundRun] = {}
     for given in paths:
-        path = check_path("run", given)
-        if path.is_dir() and not any(path.iterdir()):
-            refuse("run", str(path), "the folder of a run, or one with runs below it, but it is empty")
-        for folder in folders_below(path) or [path]:
-            for one, run in _read(folder, given=path):
+        for folder in folders_at(given):
+            for one, run in _read(folder, given=Path(given)):
                 found.setdefault(one.resolve(), run)
     if not any(one.run for one in found.values()):
         reasons = next((one.error for one in found.values()), "nothing was given")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from smofi.report.figures.bands import BAND
@@ -17,6 +17,7 @@ from smofi.report.page.table import results
 from smofi.report.page.words import headline
 from smofi.report.setups import Setup
 from smofi.report.style import SOLID, Look, looks
+from smofi.report.titles import rows_by_base
 
 TO_USE = "Hover or use the arrow keys to read values; drag across, or use + and −, to zoom."
 
@@ -32,7 +33,10 @@ class Section:
 
     @classmethod
     def of(cls, place: int, setup: Setup) -> Section:
-        """Read all that is shown."""
+        """Read all that is shown, the methods in the order of the paper's table."""
+        names = rows_by_base(list(dict.fromkeys(run.method for run in setup.runs)))
+        order = [name for _, below in names for name in below]
+        setup = replace(setup, runs=tuple(sorted(setup.runs, key=lambda run: order.index(run.method))))
         return cls(place, setup, judge(setup), pictures_of(setup.runs))
 
     @property

@@ -130,6 +130,23 @@ def test_a_table_is_sorted_by_mouse_and_by_keyboard(browser: Browser, seeds: Pat
     assert (browser.run(names), browser.run(sort)) == (["smofi", "fedavg"], "none")
 
 
+def test_many_methods_stand_below_their_bases_and_are_hidden_all_at_once(browser: Browser, tmp_path: Path) -> None:
+    methods = ["fednar+smofi", "fednar", "smofi(alpha=-1)", "smofi(alpha=-10)", "fedavgm(momentum=0.5)", "fedavg"]
+    browser.open(write_page([write_seeds(tmp_path / "runs", 3, 1, methods)], tmp_path / "page.html"), height=3000)
+    names = "[...document.querySelectorAll('#setup-0 tbody tr')].map(row => row.cells[0].textContent.trim())"
+    order = ["fedavg", "fedavgm(momentum=0.5)", "smofi(alpha=-10)", "smofi(alpha=-1)", "fednar", "fednar+smofi"]
+    assert browser.run(names) == order
+    legend = "[...document.querySelectorAll('.legend button[data-method]')]"
+    assert browser.run(f"{legend}.map(one => one.textContent)") == order
+    assert browser.run(f"{legend}.at(-1).querySelector('span').innerHTML") == "fednar+<wbr>smofi"
+    seen, all_at_once = "document.querySelectorAll('.series').length", "document.querySelector('[data-methods=all]')"
+    counts = []
+    for press in (f"{all_at_once}.click()", f"{legend}[2].click()", f"{all_at_once}.click()"):
+        browser.run(press)
+        counts.append((browser.run(seen), browser.run(f"{all_at_once}.textContent")))
+    assert counts == [(0, "Show all methods"), (1, "Show all methods"), (6, "Hide all methods")]
+
+
 def test_methods_are_switched_values_are_read_and_curves_are_zoomed(browser: Browser, clocked: Path) -> None:
     browser.open(clocked)
     figure, seen = '[data-figure="curves"]', "document.querySelectorAll('[data-figure=\"curves\"] .curve').length"

@@ -46,6 +46,14 @@ function sample(selection, method) {
   mark(svg.append("g").attr("transform", "translate(15,7)"), method);
 }
 
+// A name that is broken between its parts rather than inside a word.
+function breakable(selection, name) {
+  for (const [i, piece] of name.split(/(?<=\+)(?=[A-Za-z_])|(?<=, |\()/).entries()) {
+    if (i) selection.append("wbr");
+    selection.node().append(piece);
+  }
+}
+
 function swatch(selection, colour, kind = "") {
   selection.append("span").attr("class", `swatch ${kind}`).style("--colour", colour);
 }
@@ -64,7 +72,7 @@ class Tip {
     const grid = this.box.append("div");
     for (const [key, name, value] of rows) {
       grid.append("span").each(function () { if (key) key(d3.select(this)); });
-      grid.append("span").text(name);
+      breakable(grid.append("span"), name);
       grid.append("b").text(value);
     }
     const node = this.box.node(), room = this.place.clientWidth;

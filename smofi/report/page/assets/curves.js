@@ -1,4 +1,6 @@
 // Curves over rounds or virtual time. All charts of a setup share which methods are seen, the axis, and the zoom.
+const MANY = 6; // methods, from which on they can be hidden all at once
+
 class CurveChart {
   constructor(place, chart, state) {
     Object.assign(this, { place, chart, state, at: null, tip: null });
@@ -215,6 +217,11 @@ class CurveState {
     this.draw();
   }
 
+  toggleAll() {
+    this.hidden = new Set(this.hidden.size ? [] : this.setup.methods.map(method => method.name));
+    this.draw();
+  }
+
   useAxis(axis) {
     Object.assign(this, { axis, zoom: null });
     this.draw();
@@ -247,12 +254,15 @@ function controlsOf(figure, state, main) {
 
 function legendOf(figure, state) {
   const row = d3.select(figure).insert("div", ".plot").attr("class", "legend").attr("role", "group").attr("aria-label", "Methods that are shown");
-  return state.setup.methods.map(method => {
+  const changes = state.setup.methods.map(method => {
     const one = row.append("button").attr("type", "button").attr("data-method", method.name).on("click", () => state.toggle(method.name));
     sample(one, method);
-    one.append("span").text(method.name);
+    breakable(one.append("span"), method.name);
     return () => one.attr("aria-pressed", !state.hidden.has(method.name));
   });
+  if (state.setup.methods.length < MANY) return changes;
+  const all = button(row, "", () => state.toggleAll()).attr("data-methods", "all");
+  return [...changes, () => all.text(state.hidden.size ? "Show all methods" : "Hide all methods")];
 }
 
 function drawCurves(section, setup) {
