@@ -20,6 +20,7 @@ PAGES = [
         "docs/clock.md",
         "docs/watching.md",
         "docs/comparing.md",
+        "docs/report.md",
         "docs/reproducing.md",
     )
 ]

@@ -16,7 +16,7 @@ import torch
 import smofi
 from smofi.config import Config, read_config
 
-NAMES = ("models", "plain_loop", "prepare", "table", "watch", "workload")
+NAMES = ("agree", "models", "plain_loop", "prepare", "table", "watch", "workload")
 
 
 @pytest.fixture
@@ -61,6 +61,15 @@ def test_plain_loop_gives_the_weights_of_a_run(peers: Any, tmp_path: Path, monke
     # one client's samples, or one batch, in another order changes this by 1e-2 and more
     assert distance(tmp_path / "smofi.safetensors", weights, tmp_path / "initial.safetensors") < 1e-4
     assert distance(tmp_path / "initial.safetensors", weights, tmp_path / "initial.safetensors") == 1
+
+
+def test_what_is_stated_over_seeds(peers: Any, tmp_path: Path) -> None:
+    config = peers("prepare").prepare(tmp_path, "digits", None, rounds=2)
+    found = peers("agree").compare(tmp_path, config, rounds=2)
+    assert found.pop("smofi from plain, float64") < 1e-12
+    weights = [value for name, value in found.items() if not name.startswith("points")]
+    assert len(weights) == 5
+    assert all(0 < value < 0.1 for value in weights)
 
 
 def test_family_and_memory_of_a_process(peers: Any) -> None:

@@ -161,7 +161,7 @@ class Config(Settings):
                 )
         except InputError as error:
             size = " (--image-size changes it)" if needed == "image" and "input_shape" in str(error) else ""
-            if str(error).startswith("model="):
+            if str(error).startswith(("model=", "norm=")):
                 raise
             raise InputError(f"model={self.model!r} does not fit data={self.data!r}: {error}{size}") from error
 

@@ -16,7 +16,8 @@ def smofi(alpha: float = -0.1, global_momentum: float = 0.3, align: bool = True)
         m_g = beta_g m_g + (W - W̄) ;  W = W - m_g     after every round
 
     Arguments:
-        alpha             how fast a finished client's momentum fades, at most 0; 0: never
+        alpha             how fast a finished client's momentum fades, at most 0; 0: never. At the first step that it
+                          misses it weighs 2^alpha; in another reading of the paper 1, and 2^alpha at the second
         global_momentum   beta_g, at least 0 and below 1; 0: W = W̄, as in FedAvg
         align             False turns the fusion off, for comparison
 

@@ -32,7 +32,7 @@ def build(
     too where they are given. Any other model is refused before it is built, if memory has no room for `copies`
     of its weights, one by default.
 
-    >>> len(build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, norm="group"))
+    >>> len(build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10, norm="group(2)"))
     5
     """
     check_model_name(name)

@@ -56,10 +56,9 @@ VGG = 32
 MODELS: dict[str, Entry] = {
     "mlp": Entry("linear layers, for samples that are vectors", _shaped("mlp", "mlp"), ("width",), (64,)),
     "cnn": Entry(
-        "two convolutions and two linear layers, no normalisation; images from 4x4",
+        "two convolutions and two linear layers, normalised only with --norm; images from 4x4",
         _shaped("cnn", "cnn"),
-        ("width",),
-        (1, 8, 8),
+        input_shape=(1, 8, 8),
     ),
     "resnet8": Entry("residual network for small images, from 8x8", _image("resnet", "resnet8"), input_shape=(1, 8, 8)),
     "resnet18": Entry("residual network, 3x3 stem, no max-pooling; images from 8x8", _image("resnet", "resnet18")),
@@ -107,7 +106,7 @@ def takes(name: str) -> str | None:
 def options_of(name: str) -> tuple[str, ...]:
     """The options of `build` that a model knows; the user's own may know any.
 
-    >>> options_of("cnn"), options_of("python:mine:network")
+    >>> options_of("mlp"), options_of("python:mine:network")
     (('width',), ('width', 'norm'))
     """
     return OPTIONS if is_custom(check_model_name(name)) else MODELS[name].options

@@ -12,9 +12,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from smofi.config import Config
+from smofi.engine.cpu.threads import in_threads
 from smofi.models import build
 from smofi.models.costs import takes_tokens
-from smofi.reproduce.checking import facts_of
+from smofi.reproduce.checking import FACTS, facts_of
 from smofi.reproduce.results import Results
 from smofi.sweep.cells import Cell
 
@@ -62,7 +63,7 @@ def estimate(cells: Sequence[Cell], results: Results) -> Estimate:
 def _paces(results: Results) -> dict[Kind, float]:
     """Seconds per sample that is trained on, from finished runs."""
     found: dict[Kind, list[float]] = {}
-    for run in results.runs.values():
+    for run in (one for one in results.runs.values() if one.config.data in FACTS):
         found.setdefault(Kind.of(run.config), []).append(run.history.total_seconds / _passes(run.config))
     return {kind: fmean(paces) for kind, paces in found.items()}
 
@@ -81,8 +82,9 @@ def _timed(kind: Kind) -> float:
     inputs = torch.zeros(size, *kind.shape, dtype=torch.int64 if takes_tokens(network) else torch.float32)
     targets = torch.zeros(size, dtype=torch.int64)
     taken = []
-    for _ in range(3):
-        started = time.perf_counter()
-        cross_entropy(network(inputs), targets).backward()
-        taken.append(time.perf_counter() - started)
+    with in_threads(1):  # as a run of a cell computes
+        for _ in range(3):
+            started = time.perf_counter()
+            cross_entropy(network(inputs), targets).backward()
+            taken.append(time.perf_counter() - started)
     return min(taken) / size

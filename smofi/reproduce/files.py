@@ -37,7 +37,7 @@ def collect(folder: Path, runs: Iterable[Recorded]) -> list[Path]:
     together = known | Results(runs).runs
     by_data: dict[str, list[Recorded]] = {}
     for run in together.values():
-        by_data.setdefault(run.config.data, []).append(run)
+        by_data.setdefault(Path(run.config.data.rpartition(":")[2]).stem, []).append(run)
     folder.mkdir(parents=True, exist_ok=True)
     return [path for data, runs in sorted(by_data.items()) for path in _write(folder / f"{data}.csv", runs)]
 

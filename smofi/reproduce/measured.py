@@ -27,6 +27,7 @@ class Measured:
     @classmethod
     def of(cls, panel: Panel, seeds: Sequence[int], results: Results) -> Measured:
         """What the results have of it."""
+        results = results.standing_in(panel.task)
         first = _known(panel.cells_of(panel.lines[:1], seeds), results)
         usable = [seed for seed in seeds if (panel.lines[0], seed) in first]
         known = first | _known(panel.cells_of(panel.lines[1:], usable), results)

@@ -121,7 +121,8 @@ class Page:
         if not mark or not end or not panels[0].all_histories:
             return None
         picture = f"{self.path.parent.name}/{self.folder.name}/{OVERVIEW}"
-        block = f"{readme_table(panels[0]).markdown()}\n\n{about(panels[0])}\n\n![{ITEMS['table1'].title}]({picture})"
+        shown = f"![{ITEMS['table1'].title}]({picture})"
+        block = "\n\n".join([readme_table(panels[0]).markdown(), measure_words(panels[0]), shown])
         return path, f"{before}{BEGIN}\n\n{block}\n\n{END}{after}"
 
     def save(self) -> list[Path]:
@@ -162,12 +163,17 @@ def about(measured: Measured) -> str:
     """Seeds, target and missing runs of a panel, in a line."""
     if not measured.all_histories:
         return "No run is here yet."
+    return f"{measure_words(measured)} {missing_words(measured)}".strip()
+
+
+def measure_words(measured: Measured) -> str:
+    """Over which seeds the numbers are, and what the target is."""
     seeds = ", ".join(map(str, measured.seeds))
     words = [f"Mean ± standard deviation over {plural(len(measured.seeds), 'seed')} ({seeds})."]
     target = measured.panel.target.words(measured.baseline.label)
     exactly = f" ({100 * measured.target:g} %)" if measured.target is not None and measured.panel.target.rounded else ""
     words.append(f"The target is {target}{exactly}; R is the first round that reaches it.")
-    return " ".join([*words, missing_words(measured)]).strip()
+    return " ".join(words)
 
 
 def missing_words(measured: Measured) -> str:

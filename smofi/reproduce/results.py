@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from smofi.config import Config
 from smofi.errors import InputError
 from smofi.report.history import History
 from smofi.report.show.snapshot import Snapshot
+from smofi.reproduce.items.tasks import Task
 from smofi.sweep.cells import Cell, deciding
 from smofi.sweep.store import Store
 
@@ -27,7 +28,19 @@ class Recorded:
     def of(cls, run: Snapshot) -> Recorded:
         """The run in a folder."""
         about: Mapping[str, Any] = run.about
-        return cls(run.config, run.history, str(about.get("smofi") or ""))
+        return cls(without_folder(run.config), run.history, str(about.get("smofi") or ""))
+
+
+def without_folder(config: Config) -> Config:
+    """The user's own data by its name alone: where it lies is no part of a result.
+
+    >>> without_folder(Config(method="fedavg", data="npz:/data/words.npz")).data
+    'npz:words.npz'
+    """
+    scheme, colon, path = config.data.partition(":")
+    if not colon or scheme == "python":
+        return config
+    return config.model_copy(update={"data": f"{scheme}:{Path(path).name}"})
 
 
 class Results:
@@ -45,6 +58,18 @@ class Results:
             return None
         able = (run for run in self.runs.values() if run.config.rounds == cell.config.rounds)
         return next((run for run in able if cell.is_run_of(deciding(run.config))), None)
+
+    def standing_in(self, task: Task) -> Results:
+        """The same, with those that stand in for the task's own data taken for it."""
+        if not task.stand_in:
+            return self
+        own = task.config({})
+        taken = [
+            replace(run, config=run.config.model_copy(update={name: getattr(own, name) for name in task.stand_in}))
+            for run in self.runs.values()
+            if all(getattr(run.config, name) == value for name, value in task.stand_in.items())
+        ]
+        return Results([*taken, *self.runs.values()])
 
     def __contains__(self, cell: Cell) -> bool:
         return self.of(cell) is not None

@@ -11,7 +11,8 @@ from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
 from smofi.models.catalogue import check_model_name
-from smofi.models.norm import NORMS
+from smofi.models.norm import EXAMPLE as NORM
+from smofi.models.norm import parse_norm
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 from smofi.settings import checks
 from smofi.settings.checks import Check, count, flag, names_or_csv, number, one_of, optional, several, text_for, text_or
@@ -45,7 +46,9 @@ class Settings(DataSettings):
         "width of the model's first block; a model that is named without a width has its own default",
     )
     norm: str | None = setting(
-        None, optional(one_of(NORMS)), "batch or group, for models that have the choice; by default the model's own"
+        None,
+        optional(text_for(NORM, parse_norm)),
+        "batch, group, or group(n) with n groups in every layer, for convolutional models; by default the model's own",
     )
     method: tuple[str, ...] = setting(
         FIRST_RUN,

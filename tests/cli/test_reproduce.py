@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from smofi.cli import main
@@ -91,3 +92,29 @@ def test_a_dry_run_lists_every_run(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_refused(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", *arguments]) == 2
     assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.slow
+def test_an_item_is_run_by_real_processes_and_then_found_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On made-up pictures in Fashion-MNIST's files: 17 samples for each of 100 clients."""
+    data = tmp_path / "data/fashion-mnist"
+    data.mkdir(parents=True)
+    draw = np.random.default_rng(0)
+    for name, samples in (("train", 1_700), ("t10k", 200)):
+        labels = draw.integers(0, 10, samples, dtype=np.uint8)
+        images = draw.integers(0, 60, (samples, 28, 28), dtype=np.uint8) + 19 * labels[:, None, None]
+        for kind, content in (("images-idx3", images), ("labels-idx1", labels)):
+            shape = b"".join(size.to_bytes(4, "big") for size in content.shape)
+            header = b"\x00\x00\x08" + bytes([content.ndim])
+            (data / f"{name}-{kind}-ubyte").write_bytes(header + shape + content.astype(np.uint8).tobytes())
+    monkeypatch.setenv("SMOFI_DATA", str(tmp_path / "data"))
+    command = ["reproduce", "ablation", "--seeds", "0", "--jobs", "2", "--output", str(tmp_path / "runs")]
+    assert main(command) == 0, capsys.readouterr().err
+    assert "SMoFi without global momentum" in capsys.readouterr().out
+    runs = sorted(path for path in (tmp_path / "runs").iterdir() if (path / "result.json").exists())
+    assert len(runs) == 4
+    before = {path: (path / "result.json").stat().st_mtime_ns for path in runs}
+    assert main(command) == 0
+    assert {path: (path / "result.json").stat().st_mtime_ns for path in runs} == before

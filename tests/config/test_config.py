@@ -124,6 +124,8 @@ def test_what_is_kept(given: dict[str, Any], kept: Any) -> None:
         ({"augment": "turn"}, "augment='turn' is not accepted: expected crop and flip, each at most once, joined by +"),
         ({"data_folder": 5}, "data_folder=5 is not accepted: expected the path of a folder"),
         ({"norm": "layer"}, "norm='layer' is not accepted: expected one of batch, group"),
+        ({"norm": 2}, 'norm=2 is not accepted: expected a string such as "group(2)"'),
+        ({"norm": "group(0)"}, "norm='group(0)': n=0 is not accepted: expected a whole number >= 1"),
         ({"device": "gpu"}, "device='gpu' is not accepted: expected the name of a torch device, such as cpu or cuda:0"),
         ({"device": 0}, "device=0 is not accepted: expected the name of a torch device, such as cpu or cuda:0"),
         ({"partition": 0.2}, 'partition=0.2 is not accepted: expected a string such as "dirichlet(0.2)"'),
@@ -158,8 +160,8 @@ def test_what_is_kept(given: dict[str, Any], kept: Any) -> None:
             "cut='[1,2]' is not accepted: expected one cut for each of the 3 clients, but it has 2",
         ),
         (
-            {"model": "cnn", "norm": "batch"},
-            "norm='batch' is not accepted: model cnn has no such option",
+            {"model": "mlp", "norm": "batch"},
+            "norm='batch' is not accepted: model mlp has no such option",
         ),
         (
             {"patience": 3},
@@ -292,7 +294,7 @@ configs = st.builds(
     partition=st.floats(1e-6, 1e6).map(lambda gamma: f"dirichlet({gamma!r})") | st.just("iid"),
     model=st.just("resnet8"),
     width=st.none() | st.integers(1, 64),
-    norm=st.sampled_from([None, "batch", "group"]),
+    norm=st.sampled_from([None, "batch", "group", "group(2)"]),
     method=st.lists(
         st.sampled_from(["fedavg", "smofi", "fednar(scope='part')+smofi", "fedprox(mu=1e-05)", "slowmo(1, 0.5, 3)"]),
         min_size=1,

@@ -14,6 +14,7 @@ from smofi.errors import InputError
 from smofi.flat import Layout, blocks_of
 from smofi.models import MODELS, build, check_model_name, options_of
 from smofi.models.costs import takes_tokens
+from smofi.models.norm import groups_for, normalisation
 
 # Small, so that they are quick; densenet's width is twice its growth, the transformer's a multiple of its heads.
 WIDTHS = dict.fromkeys(MODELS, 4) | {"transformer": 8}
@@ -94,7 +95,8 @@ def test_it_splits_at_every_block(name: str) -> None:
 def test_group_normalisation_has_no_running_statistics(name: str) -> None:
     assert list(small(name, norm="group").buffers()) == []
     running = [key for key, _ in small(name, norm="batch").named_buffers()]
-    assert len(running) == 3 * sum(isinstance(module, nn.BatchNorm2d) for module in small(name).modules()) > 0
+    normed = small(name, norm="batch").modules()
+    assert len(running) == 3 * sum(isinstance(module, nn.BatchNorm2d) for module in normed) > 0
 
 
 @pytest.mark.parametrize("name", NORMED)
@@ -102,6 +104,37 @@ def test_group_normalisation_keeps_samples_apart(name: str) -> None:
     model, x = small(name, norm="group").train(), batch(name)
     with torch.no_grad():
         torch.testing.assert_close(model(x)[:1], model(x[:1]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["cnn", "resnet8", "vgg11", "mobilenetv2", "densenet121"])
+def test_any_number_of_groups_that_divides_the_channels(name: str) -> None:
+    """Every layer has as many groups as asked for, and a number that does not divide its channels is refused."""
+    width = 32 if name == "mobilenetv2" else 8
+    with torch.device("meta"):
+        groups = [one.num_groups for one in small(name, width=width, norm="group(2)").modules() if _is_group(one)]
+        expected = [one for one in small(name, width=width, norm="batch").modules() if isinstance(one, nn.BatchNorm2d)]
+        assert groups == [2] * len(expected)
+        own = [one.num_groups for one in small(name, width=width, norm="group").modules() if _is_group(one)]
+        assert own == [groups_for(one.num_features) for one in expected]
+        odd = next(one.num_features for one in expected if one.num_features % 5)
+        wanted = "a number of groups that divides the channels of every layer, but one has"
+        with pytest.raises(InputError, match=rf"norm='group\(5\)' is not accepted: expected {wanted} {odd}"):
+            small(name, width=width, norm="group(5)")
+
+
+def test_groups_are_normalised_each_by_itself() -> None:
+    """(x - mean) / sqrt(variance + eps), over the channels of a group and the whole image."""
+    x = torch.randn(3, 6, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    out = normalisation("group(3)", 6).double()(x)
+    for group in (slice(0, 2), slice(2, 4), slice(4, 6)):
+        for sample in range(3):
+            part = x[sample, group]
+            expected = (part - part.mean()) / (part.var(unbiased=False) + 1e-5).sqrt()
+            torch.testing.assert_close(out[sample, group], expected)
+
+
+def _is_group(module: Any) -> bool:
+    return isinstance(module, nn.GroupNorm)
 
 
 @pytest.mark.parametrize("name", MODELS)

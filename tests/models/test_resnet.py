@@ -86,13 +86,17 @@ def test_at_its_deepest_cut_resnet18_leaves_only_the_output_block_on_the_server(
     [
         ({"name": "resnet9"}, "did you mean 'resnet8'"),
         ({"norm": "layer"}, "norm='layer' is not accepted: expected one of batch, group"),
+        ({"norm": 2}, 'norm=2 is not accepted: expected a string such as "group'),
+        ({"norm": "group(0)"}, r"norm='group\(0\)': n=0 is not accepted: expected a whole number >= 1"),
+        ({"norm": "group(2, 3)"}, r"it is written group\(n=None\)"),
+        ({"norm": "batch(2)"}, r"it is written batch\(\)"),
         ({"width": 0}, "width=0"),
         ({"classes": 1}, "classes=1"),
         ({"input_shape": (1, 4, 4)}, "height and width >= 8"),
         ({"input_shape": (64,)}, r"input_shape=\(64,\)"),
         ({"input_shape": (1, 8.0, 8)}, "input_shape"),
         ({"seed": -1}, "seed=-1"),
-        ({"name": "cnn", "norm": "batch"}, "cnn has no such option"),
+        ({"name": "mlp", "norm": "batch"}, "mlp has no such option"),
     ],
 )
 def test_bad_settings_are_refused(changed: dict[str, object], sentence: str) -> None:

@@ -69,7 +69,7 @@ class Section:
         pieces: list[Html] = [element("h2", self.name if self.setup.name else "Results")]
         pieces.append(element("p", self.headline, class_="lead"))
         if self.judged.rows:
-            pieces += [results(self.judged, "Results"), element("p", self._target(), class_="note")]
+            pieces += [results(self.judged, "Methods"), element("p", self._target(), class_="note")]
         pieces += [element("p", note, class_="note") for note in self.judged.notes]
         pieces += self._curves()
         pieces += self._others()
@@ -86,7 +86,7 @@ class Section:
             return []
         band = any(row.seeds > 1 for row in self.judged.rows)
         over = "The line is the mean over seeds, the band reaches from the lowest to the highest seed. " if band else ""
-        caption = element("figcaption", f"{over}{TO_USE}")
+        caption = element("figcaption", over, element("span", TO_USE, class_="help"))
         figures = [element("h3", "Learning curves"), _place("curves", "Learning curves", caption)]
         if diagnostics_of(self.judged.runs):
             figures += [element("h3", "Diagnostics"), element("div", class_="multiples", data_figure="diagnostics")]

@@ -10,8 +10,37 @@ DISTRIBUTIONS = {"Dir 0.5": "dirichlet(0.5)", "IID": "iid"}
 SHARES = {10: 0.05, 20: 0.1, 30: 0.15}
 """Of 200 clients, as in the paper; at small scale the same shares of 100."""
 
-SMALL_TEXT = Task("Shakespeare", "shakespeare", "small", SHAKESPEARE.tuned, steps=20, changes={})
-SMALL_SPEECH = Task("Google Speech", "speech-commands", "small", SPEECH.tuned, steps=15, changes={})
+SMALL_TEXT = Task(
+    "Shakespeare",
+    "shakespeare",
+    "small",
+    SHAKESPEARE.tuned,
+    steps=18,
+    changes={
+        "optimizer": "sgd(lr=0.01, momentum=0.9, weight_decay=5e-4)",
+        "partition": "natural(most=160)",
+        "participation": 0.1,
+        "batch_size": 8,
+        "max_test": 1000,
+        "rounds": 30,
+    },
+)
+SMALL_SPEECH = Task(
+    "Google Speech",
+    "speech-commands",
+    "small",
+    SPEECH.tuned,
+    steps=14,
+    changes={
+        "max_train": 5000,
+        "max_test": 1000,
+        "width": 8,
+        "batch_size": 16,
+        "rounds": 40,
+        "executor": "loop",
+    },
+    stand_in={"data": "npz:words.npz"},
+)
 
 
 def _distributions(scale: str) -> tuple[Panel, ...]:
@@ -76,4 +105,8 @@ TEXT_AUDIO = Item(
         "Google Speech: accuracies hardly differ, and SMoFi reaches the target first.",
     ),
     published="text-audio",
+    remarks=(
+        "At small scale our own runs of Google Speech are on words.npz: log-mel spectrograms of twelve of the 35 "
+        "words, tested on speakers who are not trained on.",
+    ),
 )

@@ -54,7 +54,7 @@ class Panel:
     def config(self, line: Line) -> Config:
         """The settings of a line's runs, but for the seed."""
         given = {**self.task.changes, **self.changes, **line.changes, "method": line.method}
-        if self.task.scale == "small":
+        if self.task.scale == "small" and "executor" not in given:
             one_by_one = any(name in line.method for name in ONE_BY_ONE)
             given["executor"] = "loop" if one_by_one else "vmap"
         return self.task.config(given)

@@ -32,7 +32,8 @@ HEAVY = Tuned(0.5, (1, 0.6))
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A preset at a scale, with the parameters of its methods; `steps` is the fixed number of local steps."""
+    """A preset at a scale, with the parameters of its methods; `steps` is the fixed number of local steps.
+    Results with the settings of `stand_in` count as well: where we do not have the data itself."""
 
     title: str
     preset: str
@@ -40,6 +41,7 @@ class Task:
     tuned: Tuned
     steps: int
     changes: Mapping[str, Any] = field(default_factory=lambda: CLOCK)
+    stand_in: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, given: Mapping[str, Any]) -> Config:
         """The preset with these settings."""

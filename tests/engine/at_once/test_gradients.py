@@ -107,6 +107,7 @@ def draw(shape: tuple[int, ...], batch: int, classes: int, dtype: torch.dtype = 
         ("cnn", (1, 8, 8), 10, {"width": 4}),
         ("resnet8", (1, 8, 8), 10, {"width": 4}),
         ("resnet8", (3, 8, 8), 10, {"width": 4, "norm": "group"}),
+        ("cnn", (1, 8, 8), 10, {"width": 4, "norm": "group(4)"}),
         ("vgg11", (1, 32, 32), 10, {"width": 2}),
         ("mobilenetv2", (1, 16, 16), 10, {"width": 8}),
         ("densenet121", (1, 16, 16), 10, {"width": 4}),

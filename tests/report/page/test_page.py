@@ -68,7 +68,7 @@ def test_runs_that_are_not_finished_and_whole_are_marked(tmp_path: Path) -> None
     runs = tmp_path / "runs"
     write_result(runs / "a", "fedavg")
     write_result(runs / "b", "smofi", values=[0.5, 0.6], rounds=3)
-    write_result(runs / "c", "sflv2", values=[0.5, float("nan"), None], diverged=True)
+    write_result(runs / "c", "fedprox(mu=0.1)", values=[0.5, float("nan"), None], diverged=True)
     (write_result(runs / "d", "sflv1") / "metrics.jsonl").unlink()
     (write_result(runs / "e", "fednag") / "model.safetensors").write_bytes(b"?")
     text = texts_of(made([runs], tmp_path))
@@ -77,7 +77,7 @@ def test_runs_that_are_not_finished_and_whole_are_marked(tmp_path: Path) -> None
     assert "Damaged, not shown: runs/d" in text
     assert "Damaged in files that this page does not need: runs/e" in text
     assert "smofi unfinished, 67% done" in text
-    assert "sflv2 diverged" in text
+    assert "fedprox(mu=0.1) diverged" in text
     assert "d: metrics.jsonl lacks rounds that were saved" in text
     assert "Of the 2 methods that can be compared so far," in text  # fedavg and fednag
 

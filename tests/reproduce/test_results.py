@@ -1,0 +1,46 @@
+"""Which runs belong to a cell, and how long the others will take."""
+
+from pathlib import Path
+
+import pytest
+
+from smofi.reproduce.estimate import estimate
+from smofi.reproduce.files import collect, read_results
+from smofi.reproduce.items import ITEMS
+from smofi.reproduce.measured import Measured
+from smofi.reproduce.results import Results, results_in
+from smofi.sweep.cells import Cell
+from support.small_runs import write_finished
+
+
+def test_data_that_stands_in_counts_and_its_folder_is_not_kept(tmp_path: Path) -> None:
+    """Google Speech at small scale: our own runs are on a file of twelve words."""
+    panel = ITEMS["table-text-audio"].at("small").panels[1]
+    for (_, seed), cell in panel.cells_of(panel.lines[:2], [0]).items():
+        config = cell.config.model_copy(update={"data": f"npz:{tmp_path}/words.npz"})
+        write_finished(tmp_path / "runs", Cell(config, f"{cell.method} {seed}"), [0.3, 0.5])
+    collect(tmp_path / "files", results_in(tmp_path / "runs").runs.values())
+    assert {path.name for path in (tmp_path / "files").iterdir()} == {"words.csv", "words.yaml"}
+    assert "data: npz:words.npz\n" in (tmp_path / "files/words.yaml").read_text()
+    measured = Measured.of(panel, [0], read_results(tmp_path / "files"))
+    assert [row.best for row in measured.rows.values()] == [0.5, 0.5]
+    assert len(measured.missing) == 3
+
+
+def test_a_run_with_fewer_rounds_is_another_one(tmp_path: Path) -> None:
+    (cell, *_) = ITEMS["ablation"].at("small").cells([0])
+    write_finished(tmp_path, Cell(cell.config.model_copy(update={"rounds": 4})), [0.3, 0.5])
+    assert cell not in results_in(tmp_path)
+
+
+def test_time_left_is_taken_from_finished_runs_of_the_same_model(tmp_path: Path) -> None:
+    """40 rounds of half a second each; with half the clients in a round, about half of that, evaluation aside."""
+    cells = ITEMS["ablation"].at("small").cells([0])
+    write_finished(tmp_path, cells[0], [0.3, 0.5])
+    results = results_in(tmp_path)
+    assert estimate(cells[1:], results).seconds == pytest.approx(3 * 20.0)
+    assert estimate(cells[1:], results).measured
+    (fewer, *_) = ITEMS["table-participation"].at("small").panels[1].cells([0]).values()
+    samples = 0.1 * 5 * 10_000 + 2_000 / 3, 0.2 * 5 * 10_000 + 2_000 / 3
+    assert estimate([fewer], results).seconds == pytest.approx(20.0 * samples[0] / samples[1])
+    assert not estimate(cells, Results()).measured
