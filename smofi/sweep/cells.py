@@ -46,6 +46,8 @@ class Cell:
     def __post_init__(self) -> None:
         if len(self.config.method) != 1:
             refuse("method", list(self.config.method), "one method in each cell of a sweep")
+        if several := getattr(self.config, "seeds", None):
+            refuse("seeds", several, "one seed in each cell of a sweep")
 
     @property
     def method(self) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from smofi.config import Config
+from smofi.config import Config, config_yaml, run_config
 from smofi.errors import InputError
+from smofi.runs import RunFolder
 from smofi.settings import SETTINGS
 from smofi.sweep.cells import LAST_BITS, WITHOUT_EFFECT, Cell, deciding
 from support.cells import cell, tiny
+from support.run_folder import write_run
 
 SAME = [
     ({"method": "fedavgm(0.3)"}, {"method": "fedavgm(momentum=0.3)"}),
@@ -35,7 +38,7 @@ OTHER: list[dict[str, Any]] = [
     {"model": "mlp"},
     {"width": 3},
     {"optimizer": "adam"},
-    {"cut": 0},
+    {"cut": 2},
     {"participation": 1.0},
     {"local_epochs": 2},
     {"batch_size": 16},
@@ -75,6 +78,20 @@ def test_a_run_that_has_decided_how_to_compute_is_that_of_a_cell_that_left_it_op
     assert not cell(executor="loop").is_run_of(decided)
     assert not cell(executor="vmap").is_run_of(decided)  # with one thread
     assert cell(executor="vmap", threads=2).is_run_of(decided)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"clock": "full"}, {"method": "sflv2"}, {"method": "mergesfl"}, {"optimizer": "adamw"}, {"model": "vgg11"}],
+    ids=str,
+)
+def test_a_run_that_was_started_for_a_cell_is_recognised(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Its file has what was decided, and some settings in other words."""
+    asked = Cell(Config(**{"method": "fedavg", **settings}))
+    write_run(tmp_path / "run", config_yaml(asked.config.model_copy(update={"executor": ("loop",), "workers": 2})))
+    config = run_config(RunFolder(tmp_path / "run"))
+    assert config
+    assert asked.is_run_of(deciding(config))
 
 
 def test_diagnostics_must_be_there_only_if_they_are_asked_for() -> None:

@@ -28,7 +28,8 @@ def test_a_grid_stands_for_every_combination_seed_by_seed(tmp_path: Path) -> Non
 
 
 def test_a_list_has_settings_of_its_own_with_all_of_the_grid(tmp_path: Path) -> None:
-    text = "method: smofi\ngrid:\n  seed: [0, 1]\nlist:\n- partition: iid\n- {partition: dirichlet(0.5), rounds: 7}\n"
+    text = "method: smofi\nrounds: 30\ngrid: {seed: [0, 1]}\n"
+    text += "list:\n- partition: iid\n- {partition: dirichlet(0.5), rounds: 7}\n"
     found = swept(tmp_path, text).cells
     assert [(cell.config.partition, cell.config.rounds, cell.config.seed) for cell in found] == [
         *[("iid", 30, 0), ("dirichlet(0.5)", 7, 0)],
@@ -78,7 +79,7 @@ REFUSED = {
     "rounds: 0\ngrid: {seed: [0, 1]}": "line 1: rounds=0 is not accepted",
     "method: fedavg\ngrid: {seed: [0, 1], rounds: [3, -1]}": "cell 2 of 4 (seed 0, rounds -1): rounds=-1 is not",
     "grid: {method: [smofi+sflv2]}": "cell 1 of 1 (method smofi+sflv2): method='smofi+sflv2'",
-    "model: cnn\ngrid: {norm: [batch]}": "cell 1 of 1 (norm batch): norm='batch' is not accepted: model cnn",
+    "model: mlp\ngrid: {norm: [batch]}": "cell 1 of 1 (norm batch): norm='batch' is not accepted: model mlp",
     "method: [smofi, smofi(alpha=-0.1)]": "method=['smofi', 'smofi'] is not accepted: expected each of them once",
     "grid: {method: [fedavgm(0.3), fedavgm(momentum=0.3)]}": "has the same cell twice (fedavgm(momentum=0.3), seed 0)",
     "method: smofi\ngrid: {threads: [1, 2]}": "has the same cell twice (smofi, threads 1, seed 0; smofi, threads 2",

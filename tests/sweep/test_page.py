@@ -27,10 +27,7 @@ def test_the_files_stand_for_the_cells_that_the_page_speaks_of(tmp_path: Path) -
         (tmp_path / name).write_text(text)
         cells[name] = read_sweep(tmp_path / name).cells
     assert {name: len(found) for name, found in cells.items()} == {"mine.yaml": 18, "pairs.yaml": 12}
-    assert {(cell.config.model, cell.config.optimizer) for cell in cells["pairs.yaml"]} == {
-        ("cnn", "sgd(lr=0.02, momentum=0.9)"),
-        ("resnet8", "sgd(lr=0.05, momentum=0.9)"),
-    }
+    assert {cell.config.model for cell in cells["pairs.yaml"]} == {"cnn", "resnet8"}
 
 
 @pytest.mark.parametrize("commands", [SWEEPS, *([one] for one in TUNES)], ids=lambda commands: commands[0])
