@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
@@ -76,7 +76,8 @@ def measure(
     """One row per method, in the order given.
 
     The target is `share` of the baseline's best value with the same seed, or the fixed `target`. The speed-up is
-    against the bare base, which for fedprox+smofi is fedprox:   R up = R(base) / R(method)
+    against the bare base, which for fedprox+smofi is fedprox, over the seeds that both have:
+    R up = R(base) / R(method)
 
     >>> measure([History("fedavg", [0.2, 0.6, 0.8]), History("smofi", [0.75, 0.8, 0.8])])[1].speed_up
     3.0
@@ -89,17 +90,21 @@ def measure(
     def target_of(history: History) -> float:
         return _share_of_best(share, history, baseline, by_method) if target is None else target
 
-    def rounds_of(name: str) -> list[int | None]:
-        return [history.rounds_to(target_of(history)) for history in by_method[name].values()]
+    def rounds_of(name: str, seeds: Iterable[int]) -> list[int | None]:
+        return [history.rounds_to(target_of(history)) for history in map(by_method[name].__getitem__, seeds)]
+
+    def speed_up(name: str, base: str) -> float | None:
+        both = [seed for seed in by_method[name] if seed in by_method[base]]
+        rounds, of_base = (_mean_of_all(rounds_of(one, both)) if both else None for one in (name, base))
+        return of_base / rounds if of_base and rounds else None
 
     def row(name: str) -> Row:
         seeds = list(by_method[name].values())
         best = [max(history.measured) for history in seeds]
         means = [fmean(history.measured) for history in seeds]
         hours_to = [history.hours_to(target_of(history)) for history in seeds]
-        rounds = _mean_of_all(rounds_of(name))
+        rounds = rounds_of(name, by_method[name])
         base = _base_of(name, baseline, by_method)
-        base_rounds = _mean_of_all(rounds_of(base)) if base else None
         return Row(
             name=name,
             seeds=len(seeds),
@@ -108,11 +113,11 @@ def measure(
             mean=fmean(means),
             mean_std=_spread(means),
             target=fmean(target_of(history) for history in seeds),
-            rounds=rounds,
-            rounds_std=_spread(rounds_of(name)),
+            rounds=_mean_of_all(rounds),
+            rounds_std=_spread(rounds),
             budget=max(history.rounds for history in seeds),
             base=base,
-            speed_up=base_rounds / rounds if base_rounds and rounds else None,
+            speed_up=speed_up(name, base) if base else None,
             seconds=fmean(history.total_seconds for history in seeds),
             hours_to=_mean_of_all(hours_to),
             hours_to_std=_spread(hours_to),
@@ -123,6 +128,18 @@ def measure(
         )
 
     return [row(name) for name in by_method]
+
+
+def alike(rows: Sequence[Row]) -> list[Row]:
+    """The rows with as many seeds and rounds as most others, which alone can be ranked.
+
+    >>> rows = measure([History("fedavg", [0.5]), History("smofi", [0.6]), History("fedavg", [0.7], seed=1)])
+    >>> [row.name for row in alike(rows)]
+    ['fedavg']
+    """
+    extents = [(row.seeds, row.budget) for row in rows]
+    usual = max(extents, key=lambda extent: (extents.count(extent), extent), default=None)
+    return [row for row, extent in zip(rows, extents, strict=True) if extent == usual]
 
 
 def _share_of_best(share: float, history: History, baseline: str, runs: Mapping[str, Mapping[int, History]]) -> float:

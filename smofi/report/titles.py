@@ -3,6 +3,7 @@ differ in nothing else."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from smofi.errors import InputError
@@ -24,6 +25,7 @@ WRITTEN = {
     "mergesfl": "MergeSFL",
 }
 PLAIN = "fedavg"
+NUMBER = re.compile(r"(?<=[=(, ])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 SPLIT = ("sflv1", "sflv2", "mergesfl")
 """Methods that stand for themselves and are no plugin of a base."""
 
@@ -61,11 +63,17 @@ def rows_by_base(names: Sequence[str]) -> list[tuple[str, list[str]]]:
     return [(base, sorted(groups[base], key=_place)) for base in order]
 
 
-def _place(name: str) -> int:
-    """Where a method stands below its base: the base first, then ours as in `WRITTEN`, then others."""
+def _place(name: str) -> tuple[int, list[str], list[float]]:
+    """Where a method stands below its base: the base first, then ours as in `WRITTEN`, then others; those that differ
+    in their numbers alone by these.
+
+    >>> sorted(["smofi(alpha=-1)", "smofi(alpha=-10)", "fedavg", "smofi(alpha=-5)", "fedavgm"], key=_place)
+    ['fedavg', 'fedavgm', 'smofi(alpha=-10)', 'smofi(alpha=-5)', 'smofi(alpha=-1)']
+    """
     added = [part.partition("(")[0] for part in plugins_of(name)]
     known = list(WRITTEN)
-    return known.index(added[0]) if added and added[0] in known else len(known) * bool(added)
+    place = known.index(added[0]) if added and added[0] in known else len(known) * bool(added)
+    return place, NUMBER.split(name), [float(number) for number in NUMBER.findall(name)]
 
 
 def label(name: str, title: str) -> str:

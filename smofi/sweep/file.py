@@ -115,15 +115,14 @@ def _grid(grid: Any, name: str) -> dict[str, list[Any]]:
     if not isinstance(grid, dict) or not grid:
         _refuse(name, GRID, grid, "settings, each with a list of values, such as seed: [0, 1, 2]")
     _check_names(grid, f"{name}, {GRID}")
-    # 0-2, or a list
-    found = {setting: [values] if setting == "seeds" else values for setting, values in grid.items()}
-    for setting, values in found.items():
+    lists = {setting: [values] if setting == "seeds" else values for setting, values in grid.items()}  # such as 0-2
+    for setting, values in lists.items():
         if not isinstance(values, list) or not values:
             _refuse(f"{name}, {GRID}", setting, values, "a list with at least one value")
         twice = [value for number, value in enumerate(values) if value in values[:number]]
         if twice:
             _refuse(f"{name}, {GRID}", setting, values, f"each value once, but {shown(twice[0])} is there twice")
-    return found
+    return lists
 
 
 def _list(listed: Any, name: str) -> list[dict[str, Any]]:

@@ -89,7 +89,7 @@ def with_target(histories: Sequence[History], target: Target, baseline: str) -> 
     seeds = {history.seed for history in histories if history.name == baseline}
     if not seeds:
         remedy = "choose another with --baseline, or fix the target, as in --target 70%"
-        return histories, [f"There is no target, for {baseline} has no finished run here: {remedy}"]
+        return histories, [f"There is no target, since {baseline} has no finished run here: {remedy}"]
     return [history for history in histories if history.seed in seeds], [
         f"{one.name} with seed {one.seed} is left out: {baseline} has no finished run with that seed, and so no target"
         for one in histories
@@ -115,8 +115,8 @@ def _uneven(rows: Sequence[Row], histories: Sequence[History]) -> list[str]:
     """A sentence for each method whose seeds are not those of its base."""
     seeds = {row.name: sorted(one.seed for one in histories if one.name == row.name) for row in rows}
     return [
-        f"{row.name} has {_seeds(seeds[row.name])}, {row.base} has {_seeds(seeds[row.base])}: their speed-up compares "
-        "means over different seeds"
+        f"{row.name} has {_seeds(seeds[row.name])}, {row.base} has {_seeds(seeds[row.base])}: the speed-up is over "
+        "the seeds that both have"
         for row in rows
         if row.base is not None and seeds[row.base] != seeds[row.name]
     ]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from smofi.methods import bare_base
 from smofi.report.comparing.blocks import Block
 from smofi.report.comparing.paired import HOW, Difference, how_sure
 from smofi.report.history import Scale
-from smofi.report.measures import Row
+from smofi.report.measures import Row, alike
 from smofi.report.numbers import UNKNOWN, TimeUnit, three_digits, time_unit
 from smofi.report.titles import label, plugins_of, titles
 
@@ -20,7 +21,8 @@ MARK = "*"
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, its standard deviation if it has one, and whether it is the best of its column."""
+    """A number, its standard deviation if it has one, and whether it is the best of its column, among the methods that
+    have as many seeds and rounds as most."""
 
     text: str
     spread: str = ""
@@ -90,7 +92,7 @@ def _lines(block: Block, cells: dict[str, list[Cell]]) -> list[list[Line]]:
     called = titles([name for _, names in block.groups for name in names])
     groups = []
     for base, names in block.groups:
-        below = base in names  # a plus needs what it is added to
+        below = base in cells  # a plus needs what it is added to
         groups.append(
             [
                 Line(*((_typed(name), label(name, called[name])) if below else (name, called[name])), cells[name])
@@ -116,70 +118,68 @@ def _columns(block: Block) -> dict[str, dict[str, Cell]]:
     if not rows:
         return {"seeds": {}}
     scale, percent = rows[0].metric, " (%)" * rows[0].metric.share
+    ranked = alike([row for row in rows if row.name not in block.incomplete])
 
     def share(value: Callable[[Row], float], deviation: Callable[[Row], float | None]) -> dict[str, Cell]:
-        best = max(map(value, rows))
-        return {
-            row.name: Cell(_number(value(row), scale), _number(deviation(row), scale), _is_best(value(row), best, rows))
-            for row in rows
-        }
+        best = _best(ranked, value)
+        return {row.name: Cell(_number(value(row), scale), _number(deviation(row), scale), row in best) for row in rows}
 
     columns = {
         f"best {scale.short}{percent}": share(lambda row: row.best, lambda row: row.best_std),
         f"mean of rounds{percent}": share(lambda row: row.mean, lambda row: row.mean_std),
     }
     for other in rows[0].others:
-        values = {row.name: row.others[other] for row in rows}
-        highest = max((value for value in values.values() if value is not None), default=None)
+        highest = _best(ranked, partial(_other, other))
         columns[f"best {other.name}{' (%)' * other.share}"] = {
-            name: Cell(_number(value, other) or UNKNOWN, best=_is_best(value, highest, rows))
-            for name, value in values.items()
+            row.name: Cell(_number(row.others[other], other) or UNKNOWN, best=row in highest) for row in rows
         }
-    columns["rounds to target"] = _to_target(rows, lambda row: row.rounds, lambda row: str(row.budget), three_digits)
+    fewest = _best(ranked, lambda row: row.rounds, min)
+    columns["rounds to target"] = {
+        row.name: Cell(_to_target(row, row.rounds, str(row.budget), three_digits), best=row in fewest) for row in rows
+    }
     if any(row.speed_up is not None for row in rows):
-        fastest = max(row.speed_up for row in rows if row.speed_up is not None)
+        fastest = _best(ranked, lambda row: row.speed_up)
         columns["speed-up"] = {
-            row.name: Cell(
-                UNKNOWN if row.speed_up is None else f"{row.speed_up:.2f}x", best=_is_best(row.speed_up, fastest, rows)
-            )
+            row.name: Cell(UNKNOWN if row.speed_up is None else f"{row.speed_up:.2f}x", best=row in fastest)
             for row in rows
         }
     if (longest := max((row.hours for row in rows if row.hours is not None), default=None)) is not None:
-        columns |= _clock_columns(rows, time_unit(3600 * longest))
+        columns |= _clock_columns(rows, ranked, time_unit(3600 * longest))
     columns["seeds"] = {row.name: Cell(_seeds(block, row)) for row in rows}
     return columns
 
 
-def _clock_columns(rows: Sequence[Row], unit: TimeUnit) -> dict[str, dict[str, Cell]]:
+def _clock_columns(rows: Sequence[Row], ranked: Sequence[Row], unit: TimeUnit) -> dict[str, dict[str, Cell]]:
     def shown(hours: float | None) -> str:
         return UNKNOWN if hours is None else three_digits(3600 * hours / unit.seconds)
 
+    soonest = _best(ranked, lambda row: row.hours_to, min)
     return {
-        f"{unit.name} to target": _to_target(rows, lambda row: row.hours_to, lambda row: shown(row.hours), shown),
+        f"{unit.name} to target": {
+            row.name: Cell(_to_target(row, row.hours_to, shown(row.hours), shown), best=row in soonest) for row in rows
+        },
         f"{unit.name} in all": {row.name: Cell(shown(row.hours)) for row in rows},
     }
 
 
-def _to_target(
-    rows: Sequence[Row],
-    value: Callable[[Row], float | None],
-    budget: Callable[[Row], str],
-    text: Callable[[float | None], str],
-) -> dict[str, Cell]:
+def _to_target(row: Row, value: float | None, budget: str, text: Callable[[float], str]) -> str:
     """What it takes to reach the target; more than the budget if a seed misses it, unknown where there is no target."""
-    fewest = min((known for row in rows if (known := value(row)) is not None), default=None)
-
-    def cell(row: Row) -> Cell:
-        if value(row) is not None:
-            return Cell(text(value(row)), best=_is_best(value(row), fewest, rows))
-        return Cell(UNKNOWN if math.isinf(row.target) or budget(row) == UNKNOWN else f">{budget(row)}")
-
-    return {row.name: cell(row) for row in rows}
+    if value is not None:
+        return text(value)
+    return UNKNOWN if math.isinf(row.target) or budget == UNKNOWN else f">{budget}"
 
 
-def _is_best(value: float | None, best: float | None, rows: Sequence[Row]) -> bool:
-    """Whether this is the best of several."""
-    return len(rows) > 1 and value is not None and value == best
+def _best(
+    ranked: Sequence[Row], value: Callable[[Row], float | None], choose: Callable[[Iterable[float]], float] = max
+) -> list[Row]:
+    """The row that is best, or several that are equally good, if there is more than one to choose from."""
+    known = [(row, found) for row in ranked if (found := value(row)) is not None]
+    best = choose(found for _, found in known) if known and len(ranked) > 1 else None
+    return [row for row, found in known if found == best]
+
+
+def _other(scale: Scale, row: Row) -> float | None:
+    return row.others[scale]
 
 
 def _number(value: float | None, scale: Scale) -> str:

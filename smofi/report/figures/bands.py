@@ -9,8 +9,8 @@ from statistics import fmean, stdev
 
 from smofi.report.history import History
 
-BAND = "band: one standard deviation over seeds, either side of the mean"
-"""What a band is, for captions and legends."""
+BAND = "The line is the mean over seeds, the band one standard deviation either side of it."
+"""What a band is, for captions."""
 
 
 @dataclass(frozen=True)

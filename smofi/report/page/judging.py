@@ -9,7 +9,7 @@ from statistics import fmean
 from smofi.errors import InputError
 from smofi.plural import plural
 from smofi.report.history import History
-from smofi.report.measures import USUAL_BASELINE, Row, compare
+from smofi.report.measures import USUAL_BASELINE, Row, alike, compare
 from smofi.report.page.reading import UNFINISHED
 from smofi.report.setups import Setup
 from smofi.report.show import Snapshot
@@ -28,10 +28,7 @@ class Judged:
     @property
     def alike(self) -> list[Row]:
         """The finished methods with as many seeds and rounds as most others, which alone can be ranked."""
-        fit = [row for row in self.rows if row.name not in self.marks]
-        extents = [(row.seeds, row.budget) for row in fit]
-        usual = max(extents, key=lambda extent: (extents.count(extent), extent), default=None)
-        return [row for row, extent in zip(fit, extents, strict=True) if extent == usual]
+        return alike([row for row in self.rows if row.name not in self.marks])
 
     @property
     def winner(self) -> Row | None:

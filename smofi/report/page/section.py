@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from smofi.report.figures.bands import BAND
 from smofi.report.heading import clients_of
 from smofi.report.page.elements import Html, element
 from smofi.report.page.judging import Judged, judge
@@ -85,7 +86,7 @@ class Section:
         if not charts_of(self.judged.runs):
             return []
         band = any(row.seeds > 1 for row in self.judged.rows)
-        over = "The line is the mean over seeds, the band reaches from the lowest to the highest seed. " if band else ""
+        over = f"{BAND} " if band else ""
         caption = element("figcaption", over, element("span", TO_USE, class_="help"))
         figures = [element("h3", "Learning curves"), _place("curves", "Learning curves", caption)]
         if diagnostics_of(self.judged.runs):

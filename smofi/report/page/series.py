@@ -1,14 +1,14 @@
-"""Curves with bands, as data for the page: for each method the mean over its seeds, and the lowest and the highest."""
+"""Curves with bands, as data for the page: for each method the mean over its seeds, and its spread."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from statistics import fmean
 from typing import Any
 
 from smofi.engine.metrics import is_share
-from smofi.report.history import Scale, finite
+from smofi.report.figures.bands import band
+from smofi.report.history import History, Scale, finite
 from smofi.report.numbers import time_unit
 from smofi.report.show import Snapshot
 
@@ -69,26 +69,23 @@ def _chart(scale: Scale, runs: Sequence[Snapshot], measured: Measured) -> dict[s
 def _series(
     method: str, runs: Sequence[Snapshot], measured: Measured, axis: tuple[str, float] | None
 ) -> dict[str, Any]:
-    columns = [measured(run) for run in runs]
-    rounds: list[int] = []
-    seeds: list[int] = []
-    means: list[float] = []
-    lows: list[float] = []
-    highs: list[float] = []
-    for number in range(max(map(len, columns), default=0)):
-        values = finite(column[number] for column in columns if number < len(column))
-        if values:
-            rounds.append(number + 1)
-            seeds.append(len(values))
-            for kept, value in ((means, fmean(values)), (lows, min(values)), (highs, max(values))):
-                kept.append(_short(value))
-    places = kept_places(means)
-    drawn: dict[str, Any] = {"method": method, "round": rounds, "mean": means, "seeds": seeds}
-    if len(runs) > 1:
-        drawn |= {"low": lows, "high": highs}
+    """The band of a method over the seeds that there are; `seeds` is how many of them have each point."""
+    histories = [History(method, measured(run), hours=run.history.hours) for run in runs if run.records]
+    if not histories:
+        return {"mean": []}
+    shown = band(histories, partial=True)
+    means = {place: value for place, value in enumerate(shown.mean) if value is not None and math.isfinite(value)}
+    kept = list(means)
+    places = [kept[one] for one in kept_places(list(means.values()))]
+    times: Values = [hours / axis[1] for hours in shown.hours] if axis else []
+    mean, low, high = ([_short(column[place]) for place in places] for column in (shown.mean, shown.low, shown.high))
+    drawn: dict[str, Any] = {"method": method, "round": [place + 1 for place in places], "mean": mean}
+    drawn["seeds"] = [sum(len(finite(one.values[place : place + 1])) for one in histories) for place in places]
+    if shown.seeds > 1:
+        drawn |= {"low": low, "high": high}
     if axis:
-        drawn["time"] = [_short(_time(runs, number) / axis[1]) for number in rounds]
-    return {key: [value[i] for i in places] if isinstance(value, list) else value for key, value in drawn.items()}
+        drawn["time"] = [_short(times[place]) for place in places]
+    return drawn
 
 
 def kept_places(values: Sequence[float], most: int = MOST_POINTS) -> list[int]:
@@ -108,11 +105,6 @@ def kept_places(values: Sequence[float], most: int = MOST_POINTS) -> list[int]:
     return sorted(kept)
 
 
-def _time(runs: Sequence[Snapshot], number: int) -> float:
-    """When a round ends, in hours: the mean over the seeds that have it."""
-    return fmean(run.history.hours[number - 1] for run in runs if len(run.history.hours) >= number)
-
-
 def _other(place: int) -> Measured:
     return lambda run: run.history.others[place].values
 
@@ -125,6 +117,7 @@ def _diagnostic(name: str) -> Measured:
     return lambda run: [(record.get("diagnostics") or {}).get(name) for record in run.records]
 
 
-def _short(value: float) -> float:
+def _short(value: float | None) -> float:
     """Five significant digits, which is more than a picture shows."""
+    assert value is not None
     return float(f"{value:.5g}")

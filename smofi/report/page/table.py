@@ -70,45 +70,46 @@ def _kind(column: Column) -> str | None:
 
 
 def results(judged: Judged, caption: str) -> Html:
-    """The measures of a setup's methods, a row for each; the best of each column is bold."""
+    """The measures of a setup's methods, a row for each; bold is the best of those that can be ranked."""
     rows = judged.rows
     metric = rows[0].metric
     columns = [
         Column("method", [Cell(_name(row, judged)) for row in rows], numeric=False),
-        _column(f"mean {metric.short} over rounds", rows, [_spread(row, row.mean, row.mean_std) for row in rows], 1),
-        _column(f"best {metric.short}", rows, [_spread(row, row.best, row.best_std) for row in rows], 1),
+        _column(f"mean {metric.short} over rounds", judged, [_spread(row, row.mean, row.mean_std) for row in rows], 1),
+        _column(f"best {metric.short}", judged, [_spread(row, row.best, row.best_std) for row in rows], 1),
     ]
     for other in rows[0].others:
         values = [(other.text(row.others[other]), row.others[other]) for row in rows]
-        columns.append(_column(f"best {other.short}", rows, values, 1))
-    columns.append(_column("rounds to target", rows, [_rounds(row) for row in rows], -1))
+        columns.append(_column(f"best {other.short}", judged, values, 1))
+    columns.append(_column("rounds to target", judged, [_rounds(row) for row in rows], -1))
     if any(row.speed_up is not None for row in rows):
         columns.append(
             _column(
                 "speed-up",
-                rows,
+                judged,
                 [(speed_up(row.speed_up), row.speed_up) for row in rows],
                 0,
                 "rounds to target of the base, divided by those of the method",
             )
         )
-    columns += _time_columns(rows)
+    columns += _time_columns(judged)
     if any(row.seconds for row in rows):
         columns.append(
             _column(
                 "seconds",
-                rows,
+                judged,
                 [(one_decimal(row.seconds), row.seconds) for row in rows],
                 0,
                 "time that training took on the computer",
             )
         )
-    columns.append(_column("seeds", rows, [(str(row.seeds), float(row.seeds)) for row in rows], 0))
+    columns.append(_column("seeds", judged, [(str(row.seeds), float(row.seeds)) for row in rows], 0))
     return table(caption, columns)
 
 
-def _time_columns(rows: Sequence[Row]) -> list[Column]:
+def _time_columns(judged: Judged) -> list[Column]:
     """Virtual time to the target and in all, where a clock ran."""
+    rows = judged.rows
     longest = max((row.hours for row in rows if row.hours is not None), default=None)
     if longest is None:
         return []
@@ -117,18 +118,23 @@ def _time_columns(rows: Sequence[Row]) -> list[Column]:
     in_all = [_hours(row.hours, None, unit) for row in rows]
     about = "virtual time on the clients' devices"
     return [
-        _column(f"{unit.name} to target", rows, to_target, -1, about),
-        _column(f"{unit.name} in all", rows, in_all, 0, about),
+        _column(f"{unit.name} to target", judged, to_target, -1, about),
+        _column(f"{unit.name} in all", judged, in_all, 0, about),
     ]
 
 
 def _column(
-    heading: str, rows: Sequence[Row], texts: Sequence[tuple[str, float | None]], better: int, about: str = ""
+    heading: str, judged: Judged, texts: Sequence[tuple[str, float | None]], better: int, about: str = ""
 ) -> Column:
-    """A column of numbers. `better` is 1 where more is better, -1 where less is, 0 where neither is."""
-    known = [better * value for _, value in texts if value is not None]
-    best = max(known) if better and len(known) > 1 else None
-    cells = [Cell(text, value, strong=value is not None and better * value == best) for text, value in texts]
+    """A column of numbers. `better` is 1 where more is better, -1 where less is, 0 where neither is; the best is that
+    of the methods that can be ranked."""
+    ranked = [row in judged.alike for row in judged.rows]
+    known = [better * value for (_, value), fit in zip(texts, ranked, strict=True) if fit and value is not None]
+    best = max(known) if better and sum(ranked) > 1 and known else None
+    cells = [
+        Cell(text, value, strong=fit and value is not None and better * value == best)
+        for (text, value), fit in zip(texts, ranked, strict=True)
+    ]
     return Column(heading, cells, about=about)
 
 

@@ -122,15 +122,27 @@ def test_a_seed_without_its_baseline_is_left_out_and_said() -> None:
     assert note == "smofi with seed 1 is left out: fedavg has no finished run with that seed, and so no target"
     fixed = Block.of("", histories, Target(fixed=0.5))
     assert fixed.rows["smofi"].seeds == 2
-    assert fixed.notes == [
-        "smofi has seeds 0, 1, fedavg has seed 0: their speed-up compares means over different seeds"
+    assert fixed.notes == ["smofi has seeds 0, 1, fedavg has seed 0: the speed-up is over the seeds that both have"]
+
+
+def test_a_speed_up_is_over_the_seeds_that_both_have() -> None:
+    """FedAvg needs 2 rounds with seed 0 and 4 with seed 1, SMoFi 4 with seed 1: as fast, not 3 / 4 as fast."""
+    histories = [
+        History("fedavg", [0.5, 0.8]),
+        History("fedavg", [0.5, 0.5, 0.5, 0.8], seed=1),
+        History("smofi", [0.5, 0.5, 0.5, 0.8], seed=1),
+        History("fedprox(mu=0.1)", [0.8]),
+        History("fedprox(mu=0.1)+smofi", [0.8], seed=1),
     ]
+    rows = Block.of("", histories).rows
+    assert (rows["fedavg"].rounds, rows["smofi"].rounds, rows["smofi"].speed_up) == (3, 4, 1)
+    assert rows["fedprox(mu=0.1)+smofi"].speed_up is None  # no seed in common
 
 
 def test_without_the_baseline_there_is_no_target() -> None:
     block = Block.of("", [History("smofi", [0.5, 0.9]), History("slowmo", [0.5, 0.8])])
     assert [row.rounds for row in block.rows.values()] == [None, None]
-    assert "There is no target, for fedavg has no finished run here" in block.notes[0]
+    assert "There is no target, since fedavg has no finished run here" in block.notes[0]
     other = Block.of("", [History("smofi", [0.5, 0.9]), History("slowmo", [0.5, 0.82])], baseline="slowmo")
     assert [row.rounds for row in other.rows.values()] == [2, 2]
     assert other.rows["smofi"].speed_up == 1

@@ -43,7 +43,7 @@ def test_text() -> None:
         ["+ slowmo", "35.00 ± 7.07", "21.67 ± 2.36", ">3", "-", ">6", "6", "2"],
         ["+ smofi", "90.00 ± 0.00", "78.33 ± 2.36", "1.5", "2.00x", "3", "6", "2"],
     ]
-    assert rows[4] == ["+ smofi", "+23.33 [+23.33, +23.33]", "+15.00 [-48.53, +78.53]", "2"]
+    assert rows[4] == ["smofi", "+23.33 [+23.33, +23.33]", "+15.00 [-48.53, +78.53]", "2"]
     assert "The target is 90% of fedavg's best with the same seed" in " ".join(text.split())
     assert "With 2 seeds the interval is wide: t is 12.7" in " ".join(text.split())
 
@@ -129,3 +129,20 @@ def test_a_plugin_without_its_base_has_its_whole_name() -> None:
     text = written_as("markdown", [Block.of("", histories)])
     assert "| FedProx + SMoFi | **60.00** |" in text
     assert "One seed has no interval" not in text  # nothing is compared
+
+
+def test_differences_name_the_base_which_has_no_row_there() -> None:
+    names = ["fedavg", "smofi", "fednar", "fednar+smofi"]
+    results, differences = sheets_of([Block.of("", [History(name, [0.5]) for name in names])])
+    assert [line.name for group in results.groups for line in group] == ["fedavg", "+ smofi", "fednar", "+ smofi"]
+    assert [(line.name, line.title) for group in differences.groups for line in group] == [
+        ("smofi", "SMoFi"),
+        ("fednar+smofi", "FedNAR + SMoFi"),
+    ]
+
+
+def test_the_best_is_that_of_methods_with_as_many_seeds() -> None:
+    seeds = [History(name, [value], seed=seed) for name, value in (("fedavg", 0.5), ("smofi", 0.6)) for seed in (0, 1)]
+    text = written_as("markdown", [Block.of("", [*seeds, History("slowmo", [0.9])])])
+    assert "| + SMoFi | **60.00 ± 0.00** |" in text
+    assert "| + SlowMo | 90.00 | 90.00 |" in text

@@ -12,6 +12,10 @@ const percent = d3.format(".1%");
 const plain = value => Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3) ? d3.format(".3~e")(value) : d3.format(",.4~r")(value);
 const shown = (value, share) => share ? percent(value) : plain(value);
 
+// A mean and the standard deviation over seeds, as in the table.
+const withSpread = (mean, spread, share) =>
+  spread === null ? shown(mean, share) : `${shown(mean, share).replace("%", "")} ± ${shown(spread, share)}`;
+
 // Up to how many figures stand side by side on paper is said by `abreast`.
 function widthOf(place, abreast = 1) {
   return printing ? PAPER / abreast : Math.max(240, place.clientWidth);

@@ -145,9 +145,9 @@ class CurveChart {
       if (state.axis === "round" && there !== this.at) continue; // it was not evaluated after this round
       const method = state.method(one.method);
       mark(cursor.append("g").attr("transform", `translate(${x(there)},${y(one.mean[i])})`), method, 60);
-      const band = one.low && one.seeds[i] > 1 ? ` (${shown(one.low[i], chart.share)} to ${shown(one.high[i], chart.share)})` : "";
       const some = one.low && one.seeds[i] === 1 ? " (1 seed)" : "";
-      rows.push([one.mean[i], [key => sample(key, method), method.name, shown(one.mean[i], chart.share) + band + some]]);
+      const spread = one.low && !some ? (one.high[i] - one.low[i]) / 2 : null;
+      rows.push([one.mean[i], [key => sample(key, method), method.name, withSpread(one.mean[i], spread, chart.share) + some]]);
     }
     rows.sort((a, b) => b[0] - a[0]);
     const scale = this.place.clientWidth / this.width;
