@@ -53,5 +53,5 @@ def models(
 def presets() -> int:
     """List the presets: the paper's settings for each of its tasks, and versions of them for a CPU."""
     console.print(preset_table())
-    console.print("Start one with: smofi run NAME --scale small. See all its settings with: smofi config NAME")
+    console.print("Start one with: smofi run cifar10 --scale small. See all its settings with: smofi config cifar10")
     return 0

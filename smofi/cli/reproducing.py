@@ -73,7 +73,8 @@ def check_items(names: Sequence[str], asked: Asked) -> int:
         cells = asked.cells([name])
         for cell in cells:
             check(cell)
-        console.print(Text(f"{name}: {plural(len(cells), 'run')}, all can be run", style="bold"))
+        found = f"{plural(len(cells), 'run')}, all can be run" if cells else "needs data and no runs"
+        console.print(Text(f"{name}: {found}", style="bold"))
         for cell in cells:
             config = cell.config
             settings = f"{config.model}, cut {config.cut}, {plural(config.rounds, 'round')}, {config.optimizer}"

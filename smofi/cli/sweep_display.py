@@ -38,7 +38,7 @@ class SweepDisplay:
         self.before, self.ended, self.failed = 0, 0, 0
         self.printed_at = now()
         self.bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[note]}"),

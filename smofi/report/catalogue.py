@@ -14,6 +14,8 @@ from smofi.data.catalogue import OWN, descriptions
 from smofi.methods import METHODS, load_plugins
 from smofi.spec import describe
 
+UNTRIED = "Never run at this size by us."
+
 
 def data_table() -> RenderableType:
     """The data sets by name and where they are found, then the ways to name the user's own."""
@@ -35,12 +37,22 @@ def data_table() -> RenderableType:
 
 
 def preset_table() -> RenderableType:
-    """The presets, each with what its first comment says, and the remark on whether it has been run."""
-    listing = Table("preset", "scale", "what it is", box=None, padding=(0, 2, 0, 0))
-    for preset in presets():
-        never = [remark for remark in preset.remarks if remark.startswith("Never run")]
-        listing.add_row(preset.name, preset.scale, escape(" ".join([preset.description, *never])))
-    return listing
+    """The presets in groups, each with what its first comment says, and the remark on whether it has been run."""
+    known = sorted(presets(), key=lambda preset: preset.name != "digits")  # the first run first
+    full = [preset for preset in known if UNTRIED in preset.remarks]
+    groups = {
+        "For a CPU": [preset for preset in known if preset not in full],
+        "In full, never run at this size by us": [preset for preset in full if preset.base is None],
+        "The models that the paper compares, never run at this size by us": [preset for preset in full if preset.base],
+    }
+    lines: list[RenderableType] = []
+    for heading, members in groups.items():
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        for preset in members:
+            never = [remark for remark in preset.remarks if remark.startswith("Never run") and remark != UNTRIED]
+            table.add_row(preset.written, escape(" ".join([preset.description, *never])))
+        lines += [Text(heading, style="bold"), table, ""]
+    return Group(*lines)
 
 
 def method_table() -> Table:

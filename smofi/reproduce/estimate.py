@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +11,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from smofi.config import Config
+from smofi.engine.check import check_device
+from smofi.engine.cohort.choosing import stopwatch
 from smofi.engine.cpu.threads import in_threads
 from smofi.models import build
 from smofi.models.costs import takes_tokens
@@ -20,6 +21,7 @@ from smofi.reproduce.results import Results
 from smofi.sweep.cells import Cell
 
 TIMED = 16  # samples at most of the batch that is timed
+ENOUGH = 0.5  # seconds of such steps: the first ones are slow
 EVALUATION = 1 / 3  # of the time of a training step on as many samples
 
 
@@ -41,12 +43,15 @@ class Kind:
     shape: tuple[int, ...]
     classes: int
     batch_size: int
+    device: str
 
     @classmethod
     def of(cls, config: Config) -> Kind:
         """That of a configuration."""
         facts = facts_of(config)
-        return cls(config.model, config.width, config.norm, facts.shape, facts.classes, config.batch_size)
+        return cls(
+            config.model, config.width, config.norm, facts.shape, facts.classes, config.batch_size, config.device
+        )
 
 
 def estimate(cells: Sequence[Cell], results: Results) -> Estimate:
@@ -76,15 +81,17 @@ def _passes(config: Config) -> float:
 
 @cache
 def _timed(kind: Kind) -> float:
-    """Seconds per sample of a forward and a backward pass, the best of three."""
+    """Seconds per sample of a forward and a backward pass, the best of several."""
     network = build(kind.model, seed=0, input_shape=kind.shape, classes=kind.classes, width=kind.width, norm=kind.norm)
-    size = min(TIMED, kind.batch_size)
-    inputs = torch.zeros(size, *kind.shape, dtype=torch.int64 if takes_tokens(network) else torch.float32)
-    targets = torch.zeros(size, dtype=torch.int64)
-    taken = []
+    device, size = check_device(kind.device), min(TIMED, kind.batch_size)
+    dtype = torch.int64 if takes_tokens(network) else torch.float32
+    inputs = torch.zeros(size, *kind.shape, dtype=dtype, device=device)
+    targets = torch.zeros(size, dtype=torch.int64, device=device)
+    network, now = network.to(device), stopwatch(device)
+    taken: list[float] = []
     with in_threads(1):  # as a run of a cell computes
-        for _ in range(3):
-            started = time.perf_counter()
+        while sum(taken) < ENOUGH:
+            started = now()
             cross_entropy(network(inputs), targets).backward()
-            taken.append(time.perf_counter() - started)
+            taken.append(now() - started)
     return min(taken) / size

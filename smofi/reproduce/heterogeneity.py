@@ -25,6 +25,7 @@ from smofi.reproduce.items.tasks import images
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 TITLE = "How clients differ in data and devices"
@@ -129,6 +130,7 @@ def drawing(clients: Clients) -> Drawing:
             _scatter(top, [one.samples for one in own], [one.divergence for one in own])
             _scatter(bottom, [1000 * one.seconds for one in own], [one.kbps / 1000 for one in own])
             bottom.set_yscale("log")
+            _plain_numbers(bottom.yaxis)
             frame(top, False, task)
             frame(bottom, False)
             top.set_xlabel("samples")
@@ -143,3 +145,13 @@ def drawing(clients: Clients) -> Drawing:
 def _scatter(axes: Axes, across: Sequence[float], up: Sequence[float]) -> None:
     axes.scatter(across, up, s=9, color=COLOURS[0], alpha=0.55, linewidths=0)
     axes.set_xscale("log")
+    _plain_numbers(axes.xaxis)
+
+
+def _plain_numbers(axis: Axis) -> None:
+    """1, 2 and 5 of each power of ten, as people write them."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())

@@ -64,8 +64,8 @@ class Settings(DataSettings):
     optimizer: str = setting(
         DEFAULT_OPTIMIZER,
         _optimizer,
-        "sgd(lr, momentum, nesterov, weight_decay, lr_decay), adam(...) or adamw(...); lr_decay is the learning rate's "
-        "factor per round; parameters that are not given have their defaults, not a preset's",
+        "sgd(lr, momentum, nesterov, weight_decay, lr_decay), adam(...) or adamw(...); replaces all of a preset's; "
+        "lr_decay is the learning rate's factor per round",
         argument=Argument(
             check=text_or(_optimizer, f"a string or a value such as smofi.{DEFAULT_OPTIMIZER}", Optimizer),
             help="`smofi.sgd`, `smofi.adam` or `smofi.adamw`, or such a call as a string",

@@ -434,8 +434,7 @@ def test_a_run_with_the_old_name_of_lr_decay_is_a_new_run_with_the_new_one(tmp_p
 
 def test_the_page_lists_every_preset() -> None:
     for preset in presets():
-        name = preset.name if preset.scale == "full" else f"{preset.name} --scale {preset.scale}"
-        assert f"| `{name}` | {preset.description} |" in PAGE
+        assert f"| `{preset.written}` | {preset.description} |" in PAGE
 
 
 @pytest.mark.parametrize("example", re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL))

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 import smofi
-from smofi.config import read_config
-from smofi.config.federation import gather
+from smofi.config import Config, read_config
+from smofi.config.federation import Federation, gather
 from smofi.data import load
+from smofi.data.readers.speech_commands import official_split
 from support.real_data import shared
 
 
@@ -31,6 +32,11 @@ def learned(preset: str, folder: Path | None, **changes: Any) -> float:
     result = smofi.train(**config.arguments(federation), method="smofi")
     best = max(record.accuracy for record in result.history if record.accuracy is not None)
     return float(best - np.bincount(labels).max() / len(labels))
+
+
+def mean_steps(config: Config, federation: Federation) -> float:
+    """T_j = E floor(|D_j| / B), its mean over the clients."""
+    return float(np.mean([config.local_epochs * (len(part) // config.batch_size) for part in federation.indices]))
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +84,16 @@ def speech_commands(unpacked: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def features(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Words as log-mel spectrograms in an npz of x, y and speaker; nobody who is tested on is trained on."""
+    """Log-mel spectrograms in an npz of x, y and speaker: words that are in the training and in the test source, and
+    to test on, the speakers whom the official rule sets apart."""
     with np.load(shared("speech_commands_logmel.npz")) as content:
-        x, y, speaker = (content[name] for name in ("x", "y", "speaker"))
-    known = speaker < 1838  # the last one stands for unknown
-    common = np.flatnonzero(np.bincount(y[known]) > 300)
-    kept = np.flatnonzero(known & np.isin(y, common))
-    x, y, speaker = x[kept], y[kept], speaker[kept]
-    tested = speaker % 5 == 0
+        x, y, speaker, source = (content[name] for name in ("x", "y", "speaker", "source"))
+        names = content["speaker_ids"]
+    both = np.intersect1d(y[source < 2], y[source == 2])
+    kept = np.flatnonzero(np.isin(y, both) & (names[speaker] != "none"))
+    kept = np.random.default_rng(0).permutation(kept)  # of which max_train takes the first
+    x, y, speaker = x[kept], y[kept], names[speaker[kept]]
+    tested = np.array([official_split(name) == "testing" for name in speaker])
     path = tmp_path_factory.mktemp("features") / "words.npz"
     np.savez(path, x=x[~tested], y=y[~tested], speaker=speaker[~tested], x_test=x[tested], y_test=y[tested])
     return f"npz:{path}"
@@ -126,7 +134,8 @@ def test_shakespeare_is_read_by_role(shakespeare: Path) -> None:
     assert source.owner is not None
     for part in federation.indices:
         assert len(set(source.owner[part].tolist())) == 1
-        assert 16 <= len(part) <= 320
+        assert 8 <= len(part) <= 160
+    assert round(mean_steps(config, federation)) == 18  # what SlowMo and FedNAG take in this preset
 
 
 @pytest.mark.slow
@@ -155,10 +164,18 @@ def test_speech_commands_are_learned_from_wavs(speech_commands: Path) -> None:
     assert learned("speech-commands", speech_commands, **changes) > 0.1
 
 
+def test_speech_commands_are_read_from_features(features: str) -> None:
+    source = load(features)
+    assert (len(source.train), len(source.test), source.classes) == (9637, 2628, 12)
+    assert source.owner is not None
+    assert set(source.train.labels.tolist()) == set(source.test.labels.tolist())
+    config = read_config("speech-commands", {"data": features}, scale="small")
+    assert round(mean_steps(config, gather(config))) == 14  # what SlowMo and FedNAG take in this preset
+
+
 @pytest.mark.slow
 def test_speech_commands_are_learned_from_features(features: str) -> None:
-    assert load(features).owner is not None
-    assert learned("speech-commands", None, data=features, rounds=12, width=8, clients=50, max_train=4000) > 0.1
+    assert learned("speech-commands", None, data=features, rounds=12) > 0.1
 
 
 @pytest.mark.slow

@@ -2,8 +2,10 @@
 
 import pytest
 
+from smofi.methods.registry import method_name
 from smofi.reproduce.checking import check
 from smofi.reproduce.items import ITEMS, SCALES
+from smofi.reproduce.items.tasks import CIFAR10, CIFAR100, SHAKESPEARE, SPEECH, TINY, Task
 from smofi.sweep.cells import Cell
 
 RUNS = {
@@ -61,3 +63,8 @@ def test_a_cut_that_the_model_does_not_have_is_refused() -> None:
     wrong = Cell(cell.config.model_copy(update={"cut": "9"}), "wrong")
     with pytest.raises(InputError, match=r"^wrong: cut='9' is not accepted: expected 0 <= L <= 3"):
         check(wrong)
+
+
+@pytest.mark.parametrize("task", [CIFAR10, CIFAR100, TINY, SHAKESPEARE, SPEECH], ids=lambda task: task.preset)
+def test_the_methods_have_the_presets_parameters(task: Task) -> None:
+    assert tuple(map(method_name, task.five.values())) == task.config({}).method

@@ -79,7 +79,7 @@ REFUSED = {
     "rounds: 0\ngrid: {seed: [0, 1]}": "line 1: rounds=0 is not accepted",
     "method: fedavg\ngrid: {seed: [0, 1], rounds: [3, -1]}": "cell 2 of 4 (seed 0, rounds -1): rounds=-1 is not",
     "grid: {method: [smofi+sflv2]}": "cell 1 of 1 (method smofi+sflv2): method='smofi+sflv2'",
-    "model: cnn\ngrid: {norm: [batch]}": "cell 1 of 1 (norm batch): norm='batch' is not accepted: model cnn",
+    "model: mlp\ngrid: {norm: [batch]}": "cell 1 of 1 (norm batch): norm='batch' is not accepted: model mlp",
     "method: [smofi, smofi(alpha=-0.1)]": "method=['smofi', 'smofi'] is not accepted: expected each of them once",
     "grid: {method: [fedavgm(0.3), fedavgm(momentum=0.3)]}": "has the same cell twice (fedavgm(momentum=0.3), seed 0)",
     "method: smofi\ngrid: {threads: [1, 2]}": "has the same cell twice (smofi, threads 1, seed 0; smofi, threads 2",

@@ -10,35 +10,14 @@ DISTRIBUTIONS = {"Dir 0.5": "dirichlet(0.5)", "IID": "iid"}
 SHARES = {10: 0.05, 20: 0.1, 30: 0.15}
 """Of 200 clients, as in the paper; at small scale the same shares of 100."""
 
-SMALL_TEXT = Task(
-    "Shakespeare",
-    "shakespeare",
-    "small",
-    SHAKESPEARE.tuned,
-    steps=18,
-    changes={
-        "optimizer": "sgd(lr=0.01, momentum=0.9, weight_decay=5e-4)",
-        "partition": "natural(most=160)",
-        "participation": 0.1,
-        "batch_size": 8,
-        "max_test": 1000,
-        "rounds": 30,
-    },
-)
+SMALL_TEXT = Task("Shakespeare", "shakespeare", "small", SHAKESPEARE.tuned, steps=18, changes={})
 SMALL_SPEECH = Task(
     "Google Speech",
     "speech-commands",
     "small",
     SPEECH.tuned,
     steps=14,
-    changes={
-        "max_train": 5000,
-        "max_test": 1000,
-        "width": 8,
-        "batch_size": 16,
-        "rounds": 40,
-        "executor": "loop",
-    },
+    changes={"executor": "loop"},
     stand_in={"data": "npz:words.npz"},
 )
 

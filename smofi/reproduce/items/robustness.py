@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from smofi.reproduce.items.lines import five_on
@@ -27,15 +28,15 @@ SMALL_MODELS: dict[str, Mapping[str, Any]] = {
     "MobileNetV2": {"model": "mobilenetv2", "width": 4, "cut": "2", **SLOW_START},
 }
 PAPER_MODELS = {
-    "VGG-11": ("vgg11", 0.01, "5e-4"),
-    "VGG-16": ("vgg16", 0.01, "5e-4"),
-    "MobileNetV2": ("mobilenetv2", 0.01, "5e-4"),
-    "ResNet-18": ("resnet18", 0.05, "5e-4"),
-    "ResNet-34": ("resnet34", 0.05, "1e-3"),
-    "DenseNet-121": ("densenet121", 0.05, "1e-3"),
-    "DenseNet-169": ("densenet169", 0.05, "1e-3"),
+    "VGG-11": "vgg11",
+    "VGG-16": "vgg16",
+    "MobileNetV2": "mobilenetv2",
+    "ResNet-18": "resnet18",
+    "ResNet-34": "resnet34",
+    "DenseNet-121": "densenet121",
+    "DenseNet-169": "densenet169",
 }
-"""With the learning rate and the weight decay of each."""
+"""Each has a preset, with its own learning rate and weight decay, and 150 rounds."""
 
 
 def _momentum(scale: str) -> tuple[Panel, ...]:
@@ -64,20 +65,8 @@ def _models(scale: str) -> tuple[Panel, ...]:
             Panel(f"{FASHION.title}, {name}", FASHION, five_on(FASHION), changes, ALL_OF_IT)
             for name, changes in SMALL_MODELS.items()
         )
-    return tuple(
-        Panel(
-            f"{TINY.title}, {name}",
-            TINY,
-            five_on(TINY),
-            {
-                "model": model,
-                "rounds": 150,
-                "optimizer": f"sgd(lr={lr}, momentum=0.9, weight_decay={decay}, lr_decay=0.998)",
-            },
-            ALL_OF_IT,
-        )
-        for name, (model, lr, decay) in PAPER_MODELS.items()
-    )
+    tasks = {name: replace(TINY, preset=f"{TINY.preset}-{model}") for name, model in PAPER_MODELS.items()}
+    return tuple(Panel(f"{TINY.title}, {name}", task, five_on(task), target=ALL_OF_IT) for name, task in tasks.items())
 
 
 MOMENTUM = Item(
