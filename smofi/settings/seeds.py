@@ -35,11 +35,11 @@ def _each(field: str, value: Any) -> Iterator[Any]:
             yield item
             continue
         for part in "".join(item.split()).split(","):
-            if not (span := re.fullmatch(r"(\d{1,40})(?:-(\d{1,40}))?", part)) or int(span[2] or span[1]) < int(
-                span[1]
-            ):
-                refuse(field, value, ACCEPTED)
-            yield from range(int(span[1]), int(span[2] or span[1]) + 1)
+            span = re.fullmatch(r"(\d{1,40})(?:-(\d{1,40}))?", part)
+            first, last = (int(span[1]), int(span[2] or span[1])) if span else (1, 0)
+            if last < first:
+                refuse(field, item, ACCEPTED)
+            yield from range(first, last + 1)
 
 
 several_seeds = Check(read_seeds)

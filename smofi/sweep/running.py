@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import selectors
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from smofi.config import Config
 from smofi.engine.metrics import value_of
 from smofi.engine.processes.endings import handled
 from smofi.errors import InputError
 from smofi.runs import RunFolder
 from smofi.sweep.cells import Cell
 from smofi.sweep.child import Child
-from smofi.sweep.store import Store
+from smofi.sweep.store import BusyFolder, Store
 
 FINISHED, DIVERGED, FAILED, INTERRUPTED, WAITING = "finished", "diverged", "failed", "interrupted", "waiting"
 LOOK_EVERY = 0.5
@@ -52,7 +53,8 @@ class Started:
 
 @dataclass(frozen=True)
 class Advanced:
-    """A cell has done this many of its rounds; the latest took `seconds`, after it the judged metric has `value`."""
+    """A cell has done this many of its rounds; the latest took `seconds`, after it the judged metric has `value`, on
+    validation data if some is held out."""
 
     cell: Cell
     done: int
@@ -68,13 +70,23 @@ class Ended:
 
 
 @dataclass(frozen=True)
+class Postponed:
+    """A cell's folder is still written by another process, as one that a killed sweep has left behind: the cell is
+    begun when that has ended."""
+
+    cell: Cell
+    folder: Path
+    process: str
+
+
+@dataclass(frozen=True)
 class Stopping:
     """A signal has come: cells that are running finish their round, no other is started."""
 
     signal: int
 
 
-CellEvent: TypeAlias = Started | Advanced | Ended | Stopping
+CellEvent: TypeAlias = Started | Advanced | Ended | Postponed | Stopping
 Watch: TypeAlias = Callable[[CellEvent], None]
 
 
@@ -127,13 +139,15 @@ def check_alone() -> None:
 
 
 class _Running:
-    """The cells that are waiting, running and done, by their keys; `taken` are the folders of the last two."""
+    """The cells that are waiting, running and done, by their keys; `taken` are the folders of the last two, `busy`
+    those that other processes were writing."""
 
     def __init__(self, cells: Sequence[Cell], store: Store, jobs: int, watch: Watch) -> None:
         self.cells, self.store, self.jobs, self.watch = cells, store, jobs, watch
         self.children: list[Child] = []
         self.outcomes: dict[str, Outcome] = {}
         self.taken: set[Path] = set()
+        self.busy: dict[str, Path] = {}
         self.signal: int | None = None
         self.announced = False
 
@@ -142,12 +156,7 @@ class _Running:
         with handled(self._stop), selectors.DefaultSelector() as selector:
             try:
                 while self.children or (waiting and not self._stopping()):
-                    while waiting and len(self.children) < self.jobs and not self._stopping():
-                        if child := self._started(waiting.pop(0)):
-                            selector.register(child.output, selectors.EVENT_READ, child)
-                            self.children.append(child)
-                            if self._stopping() and not child.asked:  # it came while this process was being started
-                                child.end()
+                    self._start_more(waiting, selector)
                     for ready, _ in selector.select(timeout=LOOK_EVERY):
                         self._follow(ready.data, selector)
                     self._announce()
@@ -156,6 +165,35 @@ class _Running:
                     child.end()
         every = [self.outcomes.get(cell.key) or Outcome(cell, WAITING) for cell in self.cells]
         return Outcomes(every, self.signal)
+
+    def _start_more(self, waiting: list[Cell], selector: selectors.BaseSelector) -> None:
+        """Start as many as there is room for; a cell whose folder another process writes goes on waiting."""
+        for cell in list(waiting):
+            if len(self.children) >= self.jobs or self._stopping():
+                return
+            if self._is_busy(cell):
+                continue
+            waiting.remove(cell)
+            if child := self._started(cell):
+                selector.register(child.output, selectors.EVENT_READ, child)
+                self.children.append(child)
+                if self._stopping() and not child.asked:  # it came while this process was being started
+                    child.end()
+
+    def _is_busy(self, cell: Cell) -> bool:
+        """Whether another process writes the folder of a cell; that is told once."""
+        if before := self.busy.get(cell.key):
+            self.store.look(before)  # it may have gone on, or have ended
+        try:
+            self.store.folder_for(cell, self.taken)
+        except BusyFolder as error:
+            if before is None:
+                self.busy[cell.key] = error.path
+                self.watch(Postponed(cell, error.path, error.process))
+            return True
+        except InputError:  # told when it is started
+            pass
+        return False
 
     def _is_done(self, cell: Cell) -> bool:
         """Whether a cell needs no process: it is finished, or damaged."""
@@ -171,7 +209,9 @@ class _Running:
         return True
 
     def _started(self, cell: Cell) -> Child | None:
-        """The process of a cell, None if something is in its way."""
+        """The process of a cell; None if something is in its way, or if another process has finished it."""
+        if cell.key in self.busy and self._is_done(cell):
+            return None
         try:
             folder = self.store.folder_for(cell, self.taken)
             resumed = folder.has_run
@@ -190,8 +230,8 @@ class _Running:
             if event["event"] == "RunStarted":
                 self.watch(Advanced(child.cell, int(event.get("done") or 0)))
             elif event["event"] == "RoundDone":
-                judged = next((one for one in child.cell.config.metrics if one != "per_client"), "top1")
-                self.watch(Advanced(child.cell, event["round"], event["seconds"], value_of(event, judged)))
+                value = value_after(event, child.cell.config)
+                self.watch(Advanced(child.cell, event["round"], event["seconds"], value))
         if events is None:
             selector.unregister(child.output)
             self.children.remove(child)
@@ -227,6 +267,18 @@ class _Running:
         self.signal = self.signal or number
         for child in self.children:
             child.end()
+
+
+def value_after(event: Mapping[str, Any], config: Config) -> float | None:
+    """The judged metric after a round; on validation data where some is held out, for then values are chosen by it, and
+    the test data should not be seen.
+
+    >>> value_after({"accuracy": 0.5, "validation": 0.25}, Config(method="fedavg", validation=0.1))
+    0.25
+    """
+    if config.validation:
+        return event.get("validation")
+    return value_of(event, next((one for one in config.metrics if one != "per_client"), "top1"))
 
 
 def _ended(cell: Cell, folder: RunFolder, *, ran: bool = False, seconds: float = 0.0) -> Outcome:

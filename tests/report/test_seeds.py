@@ -66,6 +66,8 @@ def test_a_single_seed_has_the_same_columns_without_spread() -> None:
 def test_a_seed_that_misses_the_target_and_many_seeds() -> None:
     slow = [History("slow", [0.1, value], seed=seed) for seed, value in enumerate((0.8, 0.2))]
     assert "2, >2" in text_of(results_table(compare([*RUNS, *slow])))
+    assert "seed by seed" not in text_of(results_table(compare(RUNS)), width=70)
+    assert "73.3 ± 0.0%" in text_of(results_table(compare(RUNS)), width=70)
     many = [History("fedavg", [0.4, 0.5], seed=seed) for seed in range(6)]
     assert "seed by seed" not in text_of(results_table(compare(many)))
 
@@ -108,9 +110,9 @@ def test_a_single_seed_has_no_band() -> None:
 def test_a_picture_says_what_lines_and_bands_are(tmp_path: Path) -> None:
     path = save_curves(tmp_path / "curves.svg", RUNS, title="digits", below="cut 0, seeds 0-1")
     said = path.read_text()
-    for piece in ("cut 0, seeds 0-1; mean of 2 seeds", "band: one standard deviation over seeds"):
-        assert piece in said
-    assert "mean of 2 seeds" in save_curves(tmp_path / "bare.svg", RUNS).read_text()
+    assert "cut 0, seeds 0-1. The line is the mean over seeds" in said
+    assert "band one standard deviation either side of it." in said
+    assert "The line is the mean over seeds" in save_curves(tmp_path / "bare.svg", RUNS).read_text()
     assert "band" not in save_curves(tmp_path / "one.svg", RUNS[:2], title="digits").read_text()
 
 

@@ -52,8 +52,7 @@ def save_curves(
         refuse("histories", list(histories), "at least one history with a number in it")
 
     drawn, curves = bands(measured, partial=True), mean_curves(measured)
-    several = max(band.seeds for band in drawn)
-    note = f"mean of {several} seeds; {BAND}" if several > 1 else ""
+    note = BAND if max(band.seeds for band in drawn) > 1 else ""
 
     def compose(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -64,7 +63,7 @@ def save_curves(
             axes.axhline(target, color=FAINT, linewidth=1, linestyle=TARGET, zorder=1)
         _frame(axes, Scale.of(measured))
         if title:
-            put_heading(figure, title, "; ".join(filter(None, (below, note))))
+            put_heading(figure, title, ". ".join(filter(None, (below, note))))
         elif note:
             put_heading(figure, note)
         _name_lines(axes, curves, keys, target)
