@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rich.box import Box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement, measure_renderables
-from rich.padding import PaddingDimensions
 from rich.table import Table
 from rich.text import Text
 
@@ -75,11 +73,8 @@ class Name:
 
 class NamesTable(Table):
     """A table with a `Name` first in each row. Figures stay on one line, headings wrap between words, and the room that
-    is left goes to the names first. Where there is none, the lines between columns go, then a `narrower` table takes
-    its place if there is one, then the wider gaps go, and at last figures are broken at spaces, so that headings stay
-    whole."""
-
-    narrower: NamesTable | None = None
+    is left goes to the names first. Where there is none, the lines between columns go, then the wider gaps, and at last
+    figures are broken at spaces, so that headings stay whole."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide, lines, padding = options.update_width(WIDE), self.box, self.padding
@@ -93,10 +88,6 @@ class NamesTable(Table):
         if (left := self._room(console, options)) < 0:
             self.box = None
             left = self._room(console, options)
-        if left < 0 and self.narrower:
-            self._reset(lines, padding)
-            yield from self.narrower.__rich_console__(console, options)
-            return
         if left < 0:
             self.padding = (0, 1, 0, 0)
             left = self._room(console, options)
@@ -111,9 +102,6 @@ class NamesTable(Table):
             more = max(0, min(high - low, left))
             column.width, left = low + more, left - more
         yield from super().__rich_console__(console, options)
-        self._reset(lines, padding)
-
-    def _reset(self, lines: Box | None, padding: PaddingDimensions) -> None:
         self.box, self.padding = lines, padding
         for column in self.columns:
             column.width = None

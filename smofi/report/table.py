@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.table import Table
 
@@ -20,8 +20,8 @@ from smofi.report.numbers import (
     time_unit,
 )
 
-LISTED, BY_SEED = 5, "seed by seed"
-"""Up to this many seeds, each one's rounds to the target are shown, where there is room for them."""
+LISTED = 5
+"""Up to this many seeds, each one's rounds to the target are shown."""
 
 
 def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
@@ -36,13 +36,6 @@ def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
     """
     hours = max((row.hours for row in rows if row.hours is not None), default=None)
     columns = _columns(rows, time_unit(3600 * hours) if hours is not None else None)
-    drawn = _drawn(rows, columns, title)
-    if columns.pop(BY_SEED, None):
-        drawn.narrower = _drawn(rows, columns, title)
-    return drawn
-
-
-def _drawn(rows: Sequence[Row], columns: Mapping[str, Sequence[str]], title: str | None) -> NamesTable:
     drawn = NamesTable(title=title, title_justify="left", caption=_caption(rows), caption_justify="left")
     drawn.add_column("method")
     for heading in columns:
@@ -66,8 +59,8 @@ def _columns(rows: Sequence[Row], unit: TimeUnit | None) -> dict[str, list[str]]
         columns[_best_of(other)] = _highest([other.text(value) for value in values], values)
     taken = [row.rounds for row in rows]
     columns["rounds to target"] = _lowest([_rounds(row.rounds, row) for row in rows], taken)
-    if 1 < max(row.seeds for row in rows) <= LISTED:
-        columns[BY_SEED] = [", ".join(_rounds(one, row) for one in row.rounds_by_seed) for row in rows]
+    if unit is None and 1 < max(row.seeds for row in rows) <= LISTED:  # virtual time needs the room
+        columns["seed by seed"] = [", ".join(_rounds(one, row) for one in row.rounds_by_seed) for row in rows]
     if len(rows) > 1 and any(row.speed_up is not None for row in rows):
         columns["speed-up"] = [speed_up(row.speed_up) for row in rows]
     if unit is not None:

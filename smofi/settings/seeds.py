@@ -36,10 +36,9 @@ def _each(field: str, value: Any) -> Iterator[Any]:
             continue
         for part in "".join(item.split()).split(","):
             span = re.fullmatch(r"(\d{1,40})(?:-(\d{1,40}))?", part)
-            first, last = (int(span[1]), int(span[2] or span[1])) if span else (1, 0)
-            if last < first:
+            if not span or int(span[2] or span[1]) < int(span[1]):
                 refuse(field, item, ACCEPTED)
-            yield from range(first, last + 1)
+            yield from range(int(span[1]), int(span[2] or span[1]) + 1)
 
 
 several_seeds = Check(read_seeds)

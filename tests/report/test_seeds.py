@@ -66,8 +66,6 @@ def test_a_single_seed_has_the_same_columns_without_spread() -> None:
 def test_a_seed_that_misses_the_target_and_many_seeds() -> None:
     slow = [History("slow", [0.1, value], seed=seed) for seed, value in enumerate((0.8, 0.2))]
     assert "2, >2" in text_of(results_table(compare([*RUNS, *slow])))
-    assert "seed by seed" not in text_of(results_table(compare(RUNS)), width=70)
-    assert "73.3 ± 0.0%" in text_of(results_table(compare(RUNS)), width=70)
     many = [History("fedavg", [0.4, 0.5], seed=seed) for seed in range(6)]
     assert "seed by seed" not in text_of(results_table(compare(many)))
 
@@ -109,11 +107,11 @@ def test_a_single_seed_has_no_band() -> None:
 
 def test_a_picture_says_what_lines_and_bands_are(tmp_path: Path) -> None:
     path = save_curves(tmp_path / "curves.svg", RUNS, title="digits", below="cut 0, seeds 0-1")
-    said = path.read_text()
-    assert "cut 0, seeds 0-1. The line is the mean over seeds" in said
-    assert "band one standard deviation either side of it." in said
-    assert "The line is the mean over seeds" in save_curves(tmp_path / "bare.svg", RUNS).read_text()
-    assert "band" not in save_curves(tmp_path / "one.svg", RUNS[:2], title="digits").read_text()
+    said = "lines: mean of 2 seeds; bands: one standard deviation either side"
+    drawn = " ".join(path.read_text().split())
+    assert f"cut 0, seeds 0-1; {said}" in drawn
+    assert said in " ".join(save_curves(tmp_path / "bare.svg", RUNS).read_text().split())
+    assert "bands" not in save_curves(tmp_path / "one.svg", RUNS[:2], title="digits").read_text()
 
 
 def test_over_hours_the_times_are_means(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from support.run_folder import rewritten
 
 SPEEDS = [400, 40, 80, 20]  # ms a sample, of each client
 SETTINGS: dict[str, Any] = {
+    "cut": "1",
     "model": "cnn",
     "width": 4,
     "max_train": 512,
@@ -35,7 +36,6 @@ SETTINGS: dict[str, Any] = {
     "partition": "iid",
     "batch_size": 64,
     "local_epochs": 1,
-    "cut": 1,
     "rounds": 2,
     "executor": "loop",
 }

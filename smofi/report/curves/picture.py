@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from smofi.errors import refuse
-from smofi.report.bands import BAND, Band, bands, mean_curves
+from smofi.report.bands import Band, bands, mean_curves
 from smofi.report.heading import put_heading
 from smofi.report.history import History, Scale
 from smofi.report.names import folded
@@ -52,7 +52,8 @@ def save_curves(
         refuse("histories", list(histories), "at least one history with a number in it")
 
     drawn, curves = bands(measured, partial=True), mean_curves(measured)
-    note = BAND if max(band.seeds for band in drawn) > 1 else ""
+    several = max(band.seeds for band in drawn)
+    note = f"lines: mean of {several} seeds; bands: one standard deviation either side" if several > 1 else ""
 
     def compose(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -63,7 +64,7 @@ def save_curves(
             axes.axhline(target, color=FAINT, linewidth=1, linestyle=TARGET, zorder=1)
         _frame(axes, Scale.of(measured))
         if title:
-            put_heading(figure, title, ". ".join(filter(None, (below, note))))
+            put_heading(figure, title, "; ".join(filter(None, (below, note))))
         elif note:
             put_heading(figure, note)
         _name_lines(axes, curves, keys, target)
