@@ -12,7 +12,7 @@ from cyclopts import Group, Parameter
 
 from smofi.config import Config, Settings, read_config
 from smofi.errors import SmofiError, refuse
-from smofi.settings import SETTINGS
+from smofi.settings import SETTINGS, seeds_text
 
 Source: TypeAlias = Annotated[
     str | None, Parameter(help="a YAML file or the name of a preset; options take precedence over it")
@@ -58,6 +58,8 @@ def flag(setting: str) -> Parameter:
 
 def settings_given(flags: Settings) -> dict[str, Any]:
     """The settings that the command line names."""
+    if {"seed", "seeds"} <= flags.model_fields_set:
+        refuse("seeds", seeds_text(flags.seeds or ()), "--seed or --seeds, not both")
     return {name: getattr(flags, name) for name in flags.model_fields_set}
 
 

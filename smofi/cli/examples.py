@@ -13,11 +13,11 @@ EXAMPLES = {
     "run": """\
 smofi run --method fedavg smofi --rounds 50 --output first
 smofi run cifar10 --scale small
-smofi run my.yaml --seed 1
+smofi run my.yaml --seeds 0-2
 smofi run --resume first""",
     "plan": """\
 smofi plan cifar10 --workers 2
-smofi plan my.yaml --method smofi""",
+smofi plan my.yaml --method smofi --seeds 0-2""",
     "advise": """\
 smofi advise cifar10 --scale small --output cuts.png""",
     "sweep": """\

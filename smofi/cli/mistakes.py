@@ -116,7 +116,7 @@ def _rewritten(typed: Typed, sentence: str, missing: bool) -> str | None:
                     f"{value} follows {flag}, so it is read as one of its values; "
                     f"write it first: smofi {typed.arguments[0]} {value} {others}"
                 )
-            if named and "," in value and "(" not in value:
+            if named and "," in value and "(" not in value and flag != "--seeds":  # which takes them
                 return f"{flag} {value} is not accepted: write {flag} {' '.join(value.split(','))}"
     for flag in typed.switches:
         for value in typed.values_after(flag)[:1]:

@@ -9,6 +9,9 @@ from smofi.config import Settings, config_yaml
 from smofi.memory import refusing
 from smofi.report.saving import check_picture
 
+MEASURED = 2.0
+"""Seconds for which the steps of a method are timed."""
+
 
 def plan(
     source: Source = None,
@@ -19,24 +22,33 @@ def plan(
 ) -> int:
     """Check a configuration and say what it will take: clients, steps, memory, time. Nothing is trained or written.
 
-    Memory and time are those of a run with as many workers as `smofi run` would start, or as --workers says.
+    Memory and time are those of a run with as many workers as `smofi run` would start, or as --workers says; with
+    several seeds, the time is that of all their runs, one after the other.
     """
     config = resolve(source, settings_given(flags), scale)
     with loading():
         import torch
 
         from smofi.cli.reading import reading
-        from smofi.config.federation import gather
+        from smofi.config.federation import gather_each
         from smofi.experiment.following import worker_count
-        from smofi.planning import plan_run
+        from smofi.planning import over_seeds, plan_run
         from smofi.report.plan import plan_table
     torch.set_num_threads(config.threads)
     with reading(config.data) as progress:
-        federation = gather(config, progress)
-    config = config.divided(federation)
-    workers = worker_count(config)
+        federations = gather_each(config, progress)
+    config = config.divided(federations[config.seed])
+    workers, deadline = worker_count(config), MEASURED / len(federations)
     with refusing(f"a run of {config.model} on {config.data}"):
-        summaries = [plan_run(config, method, federation, workers=workers) for method in config.method]
+        summaries = [
+            over_seeds(
+                [
+                    plan_run(config.with_seed(seed), method, federation, workers=workers, deadline=deadline)
+                    for seed, federation in federations.items()
+                ]
+            )
+            for method in config.method
+        ]
     console.print(plan_table(summaries))
     return 0
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smofi.cli.program import console
+from smofi.cli.report import PAGE
 from smofi.config import Config
 from smofi.errors import SmofiError
 from smofi.report import NARROWEST, History, compare, draw_curves, results_table, save_curves
@@ -20,13 +21,22 @@ WIDEST = 100  # of the curves, in characters
 
 
 def print_results(
-    config: Config, folder: Path, results: Mapping[str, Result], judged: Mapping[str, Any], seconds: float, mode: str
+    config: Config,
+    folder: Path,
+    results: Mapping[tuple[int, str], Result],
+    judged: Mapping[str, Any],
+    seconds: float,
+    mode: str,
 ) -> None:
-    """Compare the methods, as they are `judged`, and save their curves in the folder; `quiet` saves only."""
-    for name, result in results.items():
+    """Compare the methods, by seed and name, as they are `judged`, and save their curves in the folder; `quiet` saves
+    only."""
+    for (seed, name), result in results.items():
         if result.stopped and mode != "quiet" and not result.diverged:
-            console.print(f"{name}: {result.stopped}", markup=False, highlight=False)
-    histories = [History.of(name, result.history, **judged) for name, result in results.items() if result.history]
+            which = f"{name}, seed {seed}" if config.seeds else name
+            console.print(f"{which}: {result.stopped}", markup=False, highlight=False)
+    histories = [
+        History.of(name, result.history, seed, **judged) for (seed, name), result in results.items() if result.history
+    ]
     rows = compare(histories)
     if not rows:
         return
@@ -34,12 +44,26 @@ def print_results(
     saved = _save_pictures(config, folder, histories, target)
     if mode != "quiet":
         console.print(results_table(rows))
-        if mode != "live":  # whose last picture stays
+        if mode != "live" or config.seeds:  # the last picture stays, but it is that of one seed
             width = max(NARROWEST, min(console.width, WIDEST))
             console.print(draw_curves(histories, target=target, width=width, encoding=console.encoding))
-        if (clients := clients_table(histories)) is not None:
+        if (clients := clients_table([one for one in histories if one.seed == config.seed])) is not None:
             console.print(clients)
         console.print(f"{seconds:.0f} s. {saved}", highlight=False, soft_wrap=True)
+    if len(results) > 1:
+        page = _save_page(folder)
+        if mode != "quiet":
+            console.print(page, markup=False, highlight=False, soft_wrap=True)
+
+
+def _save_page(folder: Path) -> str:
+    """Write the page about all runs, and say where; like a picture, it is worth less than the results."""
+    from smofi.report.page import write_page
+
+    try:
+        return f"Page: {write_page([folder], folder / PAGE)}"
+    except SmofiError as error:
+        return f"The page could not be written: {error}"
 
 
 def _save_pictures(config: Config, folder: Path, histories: Sequence[History], target: float) -> str:

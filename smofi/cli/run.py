@@ -39,7 +39,8 @@ def run(
 ) -> int:
     """Train, compare methods, and draw their learning curves on the terminal and into a picture.
 
-    Without arguments: FedAvg, FedAvgM and SMoFi side by side, on handwritten digits divided unevenly among 50 clients.
+    Without arguments: FedAvg, FedAvgM and SMoFi side by side, each with three seeds, on handwritten digits divided
+    unevenly among 50 clients. With settings of your own there is one seed, unless --seeds gives more.
     Ctrl-C finishes the round, saves, and stops; `smofi run --resume DIR` goes on from there.
     """
     given = settings_given(flags)

@@ -32,6 +32,7 @@ from smofi.experiment.keeping import NotSaved
 from smofi.memory import refusing
 from smofi.plural import plural
 from smofi.report import History
+from smofi.report.heading import seeds_of
 from smofi.report.live import Live
 from smofi.track import combine, tracker
 from smofi.training import Result
@@ -67,7 +68,7 @@ def train_together(job: TrainingJob, workers: int) -> int:
             training.open(folder, launcher)
         training.live.say(
             f"{config.data}, {config.partition}, {config.model} cut at {config.cut}, "
-            f"{plural(config.rounds, 'round')}, seed {config.seed}, {plural(workers, 'worker')}, in {folder}"
+            f"{plural(config.rounds, 'round')}, {seeds_of(config)}, {plural(workers, 'worker')}, in {folder}"
         )
         if job.trackers:
             training.live.say(f"recorded in {' and '.join(job.trackers)}")
@@ -83,7 +84,8 @@ class Training:
 
     def __init__(self, job: TrainingJob) -> None:
         self.job = job
-        self.live = Live(console, list(job.config.method), job.config.rounds, job.display)
+        config = job.config
+        self.live = Live(console, list(config.method), config.rounds, job.display, seeds=config.each_seed)
         self.folder = Path()
         self.runs: list[FolderRun] = []
         self.current: FolderRun | None = None
@@ -101,23 +103,23 @@ class Training:
                 else experiment.start(config, folder, self.live, command, progress, launcher.workers)
             )
         self.judged = self.runs[0].judged  # of all of them
-        for number, (method, one) in enumerate(zip(config.method, self.runs, strict=True)):
-            self.live.recall(number, History.of(method, one.session.run.history, **self.judged))
+        for number, one in enumerate(self.runs):
+            self.live.recall(number, History.of(one.name, one.session.run.history, one.seed, **self.judged))
 
     def train(self) -> int:
         """Train what is left to train, then report. Exit code 1 for a run that diverged, 2 for one that could not be
         saved, 128 + n after signal n."""
         started = time.perf_counter()
-        results: dict[str, Result] = {}
+        results: dict[tuple[int, str], Result] = {}
         unsaved: list[NotSaved] = []
         with self._finishing_the_round() as caught, self.live:
             while self.runs and not caught:
                 # nothing else refers to it, so its rows are freed before the next one
                 self.current = one = self.runs.pop(0)
                 try:
-                    results[one.name] = self._train_one(one, caught)
+                    results[one.seed, one.name] = self._train_one(one, caught)
                 except NotSaved as error:  # the others may fare better
-                    results[one.name] = error.result
+                    results[one.seed, one.name] = error.result
                     unsaved.append(error)
         if self.live.mode != "jsonl":
             seconds = time.perf_counter() - started
@@ -135,9 +137,13 @@ class Training:
         """A sentence about a worker that is lost: how, which round is saved, and the command that goes on."""
         one = self.current or (self.runs[0] if self.runs else None)
         saved = one.folder.saved_rounds() if one else []
-        which = f" of {one.name}" if one and len(self.job.config.method) > 1 else ""
+        which = f" of {self._called(one)}" if one and one.folder.path != self.folder else ""
         safe = f"round {saved[-1]}{which} is saved: continue" if saved else f"no round{which} is saved yet: start again"
         return f"{how}, so the run cannot go on; {safe} with: {self._resumption()}"
+
+    def _called(self, one: FolderRun) -> str:
+        """A run's method, and its seed if there are several."""
+        return f"{one.name}, seed {one.seed}" if self.job.config.seeds else one.name
 
     def _resumption(self) -> str:
         return f"smofi run --resume {shlex.quote(str(self.folder))}"
@@ -151,8 +157,9 @@ class Training:
                 announced.append(True)
                 self.live.say("finishing the round, then saving; interrupt again to quit at once")
 
-        settings = self.job.config.model_dump() | {"method": one.name, "executor": one.executor}
-        trackers = [tracker(name, one.folder.path, settings, one.name) for name in self.job.trackers]
+        own = self.job.config.with_seed(one.seed)
+        settings = own.model_dump(exclude={"seeds"}) | {"method": one.name, "executor": one.executor}
+        trackers = [tracker(name, one.folder.path, settings, self._called(one)) for name in self.job.trackers]
         with combine(self.live, announce, *trackers) as one.session.run.emit:
             result = one.train()
         for failed in (tracked.failed for tracked in trackers if tracked.failed):

@@ -14,7 +14,7 @@ Public: the names in `__all__`.
 
 from smofi.config.config import Config
 from smofi.config.presets import Preset, presets
-from smofi.config.reading import read_config, run_config, sentence_of
+from smofi.config.reading import overridden, read_config, run_config, sentence_of
 from smofi.config.writing import changed_fields, config_yaml
 from smofi.settings import RESUMABLE, Settings
 
@@ -25,6 +25,7 @@ __all__ = [
     "Settings",
     "changed_fields",
     "config_yaml",
+    "overridden",
     "presets",
     "read_config",
     "run_config",

@@ -13,10 +13,10 @@ from smofi.data.catalogue import check_columns
 from smofi.data.partitions.natural import NATURAL
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.metrics import CLIENT_METRICS
-from smofi.errors import InputError, refuse, refuse_unwanted
+from smofi.errors import InputError, refuse, refuse_unwanted, shown
 from smofi.memory import limited
 from smofi.models.catalogue import MODELS, options_of, takes
-from smofi.settings import SETTINGS, TRAIN_ARGUMENTS, Settings
+from smofi.settings import COMPUTING, FIRST_SEEDS, SETTINGS, TRAIN_ARGUMENTS, Settings, seeds_text
 
 if TYPE_CHECKING:
     from torch import nn
@@ -51,6 +51,24 @@ class Config(Settings):
         told = str(given.get("partition")).strip().startswith((NATURAL, SAVED))
         return {**given, "clients": None} if told else {name: given[name] for name in given if name != "clients"}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_seed_or_several(cls, given: Any) -> Any:
+        """`seed` is the first of several; one of `seeds` is the same as `seed`. The first run has three, as long as
+        nothing is given that changes what it learns."""
+        if not isinstance(given, dict):
+            return given
+        if given.keys() <= COMPUTING:
+            given = {**given, "seeds": FIRST_SEEDS}
+        named = {name: given[name] for name in ("seed", "seeds") if given.get(name) not in (None, "null", "none")}
+        others = {name: value for name, value in given.items() if name not in ("seed", "seeds")}
+        if "seeds" not in named:
+            return others | named
+        seeds = SETTINGS["seeds"].check.read("seeds", named["seeds"])
+        if named.get("seed", seeds[0]) not in (seeds[0], str(seeds[0])):
+            refuse("seeds", seeds_text(seeds), f"seed or seeds, not both, and seed is {shown(named['seed'])}")
+        return {**others, "seed": seeds[0], "seeds": seeds if len(seeds) > 1 else None}
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         for option in ("width", "norm"):
@@ -73,6 +91,19 @@ class Config(Settings):
     def timing(self) -> Timing:
         """The settings of virtual time."""
         return Timing(**{name: getattr(self, name) for name, setting in SETTINGS.items() if setting.timing})
+
+    @property
+    def each_seed(self) -> tuple[int, ...]:
+        """All seeds, of which there may be one.
+
+        >>> Config(seeds="0-2").each_seed, Config(seed=5).each_seed
+        ((0, 1, 2), (5,))
+        """
+        return self.seeds or (self.seed,)
+
+    def with_seed(self, seed: int) -> Self:
+        """The same with this seed alone."""
+        return self.model_copy(update={"seed": seed, "seeds": None})
 
     def divided(self, federation: Federation) -> Self:
         """The same with the number of clients that its data was divided among.

@@ -56,7 +56,18 @@ def gather(config: Config, progress: ReadProgress = silent) -> Federation:
     >>> sorted(set(federation.owners.tolist())), len(federation.clients)
     ([-1, 0, 1, 2, 3], 4)
     """
-    source = data.load(
+    return divide(config, read_source(config, progress))
+
+
+def gather_each(config: Config, progress: ReadProgress = silent) -> dict[int, Federation]:
+    """The same for each seed: the data is loaded once, and divided anew."""
+    source = read_source(config, progress)
+    return {seed: divide(config.with_seed(seed), source) for seed in config.each_seed}
+
+
+def read_source(config: Config, progress: ReadProgress = silent) -> Source:
+    """The data that a configuration names."""
+    return data.load(
         config.data,
         folder=config.data_folder,
         image_size=config.image_size,
@@ -66,6 +77,10 @@ def gather(config: Config, progress: ReadProgress = silent) -> Federation:
         progress=progress,
         memory_limit=config.memory_limit,
     )
+
+
+def divide(config: Config, source: Source) -> Federation:
+    """Data divided as the configuration says."""
     owners = assign(
         source.train.labels.numpy(),
         config.clients,

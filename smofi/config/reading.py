@@ -25,7 +25,7 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
 
     `scale` is that of a preset: "full", or "small" for a version of it that suits a CPU.
 
-    >>> read_config("digits", {"rounds": 5}) == Config(rounds=5)
+    >>> read_config("digits", {"rounds": 5, "seed": 0}) == Config(rounds=5)
     True
     """
     overrides = overrides or {}
@@ -40,13 +40,25 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
         name, text = str(source), read_text(Path(source))
     given = parse_settings(text, name)
     given = as_begun(given) if is_of_a_run(Path(source)) else given
+    if given.get("seed") is not None and given.get("seeds") is not None:
+        raise InputError(f"{name} has both seed and seeds: expected one of them")
     try:
-        return Config(**{**given, **overrides})
+        return Config(**overridden(given, overrides))
     except ValidationError as error:
         field = _field_of(error)
         # Where several settings do not go together, it is the file's fault only if it fails without the overrides too.
         guilty = field not in overrides if field else _sentence_for(given) == sentence_of(error)
         raise InputError(_in_file(sentence_of(error), name, text, given) if guilty else sentence_of(error)) from None
+
+
+def overridden(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with others in their place; one seed takes the place of several, and several that of one.
+
+    >>> overridden({"seeds": "0-2", "rounds": 5}, {"seed": 7})
+    {'rounds': 5, 'seed': 7}
+    """
+    replaced = {"seed", "seeds"} if {"seed", "seeds"} & overrides.keys() else set()
+    return {name: value for name, value in given.items() if name not in replaced} | dict(overrides)
 
 
 def run_config(folder: RunFolder) -> Config | None:

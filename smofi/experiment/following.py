@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from smofi.config import Config
-from smofi.config.federation import gather
+from smofi.config.federation import gather_each
 from smofi.engine.processes import starting as processes
 from smofi.engine.processes.counting import keep_busy
 from smofi.experiment.opening import FolderRun, own_arguments, own_workers
@@ -33,13 +33,14 @@ def worker_count(config: Config, *, resumed: bool = False) -> int:
 
 
 def follow(config: Config, resumed: Path | None = None) -> None:
-    """Take part in the runs of the first worker, method after method, for as long as it goes on."""
+    """Take part in the runs of the first worker, one after the other, for as long as it goes on."""
     torch.set_num_threads(config.threads)
-    config, federation = as_started(config, resumed) if resumed else (config, gather(config))
+    config, federations = as_started(config, resumed) if resumed else (config, gather_each(config))
     workers = own_workers(config)
     with processes.led_by_the_first(workers):
-        for method in config.method:
-            prepare(**own_arguments(config, federation, method), workers=workers).train()
+        for seed, federation in federations.items():
+            for method in config.method:
+                prepare(**own_arguments(config.with_seed(seed), federation, method), workers=workers).train()
 
 
 def follow_on(runs: list[FolderRun]) -> None:

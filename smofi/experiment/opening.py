@@ -1,12 +1,12 @@
-"""Runs with folders of their own: a session per method, each with its folder locked and described."""
+"""Runs with folders of their own: a session per method and seed, each with its folder locked and described."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -23,9 +23,10 @@ from smofi.training import Result, Session, prepare
 
 @dataclass(frozen=True)
 class FolderRun:
-    """A session whose rounds are kept in a folder."""
+    """A session whose rounds are kept in a folder: that of the method `name` with a seed."""
 
     name: str
+    seed: int
     session: Session
     keeper: RunKeeper
 
@@ -66,25 +67,38 @@ class FolderRun:
         self.keeper.close()
 
 
+Federations: TypeAlias = Mapping[int, Federation]
+"""The divided data of each seed."""
+
+
 @contextmanager
 def opened(
-    config: Config, federation: Federation, path: Path, callback: Callback | None, workers: Workers | None
+    config: Config,
+    federations: Federations,
+    path: Path,
+    callback: Callback | None,
+    workers: Workers | None,
+    *,
+    resumed: bool = False,
 ) -> Iterator[list[FolderRun]]:
-    """A session per method, each with its folder locked; all are closed if anything fails. A comparison's own folder is
-    locked as long as this block lasts."""
+    """A session per seed and method, each with its folder locked; all are closed if anything fails. A comparison's own
+    folder is locked as long as this block lasts."""
     workers = workers or own_workers(config)
-    sessions = {
-        method: prepare(**own_arguments(config, federation, method), callback=callback, workers=workers)
-        for method in config.method
-    }
+    sessions: dict[tuple[int, str], Session] = {}
+    for seed in config.each_seed:
+        if len(sessions) == len(config.method) and not resumed:  # the first seed decides how clients are computed
+            config = config.model_copy(update={"executor": tuple(one.executor for one in sessions.values())})
+        for method in config.method:
+            arguments = own_arguments(config.with_seed(seed), federations[seed], method)
+            sessions[seed, method] = prepare(**arguments, callback=callback, workers=workers)
     _remark_once(sessions.values())
+    # those of a run that goes on are as they were named when it began
+    folders = folders_in(path) if resumed else folders_for(path, config.method, config.each_seed)
     runs: list[FolderRun] = []
     whole = FolderLock(path) if len(sessions) > 1 else None
     try:
-        # those of a run that goes on are as they were named when it began
-        folders = folders_in(path) if RunFolder(path).has_run else folders_for(path, list(sessions))
-        for (name, session), folder in zip(sessions.items(), folders, strict=True):
-            runs.append(FolderRun(name, session, RunKeeper(folder.path, config.checkpoint_every)))
+        for ((seed, method), session), folder in zip(sessions.items(), folders, strict=True):
+            runs.append(FolderRun(method, seed, session, RunKeeper(folder.path, config.checkpoint_every)))
         yield runs
     except BaseException:
         for one in runs:
@@ -113,14 +127,17 @@ def _remark_once(sessions: Iterable[Session]) -> None:
         made.update(session.run.remarks)
 
 
-def describe(runs: list[FolderRun], config: Config, federation: Federation, data_hash: str, command: str) -> None:
+def describe(runs: Sequence[FolderRun], config: Config, federations: Federations, data_hash: str, command: str) -> None:
     """Write into each run's folder what the run is."""
-    source = federation.source
-    about = provenance(command) | {"seed": config.seed, "task": source.task(), "data_sha256": data_hash}
-    about |= {"client_names": federation.client_names} if federation.client_names else {}
+    origin = provenance(command)
     for one in runs:
-        own = about | {"devices_sha256": one.devices_hash} | _computed(config, one) | one.judged
-        one.keeper.writer.describe(own_config(config, one), own, federation.owners, source.train.labels.numpy())
+        federation = federations[one.seed]
+        source = federation.source
+        about = origin | {"seed": one.seed, "task": source.task(), "data_sha256": data_hash}
+        about |= {"client_names": federation.client_names} if federation.client_names else {}
+        decided = next(first for first in runs if first.name == one.name)  # for all seeds
+        about |= {"devices_sha256": one.devices_hash} | _computed(config, decided) | one.judged
+        one.keeper.writer.describe(own_config(config, one), about, federation.owners, source.train.labels.numpy())
 
 
 def _computed(config: Config, one: FolderRun) -> dict[str, Any]:
@@ -131,13 +148,13 @@ def _computed(config: Config, one: FolderRun) -> dict[str, Any]:
 
 def own_config(config: Config, one: FolderRun) -> str:
     """The configuration of one of the runs as it was resolved, as YAML."""
-    decided = {"executor": (one.executor,), "workers": _workers(one)}
-    return config_yaml(config.model_copy(update={"method": (one.name,), **decided}))
+    decided = {"method": (one.name,), "executor": (one.executor,), "workers": _workers(one)}
+    return config_yaml(config.with_seed(one.seed).model_copy(update=decided))
 
 
 def whole_config(config: Config, runs: Sequence[FolderRun]) -> str:
     """The configuration of all runs together, likewise."""
-    executors = tuple(one.executor for one in runs)
+    executors = tuple(one.executor for one in runs[: len(config.method)])
     decided = {"executor": executors if len(set(executors)) > 1 else executors[:1], "workers": _workers(runs[0])}
     return config_yaml(config.model_copy(update=decided))
 

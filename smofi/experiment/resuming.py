@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from smofi.config import Config, run_config
-from smofi.config.federation import Federation, gather
+from smofi.config.federation import Federation, gather_each
 from smofi.config.lasting import as_begun, has_changed
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.saved import PREFIX as SAVED
@@ -38,11 +38,11 @@ def resume(
     config = settings if isinstance(settings, Config) else stored_config(path, settings)
     torch.set_num_threads(config.threads)
     abouts = _abouts(path)
-    config, federation = as_started(config, path, abouts, progress)
-    data_hash = federation.source.fingerprint()
-    with opened(config, federation, path, callback, workers) as runs:
+    config, federations = as_started(config, path, abouts, progress)
+    data_hash = federations[config.seed].source.fingerprint()
+    with opened(config, federations, path, callback, workers, resumed=True) as runs:
         for one, about in zip(runs, abouts, strict=True):
-            _check_same(one, about, federation, data_hash)
+            _check_same(one, about, federations[one.seed], data_hash)
             one.session.run.remarks += _remarks(one, config)
             if len(runs) > 1:
                 run_config(one.folder)  # refused if it is not as it was saved
@@ -66,16 +66,17 @@ def _abouts(path: Path) -> list[Mapping[str, Any]]:
 
 def as_started(
     config: Config, path: Path, abouts: Sequence[Mapping[str, Any]] | None = None, progress: ReadProgress = silent
-) -> tuple[Config, Federation]:
-    """The settings and the data as the run in this folder had them. Earlier versions kept nothing about metrics. They
-    judged by the accuracy, and clients by the samples that they train on: such a run goes on like that."""
-    federation = gather(with_own_partition(config, path), progress)
+) -> tuple[Config, dict[int, Federation]]:
+    """The settings, and for each seed the data, as the run in this folder had them. Earlier versions kept nothing about
+    metrics. They judged by the accuracy, and clients by the samples that they train on: such a run goes on so."""
+    federations = gather_each(with_own_partition(config, path), progress)
     if all("metrics" in about for about in abouts or _abouts(path)):
-        return config, federation
-    if "top1" in config.metrics or federation.validation is not None:
+        return config, federations
+    if "top1" in config.metrics or federations[config.seed].validation is not None:
         others = (metric for metric in config.metrics if metric != "top1")
         config = config.model_copy(update={"metrics": ("top1", *others)})
-    return config, replace(federation, client_names=(), test_clients=None)
+    unnamed = {seed: replace(one, client_names=(), test_clients=None) for seed, one in federations.items()}
+    return config, unnamed
 
 
 def with_own_partition(config: Config, path: Path) -> Config:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from smofi.config import Config
-from smofi.config.federation import gather
+from smofi.config.federation import gather_each
 from smofi.data.decoded import ReadProgress, silent
 from smofi.engine.events import Callback
 from smofi.engine.processes.workers import Workers
@@ -24,24 +24,27 @@ def start(
     progress: ReadProgress = silent,
     workers: Workers | None = None,
 ) -> list[FolderRun]:
-    """Runs ready to train, one per method, in folders without a run; `progress` watches the data being read.
+    """Runs ready to train, one per method and seed, in folders without a run; `progress` watches the data being read.
 
     They are shared by `workers`, or by the workers that this process is one of, which uses as many threads as `config`
     says from now on.
     """
     path = check_path("path", path)
-    below = [folder.path for folder in folders_for(path, config.method) if folder.path != path]
+    below = [folder.path for folder in folders_for(path, config.method, config.each_seed) if folder.path != path]
     check_free(path, below)
     torch.set_num_threads(config.threads)
     config = config.with_absolute_paths()
-    federation = gather(config, progress)
-    config = config.divided(federation)
-    with opened(config, federation, path, callback, workers) as runs:
+    federations = gather_each(config, progress)
+    first = federations[config.seed]
+    config = config.divided(first)
+    with opened(config, federations, path, callback, workers) as runs:
         check_free(path, below)  # another process may have begun meanwhile
         try:
-            describe(runs, config, federation, federation.source.fingerprint(), command)
+            describe(runs, config, federations, first.source.fingerprint(), command)
             if len(runs) > 1:
-                compared = {one.folder.path.name: one.keeper.writer.manifest.run for one in runs}
+                compared = {
+                    one.folder.path.relative_to(path).as_posix(): one.keeper.writer.manifest.run for one in runs
+                }
                 RunWriter(RunFolder(path)).describe_comparison(whole_config(config, runs), compared)
         except OSError as error:
             raise InputError(f"output={str(path)!r} is not accepted: {error.strerror}") from error

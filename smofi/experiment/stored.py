@@ -9,7 +9,7 @@ from typing import Any
 
 import pydantic
 
-from smofi.config import Config, changed_fields, run_config, sentence_of
+from smofi.config import Config, changed_fields, overridden, run_config, sentence_of
 from smofi.errors import InputError
 from smofi.runs import RunFolder
 
@@ -29,7 +29,7 @@ def stored_config(path: Path, overrides: Mapping[str, Any] | None = None) -> Con
             "resume the copy"
         )
     try:
-        config = Config(**{**before.model_dump(), **(overrides or {})})
+        config = Config(**overridden(before.model_dump(), overrides or {}))
     except pydantic.ValidationError as error:
         raise InputError(sentence_of(error)) from None
     if changed := changed_fields(before, config):

@@ -7,6 +7,6 @@ advice.py    what every cut means for the clients' devices, from planned rounds:
 Internal: may change without notice.
 """
 
-from smofi.planning.summary import CutParameters, Memory, PlanSummary, Seconds, plan_run
+from smofi.planning.summary import CutParameters, Memory, PlanSummary, Seconds, over_seeds, plan_run
 
-__all__ = ["CutParameters", "Memory", "PlanSummary", "Seconds", "plan_run"]
+__all__ = ["CutParameters", "Memory", "PlanSummary", "Seconds", "over_seeds", "plan_run"]

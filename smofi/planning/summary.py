@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil
@@ -23,7 +24,7 @@ from smofi.methods import parse_method
 from smofi.planning.timing import Seconds, time_rounds
 from smofi.training import Session, prepare
 
-__all__ = ["CutParameters", "Memory", "PlanSummary", "Seconds", "plan_run"]
+__all__ = ["CutParameters", "Memory", "PlanSummary", "Seconds", "over_seeds", "plan_run"]
 
 IN_COMMON = ("initial model", "data")
 """What forked workers share."""
@@ -64,11 +65,12 @@ class PlanSummary:
     measured: Seconds
     seconds_per_round: float
     workers: int = 1
+    seeds: int = 1
 
     @property
     def steps(self) -> int:
-        """Of the whole run; exact up to a thousand rounds."""
-        return round(self.rounds * self.steps_per_round)
+        """Of the whole run, or of all runs of several seeds; exact up to a thousand rounds."""
+        return round(self.seeds * self.rounds * self.steps_per_round)
 
     @property
     def bytes(self) -> int:
@@ -79,8 +81,22 @@ class PlanSummary:
 
     @property
     def seconds(self) -> float:
-        """Of the whole run, unless it stops early."""
-        return self.rounds * self.seconds_per_round
+        """Of the whole run, or of all runs of several seeds, unless one stops early."""
+        return self.seeds * self.rounds * self.seconds_per_round
+
+
+def over_seeds(plans: Sequence[PlanSummary]) -> PlanSummary:
+    """The runs of a method with several seeds, one after the other: the memory of the largest, and means over all."""
+    largest = max(plans, key=lambda plan: plan.bytes)
+    low, middle, high = zip(*(plan.samples for plan in plans), strict=True)
+    return replace(
+        largest,
+        eligible=min(plan.eligible for plan in plans),
+        samples=(min(low), median(middle), max(high)),
+        steps_per_round=fmean(plan.steps_per_round for plan in plans),
+        seconds_per_round=fmean(plan.seconds_per_round for plan in plans),
+        seeds=len(plans),
+    )
 
 
 class FirstWorker(ForkedWorkers):

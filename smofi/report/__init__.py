@@ -14,7 +14,7 @@ heterogeneity/   how the clients' data differ              devices.py      how t
 timeline/        what clients do in a round                models.py       what models and their cuts cost
 catalogue.py     the data sets and the presets             inline.py       live.py for Python: terminal, notebook, file
 comparing/       the paper's table from finished runs      titles.py       what methods are called there
-figures/         figures for a paper, bands over seeds
+figures/         figures for a paper                       bands.py        the mean over seeds and its spread
 
 Internal: may change without notice.
 """

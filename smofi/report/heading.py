@@ -9,6 +9,7 @@ from smofi.config import Config
 from smofi.plural import plural
 from smofi.report.names import folded
 from smofi.report.style import FAINT
+from smofi.settings import seeds_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +40,16 @@ def details(config: Config) -> str:
     'cut 1-2, seed 3, clock full'
     """
     clock = "" if config.clock == "none" else f", clock {config.clock}"
-    return f"cut {short_cut(config)}, seed {config.seed}{clock}"
+    return f"cut {short_cut(config)}, {seeds_of(config)}{clock}"
+
+
+def seeds_of(config: Config) -> str:
+    """The seed, or all of them.
+
+    >>> seeds_of(Config(seeds="0-2"))
+    'seeds 0-2'
+    """
+    return f"seeds {seeds_text(config.seeds)}" if config.seeds else f"seed {config.seed}"
 
 
 def short_cut(config: Config) -> str:

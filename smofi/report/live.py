@@ -17,7 +17,7 @@ from smofi.files import to_json
 from smofi.plural import plural
 from smofi.report.history import History, Scale
 from smofi.report.numbers import hours_minutes_seconds, three_digits
-from smofi.report.progress import RunProgress, peak_memory
+from smofi.report.progress import RunProgress, peak_memory, seconds_left_in_all
 from smofi.report.screen import Screen
 
 MODES = ("auto", "live", "plain", "quiet", "jsonl")
@@ -34,7 +34,7 @@ class View(Protocol):
 
 
 class Live:
-    """The callback of several runs, one after the other: follows each and shows it as `mode` says.
+    """The callback of several runs, seed by seed and method by method: follows each and shows it as `mode` says.
 
     >>> with Live(Console(), ["smofi"], rounds=1, mode="plain") as live:
     ...     live.say("ready")
@@ -48,13 +48,14 @@ class Live:
         rounds: int,
         mode: str = "auto",
         *,
+        seeds: Sequence[int] = (0,),
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         check_choice("display", mode, MODES)
         if mode == "auto":
             mode = "live" if console.is_terminal and not console.is_dumb_terminal else "plain"
-        self.mode = mode
-        self.runs = [RunProgress(History(method), rounds) for method in methods]
+        self.mode, self.methods = mode, methods
+        self.runs = [RunProgress(History(method, seed=seed), rounds) for seed in seeds for method in methods]
         self.current = -1
         views: dict[str, Callable[[], View]] = {
             "live": lambda: Screen(console, self.runs, now),
@@ -91,13 +92,13 @@ class Live:
             self.current += 1
             if self.current == 0:
                 self.view.say(_about(event))
-            if event.computed:
+            if event.computed and self.current < len(self.methods):  # once for all seeds
                 self.view.say(f"{event.method}: {event.computed}")
         run = self.runs[max(0, self.current)]
         _follow(run, event)
         if isinstance(event, Warned):
             if self.current >= 0:
-                self.view.say(f"{run.history.name}: {event.message}", warning=True)
+                self.view.say(f"{_label(run, self.runs)}: {event.message}", warning=True)
             else:  # before the first run has started, it may be any of them
                 self.view.say(event.message, warning=True)
         self.view.show(event, run)
@@ -120,6 +121,17 @@ def _follow(run: RunProgress, event: Event) -> None:
         history.add(event.record)
     elif isinstance(event, RunEnded):
         run.in_round, run.state = 0.0, "stopped" if event.stopped else "done"
+
+
+def _label(run: RunProgress, runs: Sequence[RunProgress]) -> str:
+    """Which of the runs it is: its method, and its seed if there are several.
+
+    >>> runs = [RunProgress(History("smofi", seed=seed), 5) for seed in (0, 1)]
+    >>> _label(runs[1], runs), _label(runs[0], runs[:1])
+    ('smofi, seed 1', 'smofi')
+    """
+    several = len({one.history.seed for one in runs}) > 1
+    return f"{run.history.name}, seed {run.history.seed}" if several else run.history.name
 
 
 def _about(event: RunStarted) -> str:
@@ -147,7 +159,8 @@ class Quiet:
 
 
 class Lines:
-    """A line for the first and the last round of a run, and for one in between whenever two seconds have passed."""
+    """A line for the first and the last round of a run, and for one in between whenever two seconds have passed. With
+    several seeds, a line for each run that begins."""
 
     def __init__(self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float]) -> None:
         self.console, self.runs, self.now = console, runs, now
@@ -161,6 +174,11 @@ class Lines:
         _print(self.console, f"warning: {text}" if warning else text)
 
     def show(self, event: Event, run: RunProgress) -> None:
+        if isinstance(event, RunStarted) and (label := _label(run, self.runs)) != run.history.name:
+            left = seconds_left_in_all(self.runs)
+            time = f", about {hours_minutes_seconds(left)} left in all" if left is not None else ""
+            number = sum(one.state != "waiting" for one in self.runs)
+            self.say(f"run {number} of {len(self.runs)}: {label}{time}")
         if isinstance(event, RoundDone):
             self.unprinted = event.record
             if (
@@ -179,7 +197,7 @@ class Lines:
 
     def _line(self, run: RunProgress, record: Record) -> str:
         history = run.history
-        name = f"{history.name:<{max(len(one.history.name) for one in self.runs)}}"
+        name = f"{_label(run, self.runs):<{max(len(_label(one, self.runs)) for one in self.runs)}}"
         round = f"{history.rounds:>{len(str(run.rounds))}}/{run.rounds}"
         pace, left = three_digits(run.seconds_per_round), hours_minutes_seconds(run.seconds_left)
         virtual = ""
@@ -213,9 +231,8 @@ class JsonLines:
             return
         fields = asdict(event.record if isinstance(event, RoundDone) else event)
         time = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        self.file.write(
-            to_json({"event": type(event).__name__, "time": time, "method": run.history.name, **fields}) + "\n"
-        )
+        which = {"method": run.history.name, "seed": run.history.seed}
+        self.file.write(to_json({"event": type(event).__name__, "time": time, **which, **fields}) + "\n")
         self.file.flush()
 
 

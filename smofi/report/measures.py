@@ -36,6 +36,7 @@ class Row:
     base: str | None = None
     mean_std: float | None = None
     rounds_std: float | None = None
+    rounds_by_seed: tuple[int | None, ...] = ()
     hours_to_std: float | None = None
     metric: Scale = ACCURACY
     others: Mapping[Scale, float | None] = field(default_factory=dict)
@@ -43,7 +44,8 @@ class Row:
 
 
 def compare(histories: Sequence[History]) -> list[Row]:
-    """The measures of runs that may have diverged: those without any value are left out.
+    """The measures of runs that may have diverged or been interrupted: those without any value are left out, and with
+    them their seeds, as long as there are others.
 
     The baseline is FedAvg, or the first run if FedAvg is not among them. There is no speed-up where it would say
     nothing: of a single method, or if the target is no better than chance, or if all reach it when first evaluated.
@@ -56,8 +58,24 @@ def compare(histories: Sequence[History]) -> list[Row]:
     if not measured:
         return []
     names = [history.name for history in measured]
-    rows = measure(measured, USUAL_BASELINE if USUAL_BASELINE in names else names[0])
+    baseline = USUAL_BASELINE if USUAL_BASELINE in names else names[0]
+    measured = _with_common_seeds(measured, baseline)
+    rows = measure(measured, baseline)
     return rows if _telling(measured, rows) else [replace(row, speed_up=None) for row in rows]
+
+
+def _with_common_seeds(histories: Sequence[History], baseline: str) -> list[History]:
+    """The runs with the seeds that all methods have; if there is none, with those of the baseline.
+
+    >>> runs = [History("fedavg", [0.5]), History("smofi", [0.6]), History("fedavg", [0.4], seed=1)]
+    >>> [(run.name, run.seed) for run in _with_common_seeds(runs, "fedavg")]
+    [('fedavg', 0), ('smofi', 0)]
+    """
+    seeds: dict[str, set[int]] = {}
+    for history in histories:
+        seeds.setdefault(history.name, set()).add(history.seed)
+    kept = set.intersection(*seeds.values()) or seeds[baseline]
+    return [history for history in histories if history.seed in kept]
 
 
 def _telling(histories: Sequence[History], rows: Sequence[Row]) -> bool:
@@ -115,6 +133,7 @@ def measure(
             target=fmean(target_of(history) for history in seeds),
             rounds=_mean_of_all(rounds),
             rounds_std=_spread(rounds),
+            rounds_by_seed=tuple(rounds),
             budget=max(history.rounds for history in seeds),
             base=base,
             speed_up=speed_up(name, base) if base else None,

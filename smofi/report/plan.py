@@ -39,6 +39,8 @@ class _Plans:
         beside = max(1, (options.max_width - HEADINGS) // METHOD)
         for start in range(0, len(self.summaries), beside):
             yield _table(self.summaries[start : start + beside])
+        if len(self.summaries) > 1:
+            yield f"All methods together take about {duration(sum(plan.seconds for plan in self.summaries))}."
 
 
 def _table(summaries: Sequence[PlanSummary]) -> Table:
@@ -57,7 +59,8 @@ def _table(summaries: Sequence[PlanSummary]) -> Table:
     )
     drawn.add_section()
     drawn.add_row("a round takes about", *(duration(summary.seconds_per_round) for summary in summaries))
-    drawn.add_row("all rounds take about", *(duration(summary.seconds) for summary in summaries))
+    seeds = f" of all {summaries[0].seeds} seeds" if summaries[0].seeds > 1 else ""
+    drawn.add_row(f"all rounds{seeds} take about", *(duration(summary.seconds) for summary in summaries))
     return drawn
 
 
@@ -91,7 +94,7 @@ ROWS: dict[str, Callable[[PlanSummary], str]] = {
     "held out": lambda plan: (
         f"{plan.test:,} for testing" + (f", {plan.validation:,} for validation" if plan.validation else "")
     ),
-    "rounds": lambda plan: f"{plan.rounds:,}",
+    "rounds": lambda plan: f"{plan.rounds:,}" + (f" with each of {plan.seeds} seeds" if plan.seeds > 1 else ""),
     "steps": lambda plan: f"{plan.steps:,} ({plan.steps_per_round:,.1f} per round)",
     "parameters, client + server": _sides,
     "workers": lambda plan: f"{plan.workers:,}",

@@ -1,10 +1,11 @@
-"""How far a run has come."""
+"""How far runs have come."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from smofi.report.history import History
 from smofi.report.numbers import mebibytes
@@ -50,6 +51,22 @@ class RunProgress:
         """Seconds until the last round ends, if rounds keep taking as long."""
         pace = self.seconds_per_round
         return None if pace is None else pace * max(0.0, self.rounds - self.history.rounds - self.in_round)
+
+
+def seconds_left_in_all(runs: Sequence[RunProgress]) -> float | None:
+    """Seconds until the last of several runs ends. One that has not started will take as long as the others.
+
+    >>> started = RunProgress(History("fedavg", [0.5, 0.7], seconds=[2.0, 2.0]), rounds=10, state="running")
+    >>> seconds_left_in_all([started, RunProgress(History("smofi"), rounds=10)])
+    36.0
+    """
+    known = [pace for run in runs if (pace := run.seconds_per_round) is not None]
+    ahead = [
+        left if (left := run.seconds_left) is not None else (run.rounds - run.history.rounds) * fmean(known)
+        for run in runs
+        if known and run.state in ("running", "waiting")
+    ]
+    return sum(ahead) if ahead else None
 
 
 def bar(done: float, width: int, *, unicode: bool) -> tuple[str, str]:

@@ -1,10 +1,10 @@
-"""The live picture of runs on a terminal: a row each, the curves as they grow, and a line about time and memory."""
+"""The live picture of runs on a terminal: a row each, the curves as they grow, and a line about time and memory. Of
+several seeds, it shows the one that is being trained."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from statistics import fmean
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live as Frame
@@ -17,7 +17,7 @@ from smofi.report.curves import NARROWEST, draw_curves
 from smofi.report.curves.thinning import Thinned
 from smofi.report.history import History, Scale
 from smofi.report.numbers import hours_minutes_seconds, three_digits
-from smofi.report.progress import RunProgress, bar, peak_memory
+from smofi.report.progress import RunProgress, bar, peak_memory, seconds_left_in_all
 from smofi.report.style import DIM, looks
 
 FRAME_EVERY = 0.25  # seconds
@@ -30,7 +30,9 @@ class Screen:
     """Redraws in place when something happened, four times a second at most; what was drawn last stays."""
 
     def __init__(self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float]) -> None:
-        self.console, self.runs, self.now = console, runs, now
+        self.console, self.all, self.now = console, runs, now
+        self.several_seeds = len({run.history.seed for run in runs}) > 1
+        self.seed = runs[0].history.seed
         self.unicode = can_braille(console.encoding)
         self.frame = Frame(
             console=console,
@@ -43,6 +45,11 @@ class Screen:
         self.drawing, self.unsaid = False, list[tuple[str, bool]]()
         self.curves: tuple[object, RenderableType] = (None, "")
         self._thin()
+
+    @property
+    def runs(self) -> list[RunProgress]:
+        """Those with the seed that is being trained."""
+        return [run for run in self.all if run.history.seed == self.seed]
 
     def start(self) -> None:
         self.started = self.now()
@@ -62,6 +69,7 @@ class Screen:
 
     def show(self, event: Event, run: RunProgress) -> None:
         if isinstance(event, RunStarted):
+            self.seed = run.history.seed
             self._thin()
         # RoundDone too waits its turn: rounds may take milliseconds
         if isinstance(event, (RunStarted, RunEnded)) or self.now() - self.drawn_at >= FRAME_EVERY:
@@ -106,7 +114,8 @@ class Screen:
         keys = looks(names)
         if len(names) > 1:  # these rows are the legend of the curves
             names = [f"{key.glyph} {name}" for key, name in zip(keys, names, strict=True)]
-        longest = max(6, *map(len, names))
+        heading = f"seed {self.seed}" if self.several_seeds else "method"
+        longest = max(len(heading), *map(len, names))
         for head in [*reversed(further), *OPTIONAL, metric.short]:
             if sum(widths.values()) + 2 * len(widths) + min(longest, 12) > width:
                 widths.pop(head, None)
@@ -114,7 +123,7 @@ class Screen:
         name_width = max(1, min(longest, room))
         bar_width = min(30, room - name_width - 2)
         lines = []
-        for number, name in enumerate(["method", *names]):
+        for number, name in enumerate([heading, *names]):
             shown = name if len(name) <= name_width else name[: name_width - 1] + ("…" if self.unicode else ".")
             line = Text(f"{shown:<{name_width}}", style=keys[number - 1].colour if number else "")
             if bar_width >= 4:
@@ -134,7 +143,7 @@ class Screen:
         if height < LOWEST or all(run.history.best is None for run in self.runs):
             return []
         width = max(NARROWEST, min(self.console.width - 1, WIDEST))
-        key = (width, height, *(run.history.rounds for run in self.runs))
+        key = (self.seed, width, height, *(run.history.rounds for run in self.runs))
         if self.curves[0] != key:
             histories = [History(one.history.name, one.values(), metrics=one.history.metrics) for one in self.thinned]
             rounds, encoding = self.thinned[0].rounds, self.console.encoding
@@ -149,17 +158,12 @@ class Screen:
         self.thinned = [Thinned(run.history, rounds) for run in self.runs]
 
     def _footer(self) -> str:
-        elapsed = self.now() - self.started
-        known = [pace for run in self.runs if (pace := run.seconds_per_round) is not None]
-        # a run that has not started will take as long as the others
-        ahead = [
-            left if (left := run.seconds_left) is not None else (run.rounds - run.history.rounds) * fmean(known)
-            for run in self.runs
-            if known and run.state in ("running", "waiting")
-        ]
-        texts = [f"{hours_minutes_seconds(elapsed)} gone"]
-        if ahead:
-            texts.append(f"about {hours_minutes_seconds(sum(ahead))} left in all")
+        elapsed, left = self.now() - self.started, seconds_left_in_all(self.all)
+        done = sum(run.state in ("done", "stopped") for run in self.all)
+        texts = [f"{done} of {len(self.all)} runs done"] if self.several_seeds else []
+        texts.append(f"{hours_minutes_seconds(elapsed)} gone")
+        if left is not None:
+            texts.append(f"about {hours_minutes_seconds(left)} left in all")
         if peak := peak_memory():
             texts.append(f"peak memory {peak}")
         return ", ".join(texts)

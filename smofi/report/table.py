@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from smofi.plural import plural
 from smofi.report.history import Scale
 from smofi.report.measures import Row
 from smofi.report.names import Name, NamesTable
@@ -19,15 +20,19 @@ from smofi.report.numbers import (
     time_unit,
 )
 
+LISTED = 5
+"""Up to this many seeds, each one's rounds to the target are shown."""
+
 
 def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
-    """The rows for the terminal, and below them what the target is. Of several, the best value, the best mean and the
-    fewest rounds and hours are bold. Where no row has a speed-up, there is no column for it.
+    """The rows for the terminal, and below them what the target is. The mean over rounds, which is the steadiest
+    measure, comes first. Of several, the best mean, the best value and the fewest rounds and hours are bold. Where no
+    row has a speed-up, there is no column for it.
 
     >>> from smofi.report.history import History
     >>> from smofi.report.measures import measure
     >>> results_table(measure([History("fedavg", [0.5, 0.8])])).caption
-    "target: 72.0%, 90% of fedavg's best"
+    "The target is 72.0%: 90% of fedavg's best accuracy."
     """
     hours = max((row.hours for row in rows if row.hours is not None), default=None)
     columns = _columns(rows, time_unit(3600 * hours) if hours is not None else None)
@@ -44,26 +49,32 @@ def _columns(rows: Sequence[Row], unit: TimeUnit | None) -> dict[str, list[str]]
     """The cells of each column by its heading; with a clock, there is a unit of virtual time."""
     metric = rows[0].metric
     best = [metric.with_spread(row.best, row.best_std) for row in rows]
+    means = [metric.with_spread(row.mean, row.mean_std) for row in rows]
     columns = {
+        "mean over rounds": _highest(means, [row.mean for row in rows]),
         _best_of(metric): _highest(best, [row.best for row in rows]),
-        "mean of rounds": _highest([metric.text(row.mean) for row in rows], [row.mean for row in rows]),
     }
     for other in rows[0].others:
         values = [row.others[other] for row in rows]
         columns[_best_of(other)] = _highest([other.text(value) for value in values], values)
     taken = [row.rounds for row in rows]
-    to_target = [f">{row.budget}" if row.rounds is None else four_digits(row.rounds) for row in rows]
-    columns["rounds to target"] = _lowest(to_target, taken)
+    columns["rounds to target"] = _lowest([_rounds(row.rounds, row) for row in rows], taken)
+    if 1 < max(row.seeds for row in rows) <= LISTED:
+        columns["seed by seed"] = [", ".join(_rounds(one, row) for one in row.rounds_by_seed) for row in rows]
     if len(rows) > 1 and any(row.speed_up is not None for row in rows):
         columns["speed-up"] = [speed_up(row.speed_up) for row in rows]
     if unit is not None:
         times = [_virtual(row, unit) for row in rows]
         to_target = _lowest([time for time, _ in times], [row.hours_to for row in rows])
         columns |= {f"virtual {unit.name} to target": to_target, f"virtual {unit.name}": [time for _, time in times]}
-    columns["seconds"] = [one_decimal(row.seconds) for row in rows]
-    if any(row.seeds > 1 for row in rows):
+    columns["seconds a run"] = [one_decimal(row.seconds) for row in rows]
+    if len({row.seeds for row in rows}) > 1:
         columns["seeds"] = [str(row.seeds) for row in rows]
     return columns
+
+
+def _rounds(rounds: float | None, row: Row) -> str:
+    return f">{row.budget}" if rounds is None else four_digits(rounds)
 
 
 def _best_of(metric: Scale) -> str:
@@ -76,18 +87,37 @@ def _best_of(metric: Scale) -> str:
 
 
 def _caption(rows: Sequence[Row]) -> str:
-    """What the target is.
+    """What the target is, what ± is, and what a speed-up is measured against where that differs.
 
     >>> from smofi.report.history import History
     >>> from smofi.report.measures import measure
     >>> _caption(measure([History("fedavg", [0.5])], target=0.4))
-    'target: 40.0%'
+    'The target is 40.0%.'
+    >>> _caption(measure([History("fedavg", [0.5], seed=seed) for seed in (0, 1)]))
+    "The target is 90% of fedavg's best accuracy with the same seed; ± is the standard deviation over 2 seeds."
     """
     first = rows[0]
-    if len({row.target for row in rows}) > 1 or first.seeds > 1:
-        return f"target: {first.target_is} with the same seed" if first.target_is else ""
-    target = f"target: {first.metric.text(first.target)}"
-    return _plain(f"{target}, {first.target_is}" if first.target_is else target)
+    most = max(row.seeds for row in rows)
+    what = first.target_is and f"{first.target_is}{_of_the(first.metric)}"
+    if len({row.target for row in rows}) > 1 or most > 1:
+        target = f"{what} with the same seed" if what else first.metric.text(first.target)
+    else:
+        target = ": ".join(filter(None, (first.metric.text(first.target), what)))
+    spread = f"; ± is the standard deviation over {plural(most, 'seed')}" if most > 1 else ""
+    return _plain(f"The target is {target}{spread}.{_against(rows)}")
+
+
+def _of_the(metric: Scale) -> str:
+    return "" if metric.name.startswith("worst") else f" {metric.short}"
+
+
+def _against(rows: Sequence[Row]) -> str:
+    """What is compared with what, unless all are compared with the same."""
+    others = [row for row in rows if row.speed_up is not None and row.base not in (None, row.name)]
+    if len({row.base for row in others}) < 2:
+        return ""
+    last = others[-1]
+    return f" A speed-up is against the bare base: that of {last.name} is {last.base}."
 
 
 def _virtual(row: Row, unit: TimeUnit) -> tuple[str, str]:

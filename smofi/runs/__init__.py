@@ -2,7 +2,7 @@
 at all.
 
 folder.py       the files of one run, by name, and reading them     writing.py      saving them
-manifest.py     which files there are, with checksums               comparison.py   several methods: a folder for each
+manifest.py     which files there are, with checksums               comparison.py   several methods and seeds
 history.py      the rounds on record                                partition.py    which client has which sample
 checkpoint.py   a run's state in one file                           taking.py       which folders a new run may take
 lock.py         one writer at a time, and who that is
@@ -13,7 +13,7 @@ Internal: may change without notice.
 """
 
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
-from smofi.runs.comparison import folders_for, folders_in, is_of_a_run, partition_in, runs_below
+from smofi.runs.comparison import folders_for, folders_in, is_of_a_run, partition_in, runs_below, whole_of
 from smofi.runs.folder import RunFolder
 from smofi.runs.lock import FolderLock, writer_of
 from smofi.runs.manifest import DamagedFile, UnreadableFile
@@ -45,6 +45,7 @@ __all__ = [
     "read_checkpoint",
     "read_partition_file",
     "runs_below",
+    "whole_of",
     "write_partition_file",
     "write_tracker_id",
     "writer_of",

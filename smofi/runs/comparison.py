@@ -1,7 +1,9 @@
-"""Several methods side by side.
+"""Several runs side by side: methods, seeds, or both.
 
-one method        DIR/            is its run folder
-several methods   DIR/<method>/   is a run folder each; DIR/config.yaml names the methods, DIR/manifest.json the folders
+one method        DIR/                   is its run folder
+several methods   DIR/<method>/          is a run folder each
+several seeds     DIR/seed-0/<method>/   is a run folder each, of a single method, too
+Where there are several, DIR/config.yaml names the methods and the seeds, and DIR/manifest.json the folders.
 """
 
 from __future__ import annotations
@@ -16,17 +18,21 @@ from smofi.runs.manifest import MANIFEST, DamagedFile
 from smofi.runs.partition import PARTITION
 
 
-def folders_for(path: Path, methods: Sequence[str]) -> list[RunFolder]:
-    """A folder for each method, below `path` if there are several.
+def folders_for(path: Path, methods: Sequence[str], seeds: Sequence[int] = (0,)) -> list[RunFolder]:
+    """A folder for each method, below `path` if there are several; with several seeds, for each method and seed.
 
     >>> [folder.path.as_posix() for folder in folders_for(Path("runs/a"), ["fedavg", "fedprox(mu=0.01)+smofi"])]
     ['runs/a/fedavg', 'runs/a/fedprox-mu=0.01-smofi']
+    >>> [folder.path.as_posix() for folder in folders_for(Path("runs/a"), ["smofi"], seeds=[0, 3])]
+    ['runs/a/seed-0/smofi', 'runs/a/seed-3/smofi']
     """
+    if len(seeds) > 1:
+        return [RunFolder(path / f"seed-{seed}" / _folder_name(method)) for seed in seeds for method in methods]
     return [RunFolder(path / _folder_name(method) if len(methods) > 1 else path) for method in methods]
 
 
 def folders_in(path: Path) -> list[RunFolder]:
-    """The run whose folder this is, or those of a comparison, in the order of its methods.
+    """The run whose folder this is, or those of a comparison, seed by seed in the order of its methods.
 
     >>> folders_in(Path("no-such-folder"))
     Traceback (most recent call last):
@@ -63,10 +69,22 @@ def is_of_a_run(file: Path) -> bool:
 
 
 def partition_in(path: Path) -> Path | None:
-    """The partition file of a run, or of the first run of a comparison: all have the same; None if there is none."""
+    """The partition file of a run, or of the first run of a comparison; None if there is none. Those that were divided
+    by a file all have the same."""
     own = RunFolder(path)
     inside = path / next(iter(own.manifest().runs), "")
     return inside / PARTITION if (inside / PARTITION).exists() else None
+
+
+def whole_of(folder: RunFolder) -> Path:
+    """The folder that compares this run with others; without one, the run's own."""
+    for above in list(folder.path.absolute().parents)[:2]:
+        try:
+            if folder.path.absolute().relative_to(above).as_posix() in RunFolder(above).manifest().runs:
+                return above
+        except InputError:  # another program's files
+            continue
+    return folder.path
 
 
 def _folder_name(method: str) -> str:

@@ -101,7 +101,8 @@ def _find(path: Path) -> Path:
         found = path / PARTITION if path.is_dir() else path
         if found.is_file():
             return found
-        inside = next(iter(sorted(path.glob(f"*/{PARTITION}"))), None) if path.is_dir() else None
+        depths = ("*", "*/*") if path.is_dir() else ()  # of several methods, of several seeds
+        inside = next((one for depth in depths for one in sorted(path.glob(f"{depth}/{PARTITION}"))), None)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     if inside:

@@ -16,7 +16,7 @@ from smofi.runs.manifest import MANIFEST, DamagedFile, Manifest
 
 def check_free(path: Path, below: Sequence[Path] = ()) -> None:
     """Refuse a folder that has a run, or files of other people or programs, or that may not be written; `below` are the
-    folders of a comparison.
+    folders of the runs of a comparison.
 
     >>> check_free(Path("no/such/folder"))
     """
@@ -32,7 +32,7 @@ def check_free(path: Path, below: Sequence[Path] = ()) -> None:
                 f"output={str(path)!r} is not accepted: it already contains a run; expected a new folder, or: "
                 f"smofi run --resume {path}"
             )
-        strange = [name for name in _others(path) if path / name not in below or not _can_begin_anew(path / name)]
+        strange = [name for name in _others(path) if not _can_begin_anew(path / name, below)]
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -76,6 +76,10 @@ def _is_whole(folder: RunFolder, name: str) -> bool:
     return True
 
 
-def _can_begin_anew(path: Path) -> bool:
-    """Whether the run of a comparison that was ended while it started has not begun."""
-    return path.is_dir() and not (path / METRICS).exists() and not _others(path)
+def _can_begin_anew(path: Path, below: Sequence[Path]) -> bool:
+    """Whether the runs of a comparison that was ended while it started have not begun: the run that this folder is for,
+    or those of a seed."""
+    if path in below:
+        return path.is_dir() and not (path / METRICS).exists() and not _others(path)
+    inside = [one for one in below if path in one.parents]
+    return bool(inside) and path.is_dir() and all(_can_begin_anew(one, inside) for one in path.iterdir())

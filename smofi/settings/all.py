@@ -18,8 +18,11 @@ from smofi.settings import checks
 from smofi.settings.checks import Check, count, flag, names_or_csv, number, one_of, optional, several, text_for, text_or
 from smofi.settings.data import DataSettings
 from smofi.settings.definition import Argument, definitions, setting
+from smofi.settings.seeds import several_seeds
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
+FIRST_SEEDS = (0, 1, 2)
+FIRST_OPTIMIZER = "sgd(lr=0.05, momentum=0.9, weight_decay=0.0005, lr_decay=0.998)"
 PRECISIONS = ("float32", "bf16")
 """Of forward and backward passes; "float32" leaves a model of another type as it is."""
 
@@ -62,17 +65,18 @@ class Settings(DataSettings):
         page="methods",
     )
     optimizer: str = setting(
-        DEFAULT_OPTIMIZER,
+        FIRST_OPTIMIZER,
         _optimizer,
         "sgd(lr, momentum, nesterov, weight_decay, lr_decay), adam(...) or adamw(...); replaces all of a preset's; "
         "lr_decay is the learning rate's factor per round",
         argument=Argument(
-            check=text_or(_optimizer, f"a string or a value such as smofi.{DEFAULT_OPTIMIZER}", Optimizer),
+            DEFAULT_OPTIMIZER,
+            text_or(_optimizer, f"a string or a value such as smofi.{DEFAULT_OPTIMIZER}", Optimizer),
             help="`smofi.sgd`, `smofi.adam` or `smofi.adamw`, or such a call as a string",
         ),
     )
     cut: str = setting(
-        "1",
+        "0",
         Check(checks.cut),
         'core blocks on the client; "2,1" for the U shape; "0-2" to draw a cut every round; a list for one per client',
         argument=Argument(
@@ -83,9 +87,9 @@ class Settings(DataSettings):
     )
 
     # rounds
-    rounds: int = setting(30, count, "rounds of training", argument=Argument(50), resumable=True)
+    rounds: int = setting(20, count, "rounds of training", argument=Argument(50), resumable=True)
     participation: float = setting(
-        0.2, number(above=0, high=1), "share of the clients that take part in a round", argument=Argument()
+        0.4, number(above=0, high=1), "share of the clients that take part in a round", argument=Argument(0.2)
     )
     local_epochs: int = setting(5, checks.epochs, "epochs that a client trains in a round", argument=Argument())
     batch_size: int = setting(
@@ -96,6 +100,12 @@ class Settings(DataSettings):
         checks.seed,
         "seed of everything random: partition, model, selection, batches",
         argument=Argument(help="seed of everything random: selection, batches, cuts that are drawn"),
+    )
+    seeds: tuple[int, ...] | None = setting(
+        None,
+        optional(several_seeds),
+        "several in place of seed, such as 0-2 or 0,3,5: every method is trained with each of them",
+        page="watching",
     )
     device: str = setting(
         "cpu",

@@ -52,7 +52,10 @@ class Check:
 
     def read(self, field: str, value: Any) -> Any:
         """The value that a file or a flag stands for; what is refused is shown as it was written."""
-        if self.optional and value in (None, "null", "none"):
+        alone = (
+            value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+        )  # of a flag that takes several
+        if self.optional and alone in (None, "null", "none"):
             return None
         if self.from_text and isinstance(value, str):
             with suppress(ValueError, KeyError):

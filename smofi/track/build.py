@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smofi.errors import check_choice
-from smofi.runs import RunFolder, folders_in, write_tracker_id
+from smofi.runs import RunFolder, folders_in, whole_of, write_tracker_id
 from smofi.track.mlflow import MLflow
 from smofi.track.tensorboard import TensorBoard
 from smofi.track.tracker import Tracker
@@ -19,7 +19,8 @@ def tracker(name: str, folder: str | os.PathLike[str], config: Mapping[str, Any]
     """The tracker called `name` for the run in `folder`: "tensorboard", "wandb" or "mlflow".
 
     TensorBoard and Weights & Biases write below the folder; MLflow writes to MLFLOW_TRACKING_URI or, if that is not
-    set, to mlflow.db beside the folder, which all runs there share.
+    set, to mlflow.db beside the folder, which all runs there share; those of several seeds share the one in their
+    common folder.
 
     >>> tracker("tensorbord", "runs/first", {}, "first")
     Traceback (most recent call last):
@@ -54,7 +55,8 @@ def _wandb(folder: RunFolder, config: Mapping[str, Any], run_name: str) -> Track
 
 def _mlflow(folder: RunFolder, config: Mapping[str, Any], run_name: str) -> Tracker:
     folder.path.mkdir(parents=True, exist_ok=True)
-    beside = f"sqlite:///{folder.path.resolve().parent / 'mlflow.db'}"
+    path, whole = folder.path.resolve(), whole_of(RunFolder(folder.path.resolve()))
+    beside = f"sqlite:///{(path.parent if whole == path else whole) / 'mlflow.db'}"
     uri = os.environ.get("MLFLOW_TRACKING_URI") or beside
     run = MLflow(tracking_uri=uri, config=config, run_name=run_name, id=folder.tracker_ids().get("mlflow"))
     write_tracker_id(folder, "mlflow", run.id)

@@ -107,6 +107,13 @@ def rounds_between_checkpoints(made: Prepared) -> int:
     return one.keeper.every
 
 
+def seeds_of_the_runs(made: Prepared) -> list[int]:
+    runs = experiment.start(made.config, made.folder)
+    for one in runs:
+        one.close()
+    return [one.session.run.planner.settings.seed for one in runs]
+
+
 def threads_of_a_run(made: Prepared) -> int:
     try:
         (one,) = experiment.start(made.config, made.folder)
@@ -138,6 +145,7 @@ CHANGES: dict[str, Change | Refused] = {
     "local_epochs": Change(3, lambda made: made.planner.plan(0).steps, [9] * 4),
     "batch_size": Change(10, lambda made: made.planner.plan(0).batch_sizes, [10] * 4),
     "seed": Change(5, lambda made: made.planner.settings.seed, 5),
+    "seeds": Change("0,5", seeds_of_the_runs, [0, 5]),
     "device": Refused("cuda:99", "device='cuda:99' is not accepted: expected a device that torch can use"),
     "validation": Change(0.1, lambda made: made.run.evaluator.validation and len(made.run.evaluator.validation), 20),
     "patience": Change(3, lambda made: made.run.stopping.patience, 3, {"validation": 0.1}),

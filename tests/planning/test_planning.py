@@ -26,8 +26,9 @@ from smofi.planning.timing import time_rounds
 from smofi.training import Session
 
 SMALL = Config(
-    executor="loop", clients=8, participation=0.5, rounds=4, local_epochs=2, batch_size=32, width=16, validation=0.1
-)
+    executor="loop", clients=8, participation=0.5, rounds=4, local_epochs=2, batch_size=32, width=16, validation=0.1,
+    partition="dirichlet(0.2)", cut="1",
+)  # fmt: skip
 FINISHED = "momentum: finished clients"
 
 

@@ -119,7 +119,7 @@ def test_the_table_shows_the_numbers() -> None:
         "90.0%",
         "81.3%",
         "rounds to target",
-        "target: 72.0%, 90% of fedavg's best",
+        "The target is 72.0%: 90% of fedavg's best accuracy.",
         "2.50x",
         ">6",
         "9.0",
@@ -206,7 +206,7 @@ def test_values_outside_0_to_1_are_numbers_and_further_metrics_have_columns() ->
     assert [row.best for row in rows] == [20.0, 30.0]
     assert [row.speed_up for row in rows] == [1.0, 1.5]
     text = " ".join(shown(rows).split())
-    for piece in ("best gain", "best accuracy", "70.0%", "80.0%", "target: 18, 90% of fedavg's best"):
+    for piece in ("best gain", "best accuracy", "70.0%", "80.0%", "The target is 18: 90% of fedavg's best gain."):
         assert piece in text
     assert "2000" not in text
 
@@ -246,4 +246,5 @@ def test_a_target_that_takes_no_training_gives_no_speed_up(
 
 def test_seeds_have_targets_of_their_own() -> None:
     runs = [History("fedavg", [0.5, 0.8 - seed / 10], seed=seed) for seed in (0, 1)]
-    assert "target: 90% of fedavg's best with the same seed" in shown(measure(runs))
+    text = " ".join(shown(measure(runs)).split())
+    assert "The target is 90% of fedavg's best accuracy with the same seed; ± is the standard deviation over" in text

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from smofi.errors import refuse
+from smofi.report.bands import BAND, Band, bands, mean_curves
 from smofi.report.heading import put_heading
 from smofi.report.history import History, Scale
 from smofi.report.names import folded
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 SIZE, DPI = (8.4, 4.4), 200
 TARGET: Any = (0, (4, 3))
+SHADE = 0.18  # of a band
 MARKS = 8  # along each curve, where there are several
 LONGEST_NAME = 24  # characters of a line beside the curves
 LINE = 0.055  # of the height of the curves, for a line of text
@@ -39,7 +41,7 @@ def save_curves(
     over_hours: bool = False,
 ) -> Path:
     """Draw the judged metric over rounds, or over the hours of virtual time, into a file; the same histories give the
-    same bytes. `below` stands below the title.
+    same bytes. Several seeds of a method become a line, their mean, and a band. `below` stands below the title.
 
     >>> import tempfile
     >>> save_curves(Path(tempfile.mkdtemp()) / "curves.svg", [History("fedavg", [0.4, 0.7, 0.8])]).name
@@ -49,17 +51,23 @@ def save_curves(
     if not measured:
         refuse("histories", list(histories), "at least one history with a number in it")
 
+    drawn, curves = bands(measured, partial=True), mean_curves(measured)
+    several = max(band.seeds for band in drawn)
+    note = f"mean of {several} seeds; {BAND}" if several > 1 else ""
+
     def compose(figure: Figure) -> None:
         axes = figure.add_subplot()
-        keys = looks([history.name for history in measured])
+        keys = looks([curve.name for curve in curves])
         keys = [keys[0].alone] if len(keys) == 1 else keys
-        (_plot_over_hours if over_hours else _plot_over_rounds)(axes, measured, keys)
+        (_plot_over_hours if over_hours else _plot_over_rounds)(axes, drawn, keys)
         if target is not None:
             axes.axhline(target, color=FAINT, linewidth=1, linestyle=TARGET, zorder=1)
         _frame(axes, Scale.of(measured))
         if title:
-            put_heading(figure, title, below)
-        _name_lines(axes, measured, keys, target)
+            put_heading(figure, title, "; ".join(filter(None, (below, note))))
+        elif note:
+            put_heading(figure, note)
+        _name_lines(axes, curves, keys, target)
 
     return save_picture(path, compose, SIZE, padding={}, dpi=DPI)
 
@@ -113,12 +121,12 @@ def marked(values: Sequence[float], number: int, among: int) -> list[int]:
     return sorted({*isolated(values), *range(number * distance // among, len(values), distance)})
 
 
-def _plot_over_rounds(axes: Axes, histories: Sequence[History], keys: Sequence[Look]) -> None:
+def _plot_over_rounds(axes: Axes, methods: Sequence[Band], keys: Sequence[Look]) -> None:
     from matplotlib.ticker import FixedLocator, MaxNLocator
 
-    for number, history in enumerate(histories):
-        _plot(axes, range(1, history.rounds + 1), history, keys, number)
-    rounds = max(history.rounds for history in histories)
+    for number, band in enumerate(methods):
+        _plot(axes, range(1, len(band.mean) + 1), band, keys, number)
+    rounds = max(len(band.mean) for band in methods)
     if rounds > 1:
         axes.set_xlim(1, rounds)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10], integer=True))
@@ -128,30 +136,32 @@ def _plot_over_rounds(axes: Axes, histories: Sequence[History], keys: Sequence[L
     axes.set_xlabel("round")
 
 
-def _plot_over_hours(axes: Axes, histories: Sequence[History], keys: Sequence[Look]) -> None:
+def _plot_over_hours(axes: Axes, methods: Sequence[Band], keys: Sequence[Look]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    longest = max(3600 * history.hours[-1] for history in histories)
+    longest = max(3600 * band.hours[-1] for band in methods)
     unit = time_unit(longest)
-    for number, history in enumerate(histories):
-        ends = [3600 * hours / unit.seconds for hours in history.hours]
-        _plot(axes, ends, history, keys, number)
+    for number, band in enumerate(methods):
+        ends = [3600 * hours / unit.seconds for hours in band.hours]
+        _plot(axes, ends, band, keys, number)
     axes.set_xlim(0, longest / unit.seconds)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))
     axes.set_xlabel(f"{unit.name} on the clients' devices")
 
 
-def _plot(axes: Axes, places: Sequence[float], history: History, keys: Sequence[Look], number: int) -> None:
-    """The line goes on over rounds without an evaluation, and breaks where a value is no number."""
-    known = [(place, value) for place, value in zip(places, history.values, strict=True) if value is not None]
-    values = [value if math.isfinite(value) else math.nan for _, value in known]
-    axes.plot(
-        [place for place, _ in known],
-        values,
-        **keys[number].line,
-        markevery=marked(values, number, len(keys)),
-        clip_on=False,
-    )
+def _plot(axes: Axes, places: Sequence[float], band: Band, keys: Sequence[Look], number: int) -> None:
+    """The line goes on over rounds without an evaluation, and breaks where a value is no number; so does the band."""
+    known = [places[point] for point in band.points]
+    low, values, high = (_finite(band, line) for line in (band.low, band.mean, band.high))
+    if band.seeds > 1:
+        axes.fill_between(known, low, high, color=keys[number].colour, alpha=SHADE, linewidth=0, zorder=1)
+    axes.plot(known, values, **keys[number].line, markevery=marked(values, number, len(keys)), clip_on=False)
+
+
+def _finite(band: Band, values: Sequence[float | None]) -> list[float]:
+    """What is drawn of a line, NaN where it breaks."""
+    found = (values[point] for point in band.points)
+    return [value if value is not None and math.isfinite(value) else math.nan for value in found]
 
 
 def _frame(axes: Axes, scale: Scale) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from smofi.errors import check_count, refuse
+from smofi.report.bands import mean_curves
 from smofi.report.canvas import Canvas, can_braille
 from smofi.report.history import History, Scale
 from smofi.report.names import folded
@@ -46,8 +47,8 @@ def draw_curves(
     encoding: str = "utf-8",
     rounds: int | None = None,
 ) -> Text:
-    """The judged metric round by round, with axes and a legend; `width` and `height` include the axes. `rounds` is for
-    histories that have been thinned.
+    """The judged metric round by round, with axes and a legend; `width` and `height` include the axes. Of several seeds
+    of a method, the mean is drawn, and the legend says so. `rounds` is for histories that have been thinned.
 
     >>> print(draw_curves([History("fedavg", [0.0, 1.0])], width=20, height=4, encoding="ascii"))
     accuracy
@@ -59,6 +60,8 @@ def draw_curves(
     """
     check_count("width", width, low=NARROWEST)
     check_count("height", height, low=4)
+    seeds = len({history.seed for history in histories})
+    histories = mean_curves(histories)
     values = [value for history in histories for value in history.measured]
     if not values:
         refuse("histories", list(histories), "at least one history with a number in it")
@@ -86,7 +89,10 @@ def draw_curves(
         lines.append(Text(f"{labels.get(number, ''):>{margin}} ") + Text(edge, style=DIM) + canvas.row(number))
         lines[-1].rstrip()
     lines.append(Text(" " * (margin + 1)) + _round_axis(rounds or scale.rounds, canvas.width, braille))
-    return Text("\n").join([*lines, *_fold(_legend(histories, keys, target, braille), width)])
+    legend = _fold(_legend(histories, keys, target, braille), width)
+    if seeds > 1:
+        legend.append(Text(f"each line is the mean of {seeds} seeds", style=DIM))
+    return Text("\n").join([*lines, *legend])
 
 
 class _Places(NamedTuple):

@@ -1,7 +1,7 @@
 """Figures for a paper: as wide as a column or a page, one look per method, the spread over its seeds beside the mean.
 
 panels.py      what a figure shows: a panel for each setup, with the histories of its runs
-curves.py      learning curves                        bands.py       the mean over seeds and its spread, by round
+curves.py      learning curves
 bars.py        bars, a group for each setup           values.py      what bars and points show of a method
 points.py      points over a setting, such as alpha   paper.py       widths, type and legend; saving
 request.py     what `smofi plot` is asked for         choosing.py    the figure of that, from setups of runs

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smofi.errors import refuse
+from smofi.report.bands import Band, bands
 from smofi.report.curves.picture import TARGET, marked
-from smofi.report.figures.bands import Band, bands
 from smofi.report.figures.panels import Key, Panel, keys_of, scale_of
 from smofi.report.figures.paper import Drawing, Width, axis_label, frame, grid_of, legend_inches, put_legend, thin
 from smofi.report.figures.values import seeds_words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from statistics import fmean
 from typing import TypeAlias
 
@@ -12,13 +13,13 @@ from smofi.report.history import Scale, finite
 from smofi.report.numbers import duration, hours_minutes_seconds, mebibytes, megabytes, percent, three_digits, time_unit
 from smofi.report.progress import bar
 from smofi.report.show.snapshot import Snapshot
+from smofi.settings import seeds_text
 
 Facts: TypeAlias = list[tuple[str, str]]
 
 
-def settings(run: Snapshot) -> Facts:
-    """What is trained, how, and since when."""
-
+def settings(run: Snapshot, seeds: Sequence[int] = ()) -> Facts:
+    """What is trained, how, and since when; with all `seeds` if there are several."""
     config = run.config
     width = f" width {config.width}" if config.width is not None else ""
     share = f"{100 * config.participation:.3g} % of them in each round"
@@ -27,7 +28,7 @@ def settings(run: Snapshot) -> Facts:
         ("data", f"{config.data}, {config.partition}, {clients_of(config)}, {share}"),
         ("model", f"{config.model}{width} cut at {config.cut}"),
         ("training", f"{config.optimizer}, batch size {config.batch_size}, {epochs}"),
-        ("seed", f"{config.seed}, on {config.device}"),
+        ("seeds" if len(seeds) > 1 else "seed", f"{seeds_text(seeds or [config.seed])}, on {config.device}"),
     ]
     if config.clock != "none":
         deadline = f", at most {config.step_deadline} s a step" if config.step_deadline else ""

@@ -60,11 +60,12 @@ class RunsView:
         words = [word for one in self.entries for run in one.runs[:1] for word in _data(run).split()]
         listing.add_column("data", overflow="fold", min_width=min(WIDEST, max(map(len, words), default=0)))
         for entry in self.entries:
+            seeds = {run.config.seed for run in entry.runs}
             for number, run in enumerate(entry.runs):
                 first = number == 0
                 listing.add_row(
                     Text(entry.path.name if first else ""),
-                    Text(run.method),
+                    Text(run.method if len(seeds) == 1 else f"{run.method}, seed {run.config.seed}"),
                     state_text(run.state),
                     f"{run.history.rounds}/{run.progress.rounds}",
                     _best(run),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +16,7 @@ from smofi.report.curves import draw_curves
 from smofi.report.history import Scale
 from smofi.report.measures import compare
 from smofi.report.numbers import UNKNOWN, four_digits, hours_minutes_seconds
+from smofi.report.progress import seconds_left_in_all
 from smofi.report.show.facts import Facts, files, progress, settings
 from smofi.report.show.snapshot import Snapshot
 from smofi.report.style import DIM
@@ -52,13 +54,14 @@ class RunView:
 
 
 class ComparisonView:
-    """Several methods side by side."""
+    """Several methods, seeds or both side by side."""
 
     def __init__(self, path: Path, runs: list[Snapshot]) -> None:
         self.path, self.runs = path, runs
+        self.seeds = list(dict.fromkeys(run.config.seed for run in runs))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _facts_table([("folder", str(self.path)), *settings(self.runs[0])])
+        yield _facts_table([("folder", str(self.path)), *settings(self.runs[0], self.seeds)])
         yield self._states()
         if not any(run.writer for run in self.runs) and any(run.state == "interrupted" for run in self.runs):
             yield _facts_table([("to continue", f"smofi run --resume {self.path}")])
@@ -66,13 +69,13 @@ class ComparisonView:
         if rows := compare(histories):
             yield results_table(rows)
             yield draw_curves(histories, target=rows[0].target, width=_width(options), encoding=options.encoding)
-        if (clients := clients_table(histories)) is not None:
+        if (clients := clients_table([one for one in histories if one.seed == self.seeds[0]])) is not None:
             yield clients
         if any(run.diagnostics for run in self.runs):
             yield self._diagnostics()
 
-    def _states(self) -> Table:
-        """A row for each method. One process trains them in turn, so those after the one it trains are waiting."""
+    def _states(self) -> RenderableType:
+        """A row for each run. One process trains them in turn, so those after the one it trains are waiting."""
         states = Table.grid(padding=(0, 2, 0, 0))
         training = False
         for run in self.runs:
@@ -86,8 +89,24 @@ class ComparisonView:
                 note = f"about {hours_minutes_seconds(run.progress.seconds_left)} left"
             last = Scale.of([run.history]).text(run.history.last)
             cells = (f"{run.history.rounds}/{run.progress.rounds}", f"last {last}", note)
-            states.add_row(Text(run.method), state_text(state), *map(Text, cells))
+            states.add_row(*self._called(run), state_text(state), *map(Text, cells))
+        if len(self.seeds) > 1:
+            return Group(states, Text(self._done(), style=DIM))
         return states
+
+    def _called(self, run: Snapshot) -> list[Text]:
+        """A run's seed, where there are several, and its method."""
+        return [*([Text(f"seed {run.config.seed}")] if len(self.seeds) > 1 else []), Text(run.method)]
+
+    def _done(self) -> str:
+        """How many runs are done, and while one is trained the time left over all."""
+        done = sum(run.state in ("finished", "diverged") for run in self.runs)
+        text = f"{done} of {len(self.runs)} runs done"
+        if not any(run.writer for run in self.runs):
+            return text
+        ahead = [replace(run.progress, state="done" if run.result else "running") for run in self.runs]
+        left = seconds_left_in_all(ahead)
+        return f"{text}, about {hours_minutes_seconds(left)} left in all" if left is not None else text
 
     def _diagnostics(self) -> Table:
         names = list(dict.fromkeys(name for run in self.runs for name in run.diagnostics))
@@ -98,7 +117,7 @@ class ComparisonView:
             cells = [
                 four_digits(fmean(run.diagnostics[name])) if name in run.diagnostics else UNKNOWN for name in names
             ]
-            listing.add_row(Text(run.method), *cells)
+            listing.add_row(Text(", ".join(map(str, self._called(run)))), *cells)
         return listing
 
 

@@ -81,3 +81,18 @@ def _spread(values: Sequence[float | None], partial: bool) -> tuple[float | None
         return math.nan, math.nan, math.nan
     mean, deviation = fmean(known), stdev(known) if len(known) > 1 else 0.0
     return mean - deviation, mean, mean + deviation
+
+
+def mean_curves(histories: Sequence[History]) -> list[History]:
+    """The mean of each method's seeds as a history, with the seeds that there are in each round; a single seed's is its
+    own.
+
+    >>> [curve.values for curve in mean_curves([History("smofi", [0.25, 0.5]), History("smofi", [0.75], seed=1)])]
+    [[0.5, 0.5]]
+    """
+    curves = []
+    for one in bands(histories, partial=True):
+        first = next(history for history in histories if history.name == one.name)
+        mean = History(one.name, one.mean, hours=one.hours, metrics=first.metrics, chance=first.chance)
+        curves.append(first if one.seeds == 1 else mean)
+    return curves
