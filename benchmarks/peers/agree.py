@@ -38,7 +38,8 @@ def plain(folder: Path, rounds: int, *, nudged: bool = False, **layout: bool) ->
         with torch.no_grad():
             for tensor in model.parameters():
                 tensor.mul_(1 + NUDGE * torch.randn(tensor.shape, generator=draw))
-    accuracies, first = [], {}
+    accuracies: list[float] = []
+    first: Arrays = {}
     for _ in averaged(model, work, rounds):
         first = first or arrays(model.state_dict())
         accuracies.append(accuracy(model, work))

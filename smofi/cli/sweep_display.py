@@ -107,7 +107,8 @@ class SweepDisplay:
             return
         self._say_before()
         took = f" in {hours_minutes_seconds(outcome.seconds)}" if outcome.ran else ""
-        best = f", best {percent(self.best[key])}" if key in self.best else ""
+        where = " on validation data" * bool(outcome.cell.config.validation)
+        best = f", best {percent(self.best[key])}{where}" if key in self.best else ""
         self._line(f"{outcome.cell.title}: {outcome.state}{took}{best}; {self._count()}, {self._left()}")
 
     def _say_before(self) -> None:

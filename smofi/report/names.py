@@ -73,8 +73,8 @@ class Name:
 
 class NamesTable(Table):
     """A table with a `Name` first in each row. Figures stay on one line, headings wrap between words, and the room that
-    is left goes to the names first; where there is none, the lines between columns go, then the wider gaps.
-    """
+    is left goes to the names first. Where there is none, the lines between columns go, then the wider gaps, and at last
+    figures are broken at spaces, so that headings stay whole."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide, lines, padding = options.update_width(WIDE), self.box, self.padding
@@ -91,6 +91,13 @@ class NamesTable(Table):
         if left < 0:
             self.padding = (0, 1, 0, 0)
             left = self._room(console, options)
+        if left < 0:
+            broken = [names.minimum, *(size.minimum for size in others)]
+            least = [max(size, heading.minimum) for size, heading in zip(broken, headings, strict=True)]
+            for column, low in zip(self.columns, least, strict=True):
+                column.width = low
+            left = self._room(console, options)
+            wished = cells
         for column, low, high in zip(self.columns, least, wished, strict=True):
             more = max(0, min(high - low, left))
             column.width, left = low + more, left - more

@@ -11,7 +11,7 @@ from smofi.config import Config
 from smofi.errors import check_path, refuse
 from smofi.report.history import History
 from smofi.report.show.snapshot import Snapshot, snapshots_in
-from smofi.runs import DamagedFile, folders_in, runs_below
+from smofi.runs import DamagedFile, RunFolder, folders_in, runs_below
 from smofi.settings import COMPUTING
 
 VARIED = frozenset({"method", "seed"})
@@ -69,7 +69,7 @@ def folders_at(path: str | Path) -> list[Path]:
     """The folder itself if it is that of a run or a comparison, else those below it; refused if there is none."""
     here = check_path("run", path)
     inside = folders_below(here)
-    if not inside and here.is_dir() and not (here / "config.yaml").exists():
+    if not inside and here.is_dir() and not RunFolder(here).has_run:
         refuse("run", str(here), "the folder of a run, or one with runs below it, but it has none")
     return inside or [here]
 
@@ -81,7 +81,7 @@ def folders_below(path: Path) -> list[Path]:
     []
     """
     own = runs_below(path)
-    others = [] if not path.is_dir() or (path / "config.yaml").exists() else sorted(path.iterdir())
+    others = [] if not path.is_dir() or RunFolder(path).has_run else sorted(path.iterdir())
     nested = [one for folder in others if folder.is_dir() and folder not in own for one in folders_below(folder)]
     return sorted([*own, *nested])
 

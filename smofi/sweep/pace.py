@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from smofi.settings import COMPUTING
 from smofi.sweep.cells import Cell
 from smofi.sweep.running import Advanced, CellEvent, Ended, Started
 from smofi.sweep.store import Store, Stored
@@ -134,5 +135,5 @@ def _pace(run: Stored) -> float | None:
 
 
 def _without(settings: Mapping[str, Any], *names: str) -> str:
-    open_to = {"executor", "threads", "server_threads", "diagnose", *names}
-    return repr([(name, value) for name, value in settings.items() if name not in open_to])
+    """Settings as text, but for these and for how a run is computed."""
+    return repr([(name, value) for name, value in settings.items() if name not in COMPUTING and name not in names])

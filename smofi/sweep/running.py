@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import selectors
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from smofi.config import Config
 from smofi.engine.metrics import value_of
 from smofi.engine.processes.endings import handled
 from smofi.errors import InputError
@@ -52,7 +53,8 @@ class Started:
 
 @dataclass(frozen=True)
 class Advanced:
-    """A cell has done this many of its rounds; the latest took `seconds`, after it the judged metric has `value`."""
+    """A cell has done this many of its rounds; the latest took `seconds`, after it the judged metric has `value`, on
+    validation data if some is held out."""
 
     cell: Cell
     done: int
@@ -190,8 +192,8 @@ class _Running:
             if event["event"] == "RunStarted":
                 self.watch(Advanced(child.cell, int(event.get("done") or 0)))
             elif event["event"] == "RoundDone":
-                judged = next((one for one in child.cell.config.metrics if one != "per_client"), "top1")
-                self.watch(Advanced(child.cell, event["round"], event["seconds"], value_of(event, judged)))
+                value = value_after(event, child.cell.config)
+                self.watch(Advanced(child.cell, event["round"], event["seconds"], value))
         if events is None:
             selector.unregister(child.output)
             self.children.remove(child)
@@ -227,6 +229,18 @@ class _Running:
         self.signal = self.signal or number
         for child in self.children:
             child.end()
+
+
+def value_after(event: Mapping[str, Any], config: Config) -> float | None:
+    """The judged metric after a round; on validation data where some is held out, for then values are chosen by it, and
+    the test data should not be seen.
+
+    >>> value_after({"accuracy": 0.5, "validation": 0.25}, Config(method="fedavg", validation=0.1))
+    0.25
+    """
+    if config.validation:
+        return event.get("validation")
+    return value_of(event, next((one for one in config.metrics if one != "per_client"), "top1"))
 
 
 def _ended(cell: Cell, folder: RunFolder, *, ran: bool = False, seconds: float = 0.0) -> Outcome:

@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Path:
 def test_a_table_beside_the_papers_from_finished_runs(
     store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("smofi.cli.program.console.width", 200)
     assert main(["reproduce", "table1", "--show", "--seeds", "0,1", "--output", str(store)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     # target 0.9 * 0.8 = 0.72: FedAvg in round 4, FedAvgM in 3, SMoFi in 2; FedProx in 6, with SMoFi in 3
@@ -73,7 +73,7 @@ def test_runs_become_files_and_files_a_page(store: Path, capsys: pytest.CaptureF
 
 def test_a_dry_run_lists_every_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "ablation", "--scale", "paper", "--dry-run"]) == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())  # lines are folded at 80 characters
     assert "ablation: 36 runs, all can be run" in printed
     assert "Tiny-ImageNet, SMoFi without global momentum, seed 2: smofi(global_momentum=0)" in printed
 

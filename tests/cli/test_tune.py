@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def test_a_grid_is_trained_and_the_best_said(tmp_path: Path, capsys: pytest.Capt
     assert main(asked) == 0
     text = capsys.readouterr().out
     rows = [" ".join(line.replace("│", " ").split()) for line in text.splitlines()]
-    assert "fedprox(mu=0.1), seed 0: finished" in text
+    assert re.search(r"fedprox\(mu=0\.1\), seed 0: finished in 0:\d\d, best [\d.]+% on validation data;", text)
     assert "0.01 100.0% 100.0% 1" in rows
     assert "Best: fedprox(mu=0.01). Use it with: --method 'fedprox(mu=0.01)'" in text
     assert main([*asked, "--display", "jsonl"]) == 0  # nothing is left to do

@@ -92,7 +92,7 @@ def test_a_flag_is_on_or_off(line: str, on: bool, capsys: pytest.CaptureFixture[
          ".svg or .pdf"),
         ("run --local-epoch 3", "smofi run has no option --local-epoch (did you mean --local-epochs?)"),
         ("run -q", "smofi run has no option -q; smofi run --help lists them"),
-        ("shwo there", "there is no command shwo (did you mean show?); the commands are run, plan, advise, show, "),
+        ("shwo there", "there is no command shwo (did you mean show?); the commands are run, plan, advise, sweep, "),
         ("--rounds 3", "--rounds stands before the command; write smofi run --rounds"),
         ("run --method fedavg,smofi", "--method fedavg,smofi is not accepted: write --method fedavg smofi"),
         ("run --diagnose --workers 2", "--diagnose is not accepted: expected False with 2 workers"),

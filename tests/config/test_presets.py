@@ -118,7 +118,7 @@ def test_a_base_adds_what_a_preset_does_not_have() -> None:
 
 
 def test_presets_are_listed_in_groups(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr("smofi.cli.program.console.width", 160)
     assert main(["presets"]) == 0
     blocks = [block.splitlines() for block in capsys.readouterr().out.split("\n\n")]
     listed = {heading: [line.split("  ")[0] for line in lines] for heading, *lines in blocks[:3]}

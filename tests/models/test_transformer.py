@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import smofi
+from smofi.cut import CutSpec
 from smofi.models import build, transformer
 from smofi.models.dropout import Dropout
 from smofi.models.transformer import EncoderLayer
@@ -127,3 +130,22 @@ def test_initial_weights_are_torchs() -> None:
     assert not torch.equal(model[1].forward1.weight, model[2].forward1.weight)
     loss = nn.functional.cross_entropy(model.eval()(torch.randint(80, (40, 80))), torch.arange(40))
     assert loss.item() == pytest.approx(math.log(80), rel=0.25)
+
+
+@pytest.mark.parametrize("cut", [0, 3, 6, (2, 1)], ids=str)
+def test_split_anywhere_it_trains_as_whole_and_at_once(cut: CutSpec) -> None:
+    """Dropout included: executed in two or three parts, over a wire, and for all clients in one pass."""
+    draw = torch.Generator().manual_seed(1)
+    clients = [
+        (torch.randint(7, (size, 5), generator=draw), torch.randint(7, (size,), generator=draw)) for size in (4, 9)
+    ]
+
+    def trained(**how: Any) -> Tensor:
+        model = build("transformer", seed=0, input_shape=(5,), classes=7, width=8).double()
+        how = {"cut": cut, "rounds": 1, "participation": 1.0, "local_epochs": 1, "batch_size": 4, **how}
+        result = smofi.train(model, clients, method="smofi", optimizer="sgd(lr=0.1, momentum=0.9)", **how)
+        return torch.cat([parameter.detach().flatten() for parameter in result.model.parameters()])
+
+    split = trained(wire=lambda tensor, direction, client: tensor)
+    for other in (trained(executor="loop"), trained(executor="vmap")):
+        torch.testing.assert_close(split, other, rtol=1e-10, atol=1e-10)

@@ -6,6 +6,9 @@ import pytest
 from rich.console import Console
 
 from smofi.report import History, measure, results_table
+from smofi.report.comparing.as_text import as_text
+from smofi.report.comparing.blocks import Block
+from smofi.report.comparing.writing import sheets_of
 from smofi.report.names import folded
 
 NAMES = ["fedavg", "smofi(alpha=-1)", "fedprox(mu=0.01)+smofi(alpha=-0.5)", "fedavgm(lr=1.0, momentum=0.3)", "mergesfl"]
@@ -31,6 +34,19 @@ def test_the_results_break_no_word(width: int, hours: list[float], seeds: int) -
         assert all(any(part in word for word in words) for part in re.split(r"(?<=[(+])|, ", name))
     assert all(heading in words for heading in HEADINGS)
     assert "81.0 ± 1.4%" in text or seeds == 1
+
+
+def test_headings_stay_whole_where_figures_must_be_broken() -> None:
+    names = ["fedavg", "mergesfl(steps=29, reference='slowest')"]
+    hours = [0.001, 0.0123]
+    block = Block.of("", [History(name, [0.5, 0.8 + s / 50], hours=hours, seed=s) for name in names for s in (0, 1)])
+    console = Console(width=80, color_system=None)
+    with console.capture() as captured:
+        console.print(as_text(sheets_of([block])[:1]))
+    words = captured.get().split()
+    assert "…" not in captured.get()
+    for heading in ("accuracy", "rounds", "target", "speed-up", "seconds", "seeds"):
+        assert heading in words
 
 
 def test_a_name_is_broken_after_plus_comma_and_bracket_only() -> None:
