@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from smofi.report.figures.bands import BAND
+from smofi.report.bands import BAND
 from smofi.report.heading import clients_of
 from smofi.report.page.elements import Html, element
 from smofi.report.page.judging import Judged, judge

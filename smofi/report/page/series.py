@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smofi.engine.metrics import is_share
-from smofi.report.figures.bands import band
+from smofi.report.bands import band
 from smofi.report.history import History, Scale, finite
 from smofi.report.numbers import time_unit
 from smofi.report.show import Snapshot
