@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def plural(number: int, noun: str) -> str:
     """A number and its noun, which is given in the singular.
@@ -20,3 +22,13 @@ def between(low: int, high: int) -> str:
     ('3 to 1,200', '2')
     """
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def some_of(names: Sequence[str], most: int = 6, separator: str = ", ") -> str:
+    """The first of many names, and how many more there are.
+
+    >>> some_of(["a", "b"]), some_of(["a", "b", "c"], most=1)
+    ('a, b', 'a and 2 more')
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more

@@ -58,11 +58,11 @@ def print_results(
 
 def _save_page(folder: Path) -> str:
     """Write the page about all runs, and say where; like a picture, it is worth less than the results."""
-    from smofi.report.page import write_page
-
     try:
+        from smofi.report.page import write_page
+
         return f"Page: {write_page([folder], folder / PAGE)}"
-    except SmofiError as error:
+    except Exception as error:  # whatever it is, the runs are done and saved
         return f"The page could not be written: {error}"
 
 

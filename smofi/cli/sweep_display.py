@@ -18,7 +18,7 @@ from smofi.plural import plural
 from smofi.report.numbers import hours_minutes_seconds, percent
 from smofi.sweep.cells import Cell
 from smofi.sweep.pace import Pace
-from smofi.sweep.running import Advanced, CellEvent, Ended, Outcome, Started, Stopping
+from smofi.sweep.running import Advanced, CellEvent, Ended, Outcome, Postponed, Started, Stopping
 
 LINE_EVERY = 30.0
 """Seconds between lines about cells that are still running."""
@@ -75,6 +75,8 @@ class SweepDisplay:
             self._advance(event)
         elif isinstance(event, Ended):
             self._end(event.outcome)
+        elif isinstance(event, Postponed):
+            self.say(f"{event.cell.title}: waiting for process {event.process}, which still writes {event.folder}")
         else:
             self.say("finishing the rounds that are running, then stopping; interrupt again to quit at once")
         self.bars.update(self.all, completed=self.ended, note=self._left())

@@ -14,13 +14,13 @@ from smofi.cli.program import COMMAND_LINE, console
 from smofi.cli.streams import complain, remark
 from smofi.cli.sweep_display import SweepDisplay
 from smofi.errors import InputError, check_count
-from smofi.plural import plural
+from smofi.plural import plural, some_of
 from smofi.report.numbers import duration
 from smofi.sweep.cells import Cell
 from smofi.sweep.folder import SweepFolder, check_folder
 from smofi.sweep.pace import Pace, paces_in, timed_paces
 from smofi.sweep.running import FINISHED, CellEvent, Outcomes, check_alone, run_cells, usual_jobs
-from smofi.sweep.store import Store
+from smofi.sweep.store import BusyFolder, Store
 
 
 class Sweep:
@@ -44,6 +44,8 @@ class Sweep:
             if self.store.finished(cell):
                 return FINISHED
             return "begun" if self.store.folder_for(cell).has_run else "to do"
+        except BusyFolder:
+            return "begun"
         except InputError as error:
             return f"cannot start: {error}"
 
@@ -84,8 +86,8 @@ class Sweep:
                 for path, error in self.store.unreadable.items():
                     shown.say(f"{path} is left alone: {error}", warning=True)
                 if folder.left:
-                    names = "; ".join(entry.title for entry in folder.left.values())
-                    shown.say(f"not in the file any more, but kept: {names}")
+                    names = [entry.title for entry in folder.left.values()]
+                    shown.say(f"not in the file any more, but kept: {some_of(names, separator='; ')}")
 
                 def watch(event: CellEvent) -> None:
                     folder(event)

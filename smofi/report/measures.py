@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
@@ -108,20 +108,16 @@ def measure(
     def target_of(history: History) -> float:
         return _share_of_best(share, history, baseline, by_method) if target is None else target
 
-    def rounds_of(name: str, seeds: Iterable[int]) -> list[int | None]:
-        return [history.rounds_to(target_of(history)) for history in map(by_method[name].__getitem__, seeds)]
-
-    def speed_up(name: str, base: str) -> float | None:
-        both = [seed for seed in by_method[name] if seed in by_method[base]]
-        rounds, of_base = (_mean_of_all(rounds_of(one, both)) if both else None for one in (name, base))
-        return of_base / rounds if of_base and rounds else None
+    rounds = {
+        name: {seed: history.rounds_to(target_of(history)) for seed, history in seeds.items()}
+        for name, seeds in by_method.items()
+    }
 
     def row(name: str) -> Row:
         seeds = list(by_method[name].values())
         best = [max(history.measured) for history in seeds]
         means = [fmean(history.measured) for history in seeds]
         hours_to = [history.hours_to(target_of(history)) for history in seeds]
-        rounds = rounds_of(name, by_method[name])
         base = _base_of(name, baseline, by_method)
         return Row(
             name=name,
@@ -131,12 +127,12 @@ def measure(
             mean=fmean(means),
             mean_std=_spread(means),
             target=fmean(target_of(history) for history in seeds),
-            rounds=_mean_of_all(rounds),
-            rounds_std=_spread(rounds),
-            rounds_by_seed=tuple(rounds),
+            rounds=_mean_of_all(rounds[name].values()),
+            rounds_std=_spread(rounds[name].values()),
+            rounds_by_seed=tuple(rounds[name].values()),
             budget=max(history.rounds for history in seeds),
             base=base,
-            speed_up=speed_up(name, base) if base else None,
+            speed_up=_speed_up(rounds[name], rounds[base]) if base else None,
             seconds=fmean(history.total_seconds for history in seeds),
             hours_to=_mean_of_all(hours_to),
             hours_to_std=_spread(hours_to),
@@ -186,6 +182,17 @@ def _base_of(name: str, baseline: str, methods: Collection[str]) -> str | None:
     return base if base in methods else None
 
 
+def _speed_up(method: Mapping[int, int | None], base: Mapping[int, int | None]) -> float | None:
+    """From the rounds to the target by seed, over the seeds that both have; None if there is none, or if any misses.
+
+    >>> _speed_up({0: 4, 1: 2}, {1: 3, 2: 9})
+    1.5
+    """
+    both = method.keys() & base.keys()
+    own, others = (_mean_of_all([one[seed] for seed in both]) if both else None for one in (method, base))
+    return others / own if others and own else None
+
+
 def _best_of_others(seeds: Sequence[History], histories: Sequence[History]) -> dict[Scale, float | None]:
     """The best of each further metric, averaged over the seeds of a method; `histories` are those of all methods."""
     scales = [Scale.of(same) for same in zip(*(history.others for history in histories), strict=True)]
@@ -206,13 +213,13 @@ def _by_method(histories: Sequence[History]) -> dict[str, dict[int, History]]:
     return found
 
 
-def _spread(values: Sequence[float | None]) -> float | None:
+def _spread(values: Collection[float | None]) -> float | None:
     """The standard deviation over seeds; None of a single one, or if any is missing."""
     known = [value for value in values if value is not None]
     return stdev(known) if len(known) == len(values) > 1 else None
 
 
-def _mean_of_all(values: Sequence[float | None]) -> float | None:
+def _mean_of_all(values: Collection[float | None]) -> float | None:
     """None if any of them is."""
     known = [value for value in values if value is not None]
     return fmean(known) if len(known) == len(values) else None

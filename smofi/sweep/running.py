@@ -17,7 +17,7 @@ from smofi.errors import InputError
 from smofi.runs import RunFolder
 from smofi.sweep.cells import Cell
 from smofi.sweep.child import Child
-from smofi.sweep.store import Store
+from smofi.sweep.store import BusyFolder, Store
 
 FINISHED, DIVERGED, FAILED, INTERRUPTED, WAITING = "finished", "diverged", "failed", "interrupted", "waiting"
 LOOK_EVERY = 0.5
@@ -70,13 +70,23 @@ class Ended:
 
 
 @dataclass(frozen=True)
+class Postponed:
+    """A cell's folder is still written by another process, as one that a killed sweep has left behind: the cell is
+    begun when that has ended."""
+
+    cell: Cell
+    folder: Path
+    process: str
+
+
+@dataclass(frozen=True)
 class Stopping:
     """A signal has come: cells that are running finish their round, no other is started."""
 
     signal: int
 
 
-CellEvent: TypeAlias = Started | Advanced | Ended | Stopping
+CellEvent: TypeAlias = Started | Advanced | Ended | Postponed | Stopping
 Watch: TypeAlias = Callable[[CellEvent], None]
 
 
@@ -129,13 +139,15 @@ def check_alone() -> None:
 
 
 class _Running:
-    """The cells that are waiting, running and done, by their keys; `taken` are the folders of the last two."""
+    """The cells that are waiting, running and done, by their keys; `taken` are the folders of the last two, `busy`
+    those that other processes were writing."""
 
     def __init__(self, cells: Sequence[Cell], store: Store, jobs: int, watch: Watch) -> None:
         self.cells, self.store, self.jobs, self.watch = cells, store, jobs, watch
         self.children: list[Child] = []
         self.outcomes: dict[str, Outcome] = {}
         self.taken: set[Path] = set()
+        self.busy: dict[str, Path] = {}
         self.signal: int | None = None
         self.announced = False
 
@@ -144,12 +156,7 @@ class _Running:
         with handled(self._stop), selectors.DefaultSelector() as selector:
             try:
                 while self.children or (waiting and not self._stopping()):
-                    while waiting and len(self.children) < self.jobs and not self._stopping():
-                        if child := self._started(waiting.pop(0)):
-                            selector.register(child.output, selectors.EVENT_READ, child)
-                            self.children.append(child)
-                            if self._stopping() and not child.asked:  # it came while this process was being started
-                                child.end()
+                    self._start_more(waiting, selector)
                     for ready, _ in selector.select(timeout=LOOK_EVERY):
                         self._follow(ready.data, selector)
                     self._announce()
@@ -158,6 +165,35 @@ class _Running:
                     child.end()
         every = [self.outcomes.get(cell.key) or Outcome(cell, WAITING) for cell in self.cells]
         return Outcomes(every, self.signal)
+
+    def _start_more(self, waiting: list[Cell], selector: selectors.BaseSelector) -> None:
+        """Start as many as there is room for; a cell whose folder another process writes goes on waiting."""
+        for cell in list(waiting):
+            if len(self.children) >= self.jobs or self._stopping():
+                return
+            if self._is_busy(cell):
+                continue
+            waiting.remove(cell)
+            if child := self._started(cell):
+                selector.register(child.output, selectors.EVENT_READ, child)
+                self.children.append(child)
+                if self._stopping() and not child.asked:  # it came while this process was being started
+                    child.end()
+
+    def _is_busy(self, cell: Cell) -> bool:
+        """Whether another process writes the folder of a cell; that is told once."""
+        if before := self.busy.get(cell.key):
+            self.store.look(before)  # it may have gone on, or have ended
+        try:
+            self.store.folder_for(cell, self.taken)
+        except BusyFolder as error:
+            if before is None:
+                self.busy[cell.key] = error.path
+                self.watch(Postponed(cell, error.path, error.process))
+            return True
+        except InputError:  # told when it is started
+            pass
+        return False
 
     def _is_done(self, cell: Cell) -> bool:
         """Whether a cell needs no process: it is finished, or damaged."""
@@ -173,7 +209,9 @@ class _Running:
         return True
 
     def _started(self, cell: Cell) -> Child | None:
-        """The process of a cell, None if something is in its way."""
+        """The process of a cell; None if something is in its way, or if another process has finished it."""
+        if cell.key in self.busy and self._is_done(cell):
+            return None
         try:
             folder = self.store.folder_for(cell, self.taken)
             resumed = folder.has_run

@@ -18,6 +18,14 @@ CELLS = "cells"
 """The folder with the settings of each cell as a file, which its process is given."""
 
 
+class BusyFolder(InputError):
+    """Another process writes the folder of a cell."""
+
+    def __init__(self, path: Path, process: str) -> None:
+        super().__init__(f"{path} is being written by another process (pid {process}); wait for it or stop it")
+        self.path, self.process = path, process
+
+
 @dataclass(frozen=True)
 class Stored:
     """A run as its folder has it."""
@@ -109,7 +117,7 @@ class Store:
                 raise self.unreadable[found.path]
             check_free(found.path)
         if writer := writer_of(found.path):
-            raise InputError(f"{found.path} is being written by another process (pid {writer}); wait for it or stop it")
+            raise BusyFolder(found.path, writer)
         return found
 
     def _of(self, cell: Cell) -> Iterable[Stored]:

@@ -201,7 +201,7 @@ def test_help_names_every_setting_and_its_default(capsys: pytest.CaptureFixture[
         assert f"--{name.replace('_', '-')}" in shown
         assert field.description
     assert "[default: 50]" in shown
-    assert "sgd(lr=0.05, momentum=0.9)" in shown
+    assert "sgd(lr=0.05, momentum=0.9, weight_decay=0.0005, lr_decay=0.998)" in " ".join(shown.split())
 
 
 # A run
@@ -250,10 +250,10 @@ def test_a_run_prints_the_table_and_the_curves(
     finished: tuple[Path, str, str, int], expected: dict[str, smofi.Result]
 ) -> None:
     lines = finished[1].splitlines()
-    legend = next(line for line in lines if " target " in line and "%" in line)
+    legend = next(line for line in lines if "⠄ target " in line and "%" in line)
     target = 0.9 * max(record.accuracy for record in expected["fedavg"].history)
     assert f"target {100 * target:.1f}%" in legend
-    assert any(f"target: {100 * target:.1f}%, 90% of fedavg's best" in line for line in lines)
+    assert any(f"The target is {100 * target:.1f}%: 90% of fedavg's best accuracy." in line for line in lines)
     for name, result in expected.items():
         accuracies = [record.accuracy for record in result.history]
         row = next(line for line in lines if line[:1] in "│|" and line[1:].strip().startswith(f"{name} "))
@@ -283,7 +283,7 @@ def test_a_picture_that_cannot_be_saved_does_not_hide_the_results(
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
     assert main(["run", *FLAGS, "--rounds", "1", "--method", "fedavg", "--output", "here"]) == 0
     out = capsys.readouterr().out
-    assert "mean of rounds" in out
+    assert "mean over rounds" in out
     assert "The picture could not be saved: here/curves.png cannot be written: No space left on device" in out
 
 

@@ -59,7 +59,7 @@ def test_a_run_without_top1_has_a_table_curves_a_picture_and_its_path(trained: t
     assert "accuracy of each client on its own test data" in out
     assert f"Pictures: {run / 'curves.png'}" in " ".join(out.split())
     assert (run / "curves.png").exists()
-    assert "target: " in out
+    assert "The target is " in out
     assert "of smofi's best" in out
     assert "speed-up" not in out
 

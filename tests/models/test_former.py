@@ -30,7 +30,8 @@ def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (texts / f"PLAY_{role}.txt").write_text(f"{role}: to be, or not to be, that is the question. " * 12)
     config = Config(
         data="shakespeare", data_folder=str(texts), partition="natural", clients=2, model="transformer", width=WIDTH,
-        method="fedavg", participation=1.0, local_epochs=1, batch_size=32, rounds=1, max_test=8, executor="loop",
+        method="fedavg", participation=1.0, local_epochs=1, batch_size=32, rounds=1, max_train=128, max_test=8,
+        executor="loop",
     )  # fmt: skip
     for one in start(config, path):
         one.train()

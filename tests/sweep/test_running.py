@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
-from smofi.runs import RunFolder
-from smofi.sweep.running import Advanced, CellEvent, Ended, Started, run_cells
+from smofi.runs import FolderLock, RunFolder
+from smofi.sweep.running import Advanced, CellEvent, Ended, Postponed, Started, run_cells
 from smofi.sweep.store import Store
 from support.cells import cell, ran, tiny
 
@@ -69,3 +70,21 @@ def test_more_rounds_go_on_where_fewer_ended(tmp_path: Path) -> None:
     assert len(RunFolder(tmp_path / cell(rounds=1).name).records()) == 2
     both = run_cells([cell(rounds=2), cell(rounds=3)], Store(tmp_path))
     assert [one.folder and one.folder.name for one in both.all] == [cell(rounds=1).name, cell(rounds=3).name]
+
+
+def test_a_cell_that_a_killed_sweep_still_writes_is_waited_for(tmp_path: Path) -> None:
+    """Its process ends after the round, and the cell goes on; here it has finished, and nothing is left to do."""
+    path = ran(tmp_path / "busy", tiny(), [], ended=False)
+    lock = FolderLock(path)
+    seen: list[CellEvent] = []
+
+    def watch(event: CellEvent) -> None:
+        seen.append(event)
+        if isinstance(event, Postponed):
+            lock.release()
+            shutil.rmtree(path)
+            ran(path, tiny(), [0.5])
+
+    (outcome,) = run_cells([cell()], Store(tmp_path), watch=watch).all
+    assert (outcome.state, outcome.folder, outcome.ran) == ("finished", path, False)
+    assert [type(event) for event in seen] == [Postponed, Ended]

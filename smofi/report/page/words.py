@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from smofi.plural import some_of
 from smofi.report.measures import Row
 from smofi.report.numbers import speed_up
 from smofi.report.page.judging import Judged
 from smofi.report.page.reading import FoundRun
 from smofi.report.page.table import mean_rounds
-
-MOST_NAMED = 6  # runs in a warning; the table of runs has all
 
 
 def headline(judged: Judged) -> str:
@@ -72,9 +71,4 @@ def warnings_about(found: Sequence[FoundRun]) -> list[tuple[str, str]]:
         "Damaged in files that this page does not need": lambda one: one.run is not None and bool(one.damage),
     }
     named = [(kind, [one.label for one in found if is_so(one)]) for kind, is_so in kinds.items()]
-    return [(kind, _some(labels)) for kind, labels in named if labels]
-
-
-def _some(labels: Sequence[str]) -> str:
-    more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
-    return ", ".join(labels[:MOST_NAMED]) + more
+    return [(kind, some_of(labels)) for kind, labels in named if labels]

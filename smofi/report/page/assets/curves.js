@@ -254,15 +254,15 @@ function controlsOf(figure, state, main) {
 
 function legendOf(figure, state) {
   const row = d3.select(figure).insert("div", ".plot").attr("class", "legend").attr("role", "group").attr("aria-label", "Methods that are shown");
+  const many = state.setup.methods.length >= MANY;
+  const all = many ? button(row, "", () => state.toggleAll()).attr("data-methods", "all") : null;
   const changes = state.setup.methods.map(method => {
     const one = row.append("button").attr("type", "button").attr("data-method", method.name).on("click", () => state.toggle(method.name));
     sample(one, method);
     breakable(one.append("span"), method.name);
     return () => one.attr("aria-pressed", !state.hidden.has(method.name));
   });
-  if (state.setup.methods.length < MANY) return changes;
-  const all = button(row, "", () => state.toggleAll()).attr("data-methods", "all");
-  return [...changes, () => all.text(state.hidden.size ? "Show all methods" : "Hide all methods")];
+  return [...changes, () => all?.text(state.hidden.size ? "Show all methods" : "Hide all methods")];
 }
 
 function drawCurves(section, setup) {
