@@ -59,7 +59,7 @@ def _columns(rows: Sequence[Row], unit: TimeUnit | None) -> dict[str, list[str]]
         columns[_best_of(other)] = _highest([other.text(value) for value in values], values)
     taken = [row.rounds for row in rows]
     columns["rounds to target"] = _lowest([_rounds(row.rounds, row) for row in rows], taken)
-    if 1 < max(row.seeds for row in rows) <= LISTED:
+    if unit is None and 1 < max(row.seeds for row in rows) <= LISTED:  # virtual time needs the room
         columns["seed by seed"] = [", ".join(_rounds(one, row) for one in row.rounds_by_seed) for row in rows]
     if len(rows) > 1 and any(row.speed_up is not None for row in rows):
         columns["speed-up"] = [speed_up(row.speed_up) for row in rows]

@@ -19,13 +19,14 @@ def read_seeds(field: str, value: Any) -> tuple[int, ...]:
     >>> read_seeds("seeds", "0-2"), read_seeds("seeds", [7, "0-1"]), read_seeds("seeds", "0,3,5")
     ((0, 1, 2), (7, 0, 1), (0, 3, 5))
     """
+    written = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
     found: list[int] = []
     for seed in _each(field, value):
         found.append(check_seed(field, seed))
         if len(found) > MOST:
-            refuse(field, value, f"at most {MOST} seeds")
+            refuse(field, written, f"at most {MOST} seeds")
     if not found or len(set(found)) < len(found):
-        refuse(field, value, ACCEPTED)
+        refuse(field, written, ACCEPTED)
     return tuple(found)
 
 
@@ -35,10 +36,9 @@ def _each(field: str, value: Any) -> Iterator[Any]:
             yield item
             continue
         for part in "".join(item.split()).split(","):
-            if not (span := re.fullmatch(r"(\d{1,40})(?:-(\d{1,40}))?", part)) or int(span[2] or span[1]) < int(
-                span[1]
-            ):
-                refuse(field, value, ACCEPTED)
+            span = re.fullmatch(r"(\d{1,40})(?:-(\d{1,40}))?", part)
+            if not span or int(span[2] or span[1]) < int(span[1]):
+                refuse(field, item, ACCEPTED)
             yield from range(int(span[1]), int(span[2] or span[1]) + 1)
 
 

@@ -60,7 +60,7 @@ def test_another_run_cannot_be_divided_as_several_seeds_were(
 def test_a_plan_adds_up_all_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     """240 samples among 6 clients are 40 each, so 2 steps of 16."""
     assert main(["plan", *FEW, "--partition", "iid", "--seeds", "0-2", "--rounds", "5"]) == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "5 with each of 3 seeds" in printed
     assert "90 (6.0 per round)" in printed  # 3 seeds x 5 rounds x 3 clients x 2 steps
     assert "all 3 seeds" in printed

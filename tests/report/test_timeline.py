@@ -27,6 +27,7 @@ from support.run_folder import rewritten
 
 SPEEDS = [400, 40, 80, 20]  # ms a sample, of each client
 SETTINGS: dict[str, Any] = {
+    "cut": "1",
     "model": "cnn",
     "width": 4,
     "max_train": 512,

@@ -305,7 +305,7 @@ def test_what_is_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"workers": 500}, "workers=500 is not accepted: expected at most 10, since that many clients take part"),
+        ({"workers": 500}, "workers=500 is not accepted: expected at most 20, since that many clients take part"),
         (
             {"workers": 500, "clients": 2000, "participation": 1, "memory_limit": "1GB"},
             "that memory_limit=1GB leaves, but 500 workers take at least 25 MB each",
