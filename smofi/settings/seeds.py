@@ -19,14 +19,13 @@ def read_seeds(field: str, value: Any) -> tuple[int, ...]:
     >>> read_seeds("seeds", "0-2"), read_seeds("seeds", [7, "0-1"]), read_seeds("seeds", "0,3,5")
     ((0, 1, 2), (7, 0, 1), (0, 3, 5))
     """
-    written = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
     found: list[int] = []
     for seed in _each(field, value):
         found.append(check_seed(field, seed))
         if len(found) > MOST:
-            refuse(field, written, f"at most {MOST} seeds")
+            refuse(field, value, f"at most {MOST} seeds")
     if not found or len(set(found)) < len(found):
-        refuse(field, written, ACCEPTED)
+        refuse(field, value, ACCEPTED)
     return tuple(found)
 
 

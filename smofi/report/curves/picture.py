@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from smofi.errors import refuse
-from smofi.report.bands import BAND, Band, bands, mean_curves
+from smofi.report.bands import Band, bands, mean_curves
 from smofi.report.heading import put_heading
 from smofi.report.history import History, Scale
 from smofi.report.names import folded
@@ -53,7 +53,7 @@ def save_curves(
 
     drawn, curves = bands(measured, partial=True), mean_curves(measured)
     several = max(band.seeds for band in drawn)
-    note = f"mean of {several} seeds; {BAND}" if several > 1 else ""
+    note = f"lines: mean of {several} seeds; bands: one standard deviation either side" if several > 1 else ""
 
     def compose(figure: Figure) -> None:
         axes = figure.add_subplot()
