@@ -165,7 +165,7 @@ def test_the_picture_says_what_is_what(tmp_path: Path) -> None:
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
     for said in (
         "resnet8 on digits, dirichlet(0.1), 50 clients, 20 per round",
-        "cut 1, seed 0, clock full",
+        "cut 0, seed 0, clock full",
         "time per round, hours",
         "computing per client, minutes (share of MACs)",
         "traffic per client, MB (dark: received, light: sent)",
