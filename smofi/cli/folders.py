@@ -52,7 +52,8 @@ def timeline(
 ) -> int:
     """Show what each client does in one round of a run with a clock: computing, sending, and waiting for others.
 
-    Given the folder of a comparison, the methods are drawn below each other, over the same seconds.
+    Given the folder of a comparison, the methods are drawn below each other, over the same seconds; with several seeds,
+    the runs with the first one.
     """
     if output is not None:
         check_picture(output, "output")

@@ -97,7 +97,7 @@ def _table(config: Config, trials: Sequence[Trial], best: Trial | None) -> Table
     table = Table(title="on validation data, mean ± standard deviation over seeds", title_justify="left")
     for parameter in trials[0].variant.values:
         table.add_column(str(parameter), justify="right")
-    for heading in (f"best {judged}", "mean of rounds", "seeds"):
+    for heading in (f"best {judged}", "mean over rounds", "seeds"):
         table.add_column(heading, justify="right")
     for trial in trials:
         cells = [f"{value:g}" for value in trial.variant.values.values()]

@@ -95,5 +95,8 @@ def _as_typed(value: str) -> str:
     """A value as it is written in a shell."""
     if not value:
         return ""
-    read: Any = ast.literal_eval(value)
+    try:
+        read: Any = ast.literal_eval(value)
+    except (SyntaxError, ValueError):  # a list that was cut off in the middle
+        return value
     return shlex.join(map(str, read)) if isinstance(read, list) else shlex.quote(read)

@@ -67,6 +67,7 @@ def test_one_takes_the_place_of_several_and_several_that_of_one(tmp_path: Path) 
         ("--seeds 0-3,2", "--seeds 0-3,2 is not accepted: expected seeds such as 0-2"),
         ("--seeds -1", "--seeds -1 is not accepted: expected seeds such as 0-2"),
         ("--seeds 0-123456789012345678901234567890", "is not accepted: expected at most 1000 seeds"),
+        (f"--seeds {'1,' * 300}1", "is not accepted: expected seeds such as 0-2"),
         ("--seeds", "--seeds needs a value"),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_single_method_has_a_folder_for_each_seed_too(tmp_path: Path) -> None:
     assert [one.folder.path for one in runs] == [tmp_path / f"run/seed-{seed}/smofi" for seed in SEEDS]
 
 
-@pytest.mark.parametrize("number", [9, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 120, 6))])
+@pytest.mark.parametrize("number", [9, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 100, 6))])
 def test_a_kill_at_any_moment_loses_nothing(number: int, alone: Path, tmp_path: Path) -> None:
     process = child(tmp_path / "run", SEVERAL, ("fsync", number))
     process.join()

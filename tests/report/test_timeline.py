@@ -56,6 +56,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "late": {"clock": "full", "devices": devices, "method": ["smofi"], "step_deadline": 20.0},
         "gone": {"clock": "paper", "devices": devices, "method": ["fedavg"], "availability": there},
         "untimed": {"method": ["fedavg"]},
+        "seeds": {
+            "clock": "full",
+            "devices": devices,
+            "method": ["fedavg"],
+            "partition": "dirichlet(1)",
+            "seeds": "0-1",
+        },
     }
     for name, settings in kinds.items():
         for one in experiment.start(Config(**SETTINGS | settings), home / name):
@@ -105,6 +112,14 @@ def test_a_round_is_what_the_record_says(runs: Path) -> None:
             assert [lines[client].steps for client in record["selected"]] == record["steps"]
             assert [lines[client].idle for client in record["selected"]] == pytest.approx(record["idle"])
             assert [client for client in record["selected"] if lines[client].lost] == record["left_out"]
+
+
+def test_of_several_seeds_the_first_is_replayed(runs: Path) -> None:
+    """Others have other clients, and are found in their own folders."""
+    (timeline,) = read_timelines(runs / "seeds", 1)
+    assert timeline.details.startswith("cut 1, seed 0")
+    (other,) = read_timelines(runs / "seeds/seed-1/fedavg", 1)
+    assert [line.planned for line in other.lines] != [line.planned for line in timeline.lines]
 
 
 def test_who_waits_for_whom(runs: Path) -> None:

@@ -59,7 +59,7 @@ def results_sheet(block: Block) -> Sheet:
     >>> from smofi.report.history import History
     >>> sheet = results_sheet(Block.of("IID", [History("fedavg", [0.2, 0.8]), History("smofi", [0.8, 0.9])]))
     >>> sheet.columns
-    ['best accuracy (%)', 'mean of rounds (%)', 'rounds to target', 'speed-up', 'seeds']
+    ['best accuracy (%)', 'mean over rounds (%)', 'rounds to target', 'speed-up', 'seeds']
     >>> [str(cell) for cell in sheet.groups[0][1].cells]
     ['90.00', '85.00', '1', '2.00x', '1']
     """
@@ -76,7 +76,7 @@ def differences_sheet(block: Block) -> Sheet | None:
         return None
     scale = next(iter(block.rows.values())).metric
     unit = "points" if scale.share else scale.short
-    columns = [f"mean of rounds ({unit})", f"best {scale.short} ({unit})", "seeds"]
+    columns = [f"mean over rounds ({unit})", f"best {scale.short} ({unit})", "seeds"]
     cells = {
         name: [Cell(_gain(one.mean, scale)), Cell(_gain(one.best, scale)), Cell(str(len(one.seeds)))]
         for name, one in block.paired.items()
@@ -126,7 +126,7 @@ def _columns(block: Block) -> dict[str, dict[str, Cell]]:
 
     columns = {
         f"best {scale.short}{percent}": share(lambda row: row.best, lambda row: row.best_std),
-        f"mean of rounds{percent}": share(lambda row: row.mean, lambda row: row.mean_std),
+        f"mean over rounds{percent}": share(lambda row: row.mean, lambda row: row.mean_std),
     }
     for other in rows[0].others:
         highest = _best(ranked, partial(_other, other))

@@ -112,8 +112,8 @@ class Timeline:
 
 
 def read_timelines(folder: str | Path, round: int | None = None, progress: ReadProgress = silent) -> list[Timeline]:
-    """A round of the run in this folder, or of every run of a comparison; by default the last one that all of
-    them have. `progress` watches the data being read.
+    """A round of the run in this folder, or of every run of a comparison, of several seeds those with the first; by
+    default the last one that all of them have. `progress` watches the data being read.
 
     >>> read_timelines("no-such-folder")
     Traceback (most recent call last):
@@ -125,6 +125,7 @@ def read_timelines(folder: str | Path, round: int | None = None, progress: ReadP
     runs = [run for run in runs if run.records]
     if not runs:
         refuse("folder", str(folder), "a run with at least one finished round")
+    runs = [run for run in runs if run.config.seed == runs[0].config.seed]
     last = min(len(run.records) for run in runs)
     number = last if round is None else check_count("round", round, high=last)
     federation = gather(as_divided(runs[0]), progress)

@@ -52,7 +52,7 @@ def test_markdown() -> None:
     lines = written_as("markdown", [block(clock=False)]).splitlines()
     assert lines[:3] == ["<!-- Made by smofi compare -->", "", "**partition iid**"]
     assert lines[4:9] == [
-        "| method | best accuracy (%) | mean of rounds (%) | rounds to target | speed-up | seeds |",
+        "| method | best accuracy (%) | mean over rounds (%) | rounds to target | speed-up | seeds |",
         "|---|---:|---:|---:|---:|---:|",
         "| FedAvg | 75.00 ± 7.07 | 55.00 ± 2.36 | 3 | 1.00x | 2 |",
         "| + SlowMo | 35.00 ± 7.07 | 21.67 ± 2.36 | >3 | - | 2 |",
