@@ -4,10 +4,10 @@ ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help run test slow check hooks bench clean
+.PHONY: help run test slow fuzz chaos soak check hooks bench demo-deploy clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 run: $(STAMP)  ## Train: smofi run $(ARGS)
 	@$(BIN)/smofi run $(ARGS)
@@ -18,10 +18,19 @@ test: $(STAMP)  ## Run the tests and the examples in docstrings: pytest $(ARGS)
 slow: $(STAMP)  ## Run the tests that take long: pytest -m slow $(ARGS)
 	@$(BIN)/python -m pytest -m slow $(ARGS)
 
+fuzz: $(STAMP)  ## Attack a server with 100,000 messages while clients train: tests/hostile/fuzz.py $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python -m hostile.fuzz $(ARGS)
+
+chaos: $(STAMP)  ## Train through kills, cuts and bad lines (as root, on Linux): tests/hostile/chaos.py $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python -m hostile.chaos $(ARGS)
+
+soak: $(STAMP)  ## Serve 2,000 short rounds and see that nothing grows: tests/hostile/soak.py $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python -m hostile.soak $(ARGS)
+
 check: $(STAMP)  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy smofi $(wildcard benchmarks)
+	$(BIN)/mypy smofi $(wildcard benchmarks examples)
 	$(BIN)/lint-imports --no-logo
 
 hooks: $(STAMP)  ## Run make check's commands before every git commit
@@ -30,9 +39,12 @@ hooks: $(STAMP)  ## Run make check's commands before every git commit
 bench: $(STAMP)  ## Measure time and memory, write benchmarks/RESULTS.md: benchmarks/bench.py $(ARGS)
 	@$(BIN)/python benchmarks/bench.py $(ARGS)
 
+demo-deploy: $(STAMP)  ## A server and 8 clients with TLS on this machine, beside the simulation: examples/deploy_demo.py $(ARGS)
+	@$(BIN)/python examples/deploy_demo.py $(ARGS)
+
 clean:  ## Remove caches and build output; .venv and runs stay
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
-	find smofi tests $(wildcard benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
+	find smofi tests $(wildcard benchmarks examples) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last, so an installation that failed is tried again.
 $(STAMP): pyproject.toml constraints.txt

@@ -22,7 +22,7 @@ from shared.options import parser_for, positive
 from shared.origin import ROOT, about
 
 HERE = ROOT / "benchmarks"
-MINUTES = {"overhead": 8, "fusion": 3, "growth": 4, "executors": 7, "sum": 1, "peers": 40}
+MINUTES = {"overhead": 8, "fusion": 3, "growth": 4, "executors": 7, "sum": 1, "deployment": 5, "peers": 40}
 """Estimates for two quiet cores."""
 
 QUICK = {
@@ -31,6 +31,7 @@ QUICK = {
     "growth": ["--clients", "2", "4", "--widths", "4", "8", "--repetitions", "1"],
     "executors": ["--models", "mlp", "--clients", "2", "--repetitions", "1"],
     "sum": [],
+    "deployment": ["--only", "bytes", "--repetitions", "1"],
     "peers": ["--workloads", "digits", "--peers", "plain", "--rounds", "1", "--repetitions", "1"],
 }
 

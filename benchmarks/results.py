@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import deployment
 import executors
 import fusion
 import growth
@@ -81,11 +82,18 @@ SECTIONS = [
         executors.table,
         executors.goals,
     ),
+    Section(
+        "Deployment",
+        "A server and clients as processes on one machine.",
+        "deployment",
+        deployment.table,
+        deployment.goals,
+    ),
     Section("Sums between workers", "What one sum over all workers takes.", "sum", plain_table),
     Section("Memory of fusion", "Peaks of processes that run one round.", "fusion", memory_table),
     Section("Memory over clients", "The same for more and more clients.", "growth", memory_table),
 ]
-NEVER = ["GPUs: neither time nor memory, nor vmap there", "several machines: only workers on one"]
+NEVER = ["GPUs: neither time nor memory, nor vmap there", "several machines: only processes on one"]
 
 
 def page(folder: Path) -> str:

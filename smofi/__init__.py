@@ -4,6 +4,7 @@ A run       train, prepare: the arguments of a run; Session, Result, Record: wha
             blocks: any module as a model that can be cut, from a Piece a block; CutSpec: the ways to write a cut
             sgd, adam, adamw: the local Optimizer; Loss, Metric, Wire, Augment: your own in place of ours
             Workers, ForkedWorkers, joined: the processes that share a run
+            serve, join: a run with clients on other machines, and a client of such a run
 A method    compose, Method, and what fills its slots: Pull, Decay, Limit, Fuse, Outer, Placement, BatchSizes, Select
             Turnout, Draw, Tick, Schedule: the ticks of a round; Candidates: the clients to select from
 A callback  Callback, Event: RunStarted, RoundStarted, TickDone, RoundDone, Warned, RunEnded

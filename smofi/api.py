@@ -47,6 +47,7 @@ from smofi.method import (
 )
 from smofi.models.blocks import Piece, blocks
 from smofi.optim import Optimizer, adam, adamw, sgd
+from smofi.serving import join, serve
 from smofi.training import Result, Session, prepare, train
 
 __all__ = [
@@ -99,10 +100,12 @@ __all__ = [
     "blocks",
     "compose",
     "data",
+    "join",
     "joined",
     "methods",
     "models",
     "prepare",
+    "serve",
     "sgd",
     "train",
 ]

@@ -20,7 +20,7 @@ def test_paths_in_the_text_exist(page: Path) -> None:
 
 
 def paths_in(text: str) -> list[str]:
-    return re.findall(r"(?<![\w./~])((?:smofi|tests|benchmarks|docs)/[\w./]*[\w/])", text)
+    return re.findall(r"(?<![\w./~])((?:smofi|tests|benchmarks|examples|docs)/[\w./]*[\w/])", text)
 
 
 def test_paths_are_recognised() -> None:
@@ -60,5 +60,5 @@ def test_the_design_draws_the_layers() -> None:
     declared = re.search(r"^layers = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL | re.MULTILINE)
     assert declared
     layers = [set(re.findall(r"\w+", re.sub(r"\(\w+\)", "", line))) for line in declared[1].splitlines()]
-    drawing = [line[4:36] for line in DESIGN.split("## Rooms")[1].splitlines() if line.startswith("    ")]
+    drawing = [line[4:40] for line in DESIGN.split("## Rooms")[1].splitlines() if line.startswith("    ")]
     assert [set(re.findall(r"\w+", line)) for line in drawing] == [layer for layer in layers if layer]

@@ -22,6 +22,7 @@ PAGES = [
         "docs/comparing.md",
         "docs/report.md",
         "docs/reproducing.md",
+        "docs/certificates.md",
     )
 ]
 

@@ -8,6 +8,7 @@ settings.py        what is measured: models with their clients
 timing.py          seconds of a call, in one process or in several
 peak.py            memory: the peak of a process that trains for a round
 internals.py       what the programs use of smofi beyond its public names; report.py the same of its report
+connections.py     the same of what deployments need, with the extra net
 growth_picture.py  the rows of growth.py as a picture
 peers_rows.py      the rows of peers/compare.py as a table, with goals
 """

@@ -17,6 +17,7 @@ from smofi.data import batch_order
 from smofi.engine.at_once.gradients import ClientsAtOnce
 from smofi.engine.cohort.diagnostics import Diagnostics
 from smofi.engine.cohort.halves import ServerHalf
+from smofi.engine.cohort.wire import COMPRESSIONS, Compression
 from smofi.engine.cpu.freed_memory import keep_freed_memory
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.cpu.quicken import quicken
@@ -29,8 +30,12 @@ from smofi.engine.processes.workers import DistributedWorkers, OneWorker, Worker
 from smofi.experiment.provenance import provenance
 from smofi.flat import Layout, shell
 from smofi.models.dropout import dropouts
+from smofi.net.frames import Frame, encode, read
 
 __all__ = [
+    "COMPRESSIONS",
+    "Compression",
+    "Frame",
     "OneWorker",
     "Workers",
     "Diagnostics",
@@ -43,6 +48,7 @@ __all__ = [
     "convolutions",
     "deal",
     "dropouts",
+    "encode",
     "evaluation",
     "first_plan",
     "give_keys",
@@ -52,6 +58,7 @@ __all__ = [
     "planned_bytes",
     "provenance",
     "quicken",
+    "read",
     "server_share",
     "shell",
     "suits_onednn",

@@ -15,6 +15,9 @@ sweep_display.py   a sweep as it goes                     tune.py        tune
 compare.py      compare                                   plot.py        plot
 folders.py      show, timeline, export                    lists.py       methods, models, presets
 reproduce.py    reproduce                                 reproducing.py  its lists, runs and tables
+serve.py        serve                                     join.py        join
+deployment_flags.py   the flags of both, in groups
+certs.py        certs init, issue, revoke, list
 
 A command parses its arguments, refuses what is wrong with them, and only then loads what it works with: torch takes
 seconds. It calls one function and prints what it returns.

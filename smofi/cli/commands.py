@@ -9,7 +9,7 @@ from typing import Any
 import cyclopts
 import pydantic
 
-from smofi.cli import compare, data, folders, lists, plan, plot, report, reproduce, run, sweep, tune
+from smofi.cli import certs, compare, data, folders, join, lists, plan, plot, report, reproduce, run, serve, sweep, tune
 from smofi.cli.examples import epilogue
 from smofi.cli.mistakes import sentence_for
 from smofi.cli.program import COMMAND_LINE, app
@@ -37,9 +37,13 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     data.data,
     lists.methods,
     lists.models,
+    serve.serve,
+    join.join,
 )
 for place, command in enumerate(COMMANDS):
     app.command(command, help_epilogue=epilogue(command.__name__), sort_key=place)
+certs.certs.sort_key = len(COMMANDS)
+app.command(certs.certs)
 
 
 def call(arguments: list[str]) -> int:

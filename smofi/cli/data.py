@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from smofi.cli.arguments import Picture, Scale, flag
 from smofi.cli.loading import loading
 from smofi.cli.program import console
 from smofi.config import Config, presets, read_config
+from smofi.errors import refuse
 from smofi.report.catalogue import data_table
 from smofi.report.saving import check_picture
 
@@ -31,6 +33,7 @@ def data(
     partition: Annotated[str | None, flag("partition")] = None,
     batch_size: Annotated[int | None, flag("batch_size")] = None,
     seed: Annotated[int | None, flag("seed")] = None,
+    seeds: Annotated[str | None, Parameter(help="several seeds side by side, such as 0-2 or 0,3,5")] = None,
     label_column: Annotated[str | None, flag("label_column")] = None,
     client_column: Annotated[str | None, flag("client_column")] = None,
     data_folder: Annotated[str | None, flag("data_folder")] = None,
@@ -49,16 +52,13 @@ def data(
     What is not given is as in the preset of that name, if there is one: `smofi data cifar10` is the paper's partition.
     `smofi data --devices` shows what devices clients have; with a data set, how fast they are for the preset's model.
     """
+    if seeds is not None:
+        _check_seeds(seeds, name, {"--seed": seed, "--output": output, "--devices": devices})
     if output is not None:
         check_picture(output, "output")
     kind = "phones" if devices is True else devices or None
     if name is None:
-        if kind is None:
-            console.print(data_table())
-        else:
-            with loading():
-                from smofi.report.devices import Fleet
-            _print_devices(Fleet.of(kind, CLIENTS if clients is None else clients, seed or 0), output)
+        _list(kind, CLIENTS if clients is None else clients, seed or 0, output)
         return 0
     if fetch:
         _fetch(name)
@@ -67,6 +67,7 @@ def data(
         "partition": partition,
         "batch_size": batch_size,
         "seed": seed,
+        "seeds": seeds,
         "label_column": label_column,
         "client_column": client_column,
         "data_folder": data_folder,
@@ -77,8 +78,29 @@ def data(
     given = {key: value for key, value in options.items() if value is not None}
     preset = name in {preset.name for preset in presets()}
     config = read_config(name, given, scale=scale) if preset else Config(data=name, **given)
-    _print_division(config, kind, preset, output)
+    if config.seeds and seeds is not None:
+        _print_seeds(config)
+    else:
+        _print_division(config.with_seed(config.seed), kind, preset, output)
     return 0
+
+
+def _list(devices: str | None, clients: int, seed: int, output: Path | None) -> None:
+    """All data sets, or devices without one."""
+    if devices is None:
+        console.print(data_table())
+    else:
+        with loading():
+            from smofi.report.devices import Fleet
+        _print_devices(Fleet.of(devices, clients, seed), output)
+
+
+def _check_seeds(seeds: str, name: str | None, others: Mapping[str, object]) -> None:
+    for other, value in others.items():
+        if value is not None:
+            refuse("seeds", seeds, f"no {other} with it")
+    if name is None:
+        refuse("seeds", seeds, "a data set with it, such as: smofi data digits --seeds 0-2")
 
 
 def _fetch(name: str) -> None:
@@ -87,6 +109,19 @@ def _fetch(name: str) -> None:
         from smofi.data import fetch
     with reading(name) as progress:
         fetch(name, progress)
+
+
+def _print_seeds(config: Config) -> None:
+    """How the data is divided with each seed."""
+    with loading():
+        from smofi.cli.reading import reading
+        from smofi.config.federation import gather_each
+        from smofi.report.heterogeneity import Heterogeneity, seeds_table, title_of
+    with reading(config.data) as progress:
+        federations = gather_each(config, progress)
+    config = config.divided(federations[config.seed])
+    divisions = {seed: Heterogeneity.of(config.with_seed(seed), own) for seed, own in federations.items()}
+    console.print(seeds_table(title_of(config), divisions))
 
 
 def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:

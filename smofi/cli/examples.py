@@ -7,7 +7,7 @@ Options marked with dots take one or more values: --method fedavg smofi.
 Those without a value are on or off: --compile, --compile false, --no-compile.
 An optional setting is left out with null: --patience null."""
 
-WITH_SETTINGS = ("run", "plan", "advise", "config", "tune")
+WITH_SETTINGS = ("run", "plan", "advise", "config", "tune", "serve")
 
 EXAMPLES = {
     "run": """\
@@ -51,6 +51,23 @@ smofi export first --part client""",
 smofi reproduce
 smofi reproduce table1 --scale small --jobs 2
 smofi reproduce all --scale paper --dry-run""",
+    "serve": """\
+smofi serve run.yaml --certs pki/server --status 127.0.0.1:8080
+smofi serve run.yaml --certs pki/server --allow clients.txt --min-clients 5 --output runs/served
+smofi serve --resume runs/served --certs pki/server""",
+    "join": """\
+smofi join train.example.org:7443 --certs pki/hospital-a --data folder:scans --dry-run
+smofi join train.example.org:7443 --certs pki/hospital-a --data folder:scans --allow-labels""",
+    "certs init": """\
+smofi certs init pki""",
+    "certs issue": """\
+smofi certs issue pki --server train.example.org 10.0.0.5
+smofi certs issue pki --client hospital-a
+smofi certs issue pki --client hospital-a --days 90 --renew""",
+    "certs revoke": """\
+smofi certs revoke pki hospital-a""",
+    "certs list": """\
+smofi certs list pki""",
     "data": """\
 smofi data
 smofi data cifar10 --fetch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, get_args
 
@@ -47,14 +48,14 @@ def _parsing(error: cyclopts.CycloptsError, app: App, typed: Typed) -> str:
     """Arguments that do not fit the command."""
     command = " ".join(["smofi", *(error.command_chain or ())])
     if isinstance(error, UnknownCommandError):
-        return _no_command((error.unused_tokens or [""])[0], app)
+        return _no_command((error.unused_tokens or [""])[0], app, error.command_chain or ())
     if isinstance(error, UnknownOptionError):
         asked = (error.token.keyword or error.token.value).partition("=")[0]
         options = [name for one in error.argument_collection for name in one.names if name.startswith("--")]
         options.append("--help")
         return f"{command} has no option {asked}{_near(asked, options) or f'; {command} --help lists them'}"
     if isinstance(error, UnusedCliTokensError):
-        return _too_many(command, (error.unused_tokens or [""])[0], app[typed.arguments[0]])
+        return _too_many(command, (error.unused_tokens or [""])[0], _command(app, typed.command))
     if isinstance(error, RepeatArgumentError):
         return f"{error.token.keyword} is given twice"
     if isinstance(error, MissingArgumentError) and error.argument:
@@ -66,7 +67,10 @@ def _parsing(error: cyclopts.CycloptsError, app: App, typed: Typed) -> str:
     return str(error)
 
 
-def _no_command(asked: str, app: App) -> str:
+def _no_command(asked: str, app: App, chain: Sequence[str]) -> str:
+    if chain:
+        commands = [name for name in _command(app, chain) if not name.startswith("-")]
+        return f"there is no command {' '.join(chain)} {asked}{_near(asked, commands)}; there are {', '.join(commands)}"
     commands = [name for name in app if not name.startswith("-")]
     if asked.startswith("-"):
         known = asked in {name for one in app["run"].assemble_argument_collection() for name in one.names}
@@ -75,6 +79,10 @@ def _no_command(asked: str, app: App) -> str:
     if asked in ("help", "version"):
         return f"there is no command {asked}: write smofi --{asked}"
     return f"there is no command {asked}{_near(asked, commands)}; the commands are {', '.join(commands)}"
+
+
+def _command(app: App, words: Sequence[str]) -> App:
+    return reduce(lambda found, word: found[word], words, app)
 
 
 def _too_many(command: str, extra: str, app: App) -> str:
@@ -90,13 +98,16 @@ def _missing(command: str, argument: Argument, keyword: str | None, typed: Typed
     if argument.index is not None:
         return f"{command} needs {_name(argument)}" + (f", {_help(argument)}" if _help(argument) else "")
     flag = keyword or argument.name
+    if flag not in typed.arguments and _help(argument):
+        return f"{command} needs {flag}, {_help(argument)}"
     place = typed.arguments.index(flag) + 1 if flag in typed.arguments else len(typed.arguments)
     follows = f", but {typed.arguments[place]} follows" if place < len(typed.arguments) else ""
     return f"{flag} needs a value{follows}"
 
 
 def _expected(argument: Argument, value: str) -> str:
-    choices = [str(one) for one in get_args(argument.hint) if isinstance(one, str)]
+    kinds_of = (argument.hint, *get_args(argument.hint))  # of an optional setting, None is one more
+    choices = [one for kind in kinds_of for one in get_args(kind) if isinstance(one, str)]
     if choices:
         return f"expected one of {', '.join(choices)}{_near(value, choices)}"
     kinds = [KINDS[kind] for kind in (argument.hint, *get_args(argument.hint)) if kind in KINDS]
@@ -114,7 +125,7 @@ def _rewritten(typed: Typed, sentence: str, missing: bool) -> str | None:
                 others = " ".join([flag, *(one for one in values if one != value)])
                 return (
                     f"{value} follows {flag}, so it is read as one of its values; "
-                    f"write it first: smofi {typed.arguments[0]} {value} {others}"
+                    f"write it first: smofi {' '.join(typed.command)} {value} {others}"
                 )
             if named and "," in value and "(" not in value and flag != "--seeds":  # which takes them
                 return f"{flag} {value} is not accepted: write {flag} {' '.join(value.split(','))}"

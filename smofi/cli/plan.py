@@ -63,21 +63,21 @@ def advise(
 ) -> int:
     """Say which cut suits the clients' devices: the time of a round and a client's load at every cut of the model.
 
-    Rounds are planned, by a full clock unless the configuration has another; nothing is trained.
+    Rounds are planned, by a full clock unless the configuration has another, with each seed; nothing is trained.
     """
     if output is not None:
         check_picture(output, "output")
     config = resolve_with_clock(source, settings_given(flags), scale)
     with loading():
         from smofi.cli.reading import reading
-        from smofi.config.federation import gather
-        from smofi.planning.advice import advise as compare_cuts
+        from smofi.config.federation import gather_each
+        from smofi.planning.advice import advise_each
         from smofi.report.advice import advice_table, save_advice
     with reading(config.data) as progress:
-        federation = gather(config, progress)
-    config = config.divided(federation)
+        federations = gather_each(config, progress)
+    config = config.divided(federations[config.seed])
     with refusing(f"a run of {config.model} on {config.data}"):
-        advice = compare_cuts(config, federation)
+        advice = advise_each(config, federations)
     console.print(advice_table(advice))
     if output is not None:
         print(f"Picture: {save_advice(output, advice)}")

@@ -45,6 +45,10 @@ def plot(
         str, Parameter(help="the method that the target is a share of; dashed among points")
     ] = "fedavg",
     width: Annotated[str | None, Parameter(help="column or page; by default what suits the figure")] = None,
+    own_axes: Annotated[
+        bool,
+        Parameter(help="each panel of curves has a range of values of its own; otherwise all the same", negative=()),
+    ] = False,
     force: Annotated[bool, Parameter(help="replace the file even if smofi did not draw it", negative=())] = False,
 ) -> int:
     """Draw a figure for a paper from finished runs: curves with bands over seeds, bars or points with error bars.
@@ -53,11 +57,13 @@ def plot(
     """
     check_replaceable(output, "--output", force)
     request = Request(kind, value, by, over, hours, Target.read(target), baseline, width)
+    if own_axes:
+        request.check_curves("own_axes")
     with loading():
         from smofi.report.comparing.gathering import gather
         from smofi.report.figures.choosing import figure_of
     gathered = gather(runs or (RUNS,))
-    drawing = figure_of(gathered.counted, request)
+    drawing = figure_of(gathered.counted, request, own_axes=own_axes)
     print(f"Figure: {drawing.save(output)}")
     for one in (one for left_out in gathered.left_out.values() for one in left_out):
         remark(f"note: {one.sentence}")

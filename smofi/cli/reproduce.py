@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +15,8 @@ from smofi.cli.sweep import Jobs
 from smofi.errors import check_choice, check_count, refuse
 from smofi.reproduce.asked import Asked
 from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES
-from smofi.reproduce.seeds import read_seeds
 from smofi.settings import checks
+from smofi.settings.seeds import read_seeds
 
 EVERYTHING = "all"
 
@@ -30,6 +31,10 @@ def reproduce(
     device: Annotated[str, flag("device")] = "cpu",
     output: Annotated[
         Path | None, Parameter(help="the folder of the runs and figures; by default runs/reproduce/SCALE")
+    ] = None,
+    known: Annotated[
+        Path | None,
+        Parameter(help="results in the CSV files of this folder count as done, and are shown with the others"),
     ] = None,
     display: Annotated[
         Display, Parameter(help="how progress is shown; auto: live on a terminal, plain elsewhere")
@@ -52,21 +57,17 @@ def reproduce(
     check_choice("scale", scale, SCALES)
     if jobs is not None:
         check_count("jobs", jobs, high=1024)
-    modes = {"dry_run": dry_run, "show": show, "collect": collect, "page": page}
-    modes_given = [name for name, value in modes.items() if value]
-    if len(modes_given) > 1:
-        first, second, *_ = modes_given
-        refuse(second, modes[second], f"one at a time, not together with --{first.replace('_', '-')}")
-    known = [*ITEMS, HETEROGENEITY]
-    chosen = known if EVERYTHING in names else [check_choice("name", name, [*known, EVERYTHING]) for name in names]
-    if page is not None and page.suffix != ".md":
-        refuse("page", str(page), "a file name that ends in .md")
+    _check_modes({"dry_run": dry_run, "show": show, "collect": collect, "page": page}, names, known)
+    every = [*ITEMS, HETEROGENEITY]
+    asked_for = [check_choice("name", name, [*every, EVERYTHING]) for name in names]
+    chosen = every if EVERYTHING in names else list(dict.fromkeys(asked_for))
     asked = Asked(
         scale,
         read_seeds("seeds", seeds),
         RUNS / "reproduce" / scale if output is None else output,
         jobs,
         checks.device("device", device),
+        known,
     )
     with loading():
         from smofi.cli import reproducing
@@ -75,7 +76,22 @@ def reproduce(
     if collect is not None:
         return reproducing.collect_into(collect, asked)
     if dry_run:
-        return reproducing.check_items(chosen or known, asked)
+        return reproducing.check_items(chosen or every, asked)
     if not names:
         return reproducing.list_items(asked)
     return reproducing.show_items(chosen, asked) if show else reproducing.run_items(chosen, asked, display)
+
+
+def _check_modes(modes: Mapping[str, bool | Path | None], names: Sequence[str], known: Path | None) -> None:
+    """Refuse what does not go together."""
+    given = {name: str(value) if isinstance(value, Path) else value for name, value in modes.items() if value}
+    for second in list(given)[1:]:
+        first = next(iter(given)).replace("_", "-")
+        refuse(second, given[second], f"one at a time, not together with --{first}")
+    for alone in [name for name in given if name in ("collect", "page")]:
+        if known is not None:
+            refuse("known", str(known), f"no --{alone} with it")
+        if alone == "page" and not str(given[alone]).endswith(".md"):
+            refuse(alone, given[alone], "a file name that ends in .md")
+        if names:
+            refuse(alone, given[alone], "no names of items with it, for it takes all that there is")

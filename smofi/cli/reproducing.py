@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -15,20 +16,23 @@ from smofi.cli.reading import reading
 from smofi.cli.streams import complain, remark
 from smofi.cli.sweep_display import SweepDisplay
 from smofi.cli.sweeping import exit_code
+from smofi.config.federation import read_source
+from smofi.data.load import where
+from smofi.engine.check import check_device
 from smofi.errors import InputError
 from smofi.plural import plural
 from smofi.report.numbers import duration
 from smofi.reproduce import heterogeneity
 from smofi.reproduce.asked import Asked
 from smofi.reproduce.checking import check
-from smofi.reproduce.estimate import estimate
-from smofi.reproduce.files import collect
+from smofi.reproduce.estimate import Kind, estimate
+from smofi.reproduce.files import collect, known_results
 from smofi.reproduce.findings import findings
 from smofi.reproduce.items import HETEROGENEITY, ITEMS
 from smofi.reproduce.measured import Measured
 from smofi.reproduce.page import Page, about
 from smofi.reproduce.pictures import save_pictures
-from smofi.reproduce.results import Results, results_in
+from smofi.reproduce.results import Results, results_in, without
 from smofi.reproduce.tables import table_of
 from smofi.sweep.cells import Cell
 from smofi.sweep.folder import check_folder
@@ -41,39 +45,40 @@ NUMBERS = ("runs", "done", "time left")
 
 def list_items(asked: Asked) -> int:
     """All items with their runs, how many are done, and the time that the rest would take."""
-    results = _results(asked.store, asked.cells(list(ITEMS)))
+    known, results = known_results(asked.known), _results(asked.store, asked.cells(list(ITEMS)))
+    both = results.besides(known)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("item", "what it is", *NUMBERS):
         table.add_column(heading, justify="right" if heading in NUMBERS else "left")
-    timed = False
-    for name, item in ITEMS.items():
-        cells = asked.cells([name])
-        left = [cell for cell in cells if cell not in results]
-        time = estimate(left, results)
-        timed |= not time.measured
-        table.add_row(
-            name, item.title, str(len(cells)), str(len(cells) - len(left)), duration(time.seconds) if left else "-"
-        )
+    timed: dict[Kind, float] = {}
+    with Console(stderr=True).status("timing steps"):
+        for name, item in ITEMS.items():
+            every, left = len(asked.cells([name])), without(both, [name], asked)
+            time = duration(estimate(left, results, timed).seconds) if left else "-"
+            table.add_row(name, item.title, str(every), str(every - len(left)), time)
     table.add_row(HETEROGENEITY, heterogeneity.TITLE, "-", "-", "-")
     console.print(table)
     how = "from finished runs of the same model in this folder"
     if timed:
-        how += "; where there are none, from a step timed now, client by client"
+        how += "; where there are none, from steps timed now"
     _say(
-        f"Scale {asked.scale}, seeds {', '.join(map(str, asked.seeds))}, in {asked.store}. Items share runs. The time "
-        f"is that of one run after the other in one process, {how}."
+        f"Scale {asked.scale}, seeds {', '.join(map(str, asked.seeds))}, in {asked.store}{_and_known(asked)}. Items "
+        f"share runs. The time is that of one run after the other in one process, {how}."
     )
     _say(f"Run one with: smofi reproduce NAME --scale {asked.scale}")
     return 0
 
 
 def check_items(names: Sequence[str], asked: Asked) -> int:
-    """Check every run, and list them."""
+    """Check every run that is not known, and list them."""
+    known = known_results(asked.known)
     for name in names:
-        cells = asked.cells([name])
+        every, cells = len(asked.cells([name])), without(known, [name], asked)
         for cell in cells:
             check(cell)
-        found = f"{plural(len(cells), 'run')}, all can be run" if cells else "needs data and no runs"
+        found = f"{plural(len(cells), 'run')}, all can be run" if every else "needs data and no runs"
+        if done := every - len(cells):
+            found = f"{plural(done, 'result')} in {asked.known}, {found if cells else 'nothing left to run'}"
         console.print(Text(f"{name}: {found}", style="bold"))
         for cell in cells:
             config = cell.config
@@ -86,12 +91,16 @@ def run_items(names: Sequence[str], asked: Asked, display: Display) -> int:
     """Run what is not done yet, then show the items. Exit code 1 if a run fails, 128 + n after signal n."""
     check_alone()
     check_folder(asked.store)
-    cells, store = asked.cells(names), Store(asked.store)
+    known = known_results(asked.known)
+    cells, store = without(known, names, asked), Store(asked.store)
     left = [cell for cell in cells if not _is_finished(store, cell)]
+    _check_startable(left, asked)
     jobs = usual_jobs(left) if asked.jobs is None else asked.jobs
     code = 0
     if left:
         with SweepDisplay(console, Pace(cells, jobs, paces_in(store, left)), display) as shown:
+            if done := len(asked.cells(names)) - len(cells):
+                shown.say(f"{plural(done, 'result')} in {asked.known} will not be run again")
             shown.say(f"{plural(len(cells), 'run')} in {asked.store}, {len(cells) - len(left)} done, {jobs} at a time")
             outcomes = run_cells(cells, store, jobs, shown)
         for outcome in outcomes.all:
@@ -103,6 +112,14 @@ def run_items(names: Sequence[str], asked: Asked, display: Display) -> int:
     return code if code > 1 else max(code, show_items(names, asked))
 
 
+def _check_startable(cells: Sequence[Cell], asked: Asked) -> None:
+    """Refuse what would make every run fail: a device that is not there, or data of which there is none."""
+    if cells:
+        check_device(asked.device)
+    if cells and not any(where(name) for name in {cell.config.data for cell in cells}):
+        read_source(cells[0].config)  # which says how to get it
+
+
 def _is_finished(store: Store, cell: Cell) -> bool:
     try:
         return store.finished(cell) is not None
@@ -112,24 +129,25 @@ def _is_finished(store: Store, cell: Cell) -> bool:
 
 def show_items(names: Sequence[str], asked: Asked) -> int:
     """Our numbers beside the paper's, and pictures."""
+    known = known_results(asked.known)
     for name in names:
         if name == HETEROGENEITY:
             _show_heterogeneity(asked)
         else:
-            _show_item(name, asked)
+            _show_item(name, asked, known)
     return 0
 
 
-def _show_item(name: str, asked: Asked) -> None:
+def _show_item(name: str, asked: Asked, known: Results) -> None:
     item, scaled = ITEMS[name], ITEMS[name].at(asked.scale)
-    results = _results(asked.store, asked.cells([name]))
+    results = _results(asked.store, asked.cells([name])).besides(known)
     panels = [Measured.of(panel, asked.seeds, results) for panel in scaled.panels]
     console.print(Text(f"\n{name}: {item.title}", style="bold"))
     for claim in item.claims:
         _say(f"The paper: {claim}")
     for measured in panels:
         if not measured.all_histories:
-            _say(f"{measured.panel.title}: no finished run in {asked.store}")
+            _say(f"{measured.panel.title}: no finished run in {asked.store}{_and_known(asked)}")
             continue
         table, left_out = table_of(item, measured).fitting(console.width)
         console.print(table)
@@ -157,7 +175,10 @@ def collect_into(folder: Path, asked: Asked) -> int:
     """Add the finished runs of a folder, and its clients, to the files of another."""
     results = _results(asked.store)
     written = collect(folder, results.runs.values())
-    if clients := heterogeneity.read_clients(asked.store):
+    clients = heterogeneity.read_clients(asked.store)
+    if not results.runs and not clients:
+        raise InputError(f"{asked.store} has no finished run to add; --output names the folder of the runs")
+    if clients:
         written.append(heterogeneity.write_clients(folder, clients, asked.seeds[0]))
     for path in written:
         print(path)
@@ -177,6 +198,10 @@ def _results(store: Path, cells: Iterable[Cell] | None = None) -> Results:
     for sentence in results.unreadable:
         remark(f"left out: {sentence}")
     return results
+
+
+def _and_known(asked: Asked) -> str:
+    return f" and {asked.known}" if asked.known else ""
 
 
 def _say(text: str) -> None:

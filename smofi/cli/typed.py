@@ -20,20 +20,36 @@ FIELD = re.compile(r"(?<![\w(.-])(?:--)?([a-z_0-9]+)=('(?:[^'\\]|\\.)*'|\"(?:[^\
 
 @dataclass(frozen=True)
 class Typed:
-    """A command line, and which flags of its command are on or off, and which take one or more values."""
+    """A command line, how many of its words name the command, and which flags of that are on or off, and which take one
+    or more values."""
 
     arguments: Sequence[str]
     switches: Collection[str] = ()
     lists: Collection[str] = ()
+    depth: int = 1
 
     @classmethod
     def of(cls, app: App, arguments: Sequence[str]) -> Typed:
         """The arguments, with what the command that they name says about its flags."""
-        if not arguments or arguments[0].startswith("-") or arguments[0] not in app:
+        depth = 0
+        for word in arguments:
+            if word.startswith("-") or word not in app:
+                break
+            app, depth = app[word], depth + 1
+        if app.default_command is None:  # there is none, or it has commands of its own
             return cls(arguments)
-        known = app[arguments[0]].assemble_argument_collection()
+        known = app.assemble_argument_collection()
         switches = {name for one in known if one.hint is bool for name in one.names if not name.startswith("--no-")}
-        return cls(arguments, switches, {name for one in known if one.token_count()[1] for name in one.names})
+        return cls(arguments, switches, {name for one in known if one.token_count()[1] for name in one.names}, depth)
+
+    @property
+    def command(self) -> Sequence[str]:
+        """The words that name the command.
+
+        >>> Typed(["certs", "issue", "pki"], depth=2).command
+        ['certs', 'issue']
+        """
+        return self.arguments[: self.depth]
 
     @property
     def plainly(self) -> list[str]:
@@ -61,12 +77,13 @@ class Typed:
         >>> Typed(["show", "nowhere"]).named_by_flags("folder='nowhere' is not accepted")
         'nowhere is not accepted'
         """
+        first = self.arguments[self.depth : self.depth + 1]
         flags = {_setting(word): word.partition("=")[0] for word in self.arguments if word.startswith("--")}
 
         def by_flag(found: re.Match[str]) -> str:
             if found[1] in flags:
                 return f"{flags[found[1]]} {_as_typed(found[2])}"
-            return word if (word := _as_typed(found[2])) and word in self.arguments[1:2] else found[0]
+            return word if (word := _as_typed(found[2])) and word in first else found[0]
 
         named = FIELD.sub(by_flag, sentence)
         for flag in self.switches:

@@ -23,6 +23,7 @@ at_once/     many clients in one pass
 processes/   the workers that share the work
 cpu/         cheaper passes on a CPU
 memory/      what a run needs, and a limit on it
+remote/      clients on other machines
 
 Internal: may change without notice.
 """

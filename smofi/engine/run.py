@@ -20,7 +20,7 @@ from smofi.engine.evaluate import Evaluator
 from smofi.engine.events import Callback, Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.engine.noise import own_random_state
 from smofi.engine.plan import Planner, RoundPlan, RoundTime
-from smofi.engine.round import NonFinite, run_round
+from smofi.engine.round import Cohort, NonFinite, run_round
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import BestRound, Stopping
 from smofi.errors import TrainingWarning
@@ -57,8 +57,9 @@ class Run:
         rounds: int,
         callback: Callback | None,
         eval_every: int = 1,
+        cohort: Callable[[Simulation, RoundPlan], Cohort] = SimulatedCohort,
     ) -> None:
-        self.simulation, self.planner, self.evaluator = simulation, planner, evaluator
+        self.simulation, self.planner, self.evaluator, self.cohort = simulation, planner, evaluator, cohort
         self.state, self.workers = simulation.state, simulation.workers
         self.stopping, self.rounds, self.eval_every = stopping, rounds, eval_every
         self.emit: Callback = callback or ignore_event
@@ -150,7 +151,7 @@ class Run:
         self.emit(RoundStarted(plan.round + 1, plan.clients, plan.steps))
         started = time.perf_counter()
         with own_random_state(self.state.weights.device):
-            begin = partial(SimulatedCohort, self.simulation)
+            begin = partial(self.cohort, self.simulation)
             cohort = run_round(begin, self.planner.method, self.state, plan, self._after_tick(plan.round + 1))
             measures = measured(self.evaluator if self.evaluates(plan.round + 1) else None)
         losses = cohort.losses()
@@ -165,9 +166,13 @@ class Run:
             learning_rate=plan.lr,
             cut=" ".join(dict.fromkeys(map(str, plan.cuts))),
             diagnostics=cohort.diagnosis(),
-            **timed(plan.time, self.now),
+            **self.seen(cohort, plan),
             **measures,
         )
+
+    def seen(self, cohort: Cohort, plan: RoundPlan) -> dict[str, Any]:
+        """What a record says about the clients' devices."""
+        return timed(plan.time, self.now)
 
     def checkpoint(self) -> Checkpoint:
         """All that the run needs to go on from here."""

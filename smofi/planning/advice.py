@@ -117,6 +117,30 @@ def advise(config: Config, federation: Federation | None = None, *, rounds: int 
     return Advice(config, rounds, configured, tuple(_side(cut, layout, timekeeper) for cut in cuts), outlooks)
 
 
+def advise_each(config: Config, federations: Mapping[int, Federation], *, rounds: int = ROUNDS) -> Advice:
+    """The same for the data of several seeds: the rounds of all of them, and means over them."""
+    every = [advise(config.with_seed(seed), own, rounds=rounds) for seed, own in federations.items()]
+    outlooks = {
+        method: tuple(_together(at_cut) for at_cut in zip(*(one.outlooks[method] for one in every), strict=True))
+        for method in config.method
+    }
+    return replace(every[0], config=every[0].config.model_copy(update={"seeds": config.seeds}), outlooks=outlooks)
+
+
+def _together(outlooks: Sequence[Outlook | None]) -> Outlook | None:
+    """A cut with all seeds; None if it is refused with one of them.
+
+    >>> _together([Outlook((1.0, 2.0), 3.0, 0, 0, 0), Outlook((6.0,), 5.0, 0, 0, 0)])
+    Outlook(seconds=(1.0, 2.0, 6.0), compute=4.0, up=0.0, down=0.0, idle=0.0, latency=0.0)
+    """
+    known = [outlook for outlook in outlooks if outlook]
+    if len(known) < len(outlooks):
+        return None
+    rest = ("compute", "up", "down", "idle", "latency")
+    means = {name: fmean(getattr(outlook, name) for outlook in known) for name in rest}
+    return Outlook(tuple(second for outlook in known for second in outlook.seconds), **means)
+
+
 def single_cuts(cuts: Cuts) -> list[Cut]:
     """Every cut L of the same model, with the same H.
 

@@ -13,13 +13,14 @@ from smofi.sweep.cells import Cell
 @dataclass(frozen=True)
 class Asked:
     """The scale, the seeds, and the folder of the runs; how many run at a time (None: as many as there are cores), on
-    which device."""
+    which device; and a folder of files with results that count as done."""
 
     scale: str
     seeds: tuple[int, ...]
     store: Path
     jobs: int | None = None
     device: str = "cpu"
+    known: Path | None = None
 
     def cells(self, names: Sequence[str]) -> list[Cell]:
         """The runs of these items, each once; an item without any is passed over."""

@@ -1,27 +1,27 @@
-"""How long runs will take here: from finished runs of the same model, or else from a step that is timed now."""
+"""How long runs will take here: from finished runs of the same model, or else from steps that are timed now."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from statistics import fmean
 
+import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 
 from smofi.config import Config
-from smofi.engine.check import check_device
-from smofi.engine.cohort.choosing import stopwatch
+from smofi.config.federation import Federation
+from smofi.data.samples import TensorSamples
+from smofi.data.source import Source
 from smofi.engine.cpu.threads import in_threads
-from smofi.models import build
-from smofi.models.costs import takes_tokens
-from smofi.reproduce.checking import FACTS, facts_of
+from smofi.models.catalogue import takes
+from smofi.planning import plan_run
+from smofi.reproduce.checking import FACTS, Facts, facts_of
 from smofi.reproduce.results import Results
 from smofi.sweep.cells import Cell
 
-TIMED = 16  # samples at most of the batch that is timed
-ENOUGH = 0.5  # seconds of such steps: the first ones are slow
+TIMED = 8  # samples at most of the batch that is timed, where clients are computed one by one: models may be large
+ENOUGH = 0.5  # seconds of such steps
 EVALUATION = 1 / 3  # of the time of a training step on as many samples
 
 
@@ -35,7 +35,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Kind:
-    """Runs of the same kind take about the same time per sample."""
+    """Runs of the same kind take about the same time per sample: the model, its data, and how clients are computed."""
 
     model: str
     width: int | None
@@ -43,6 +43,7 @@ class Kind:
     shape: tuple[int, ...]
     classes: int
     batch_size: int
+    executor: tuple[str, ...]
     device: str
 
     @classmethod
@@ -50,18 +51,23 @@ class Kind:
         """That of a configuration."""
         facts = facts_of(config)
         return cls(
-            config.model, config.width, config.norm, facts.shape, facts.classes, config.batch_size, config.device
+            *(config.model, config.width, config.norm),
+            *(facts.shape, facts.classes, config.batch_size),
+            *(config.executor, config.device),
         )
 
 
-def estimate(cells: Sequence[Cell], results: Results) -> Estimate:
-    """The time of these cells, one after the other in one process."""
-    paces = _paces(results)
+def estimate(cells: Sequence[Cell], results: Results, timed: dict[Kind, float] | None = None) -> Estimate:
+    """The time of these cells, one after the other in one process. Kinds that are timed are kept in `timed`, so that
+    each is timed once."""
+    paces, timed = _paces(results), {} if timed is None else timed
     seconds, measured = 0.0, True
     for cell in cells:
-        kind, passes = Kind.of(cell.config), _passes(cell.config)
-        measured &= kind in paces
-        seconds += passes * (paces[kind] if kind in paces else _timed(kind))
+        kind = Kind.of(cell.config)
+        if kind not in paces:
+            measured = False
+            timed[kind] = paces[kind] = timed[kind] if kind in timed else _timed(cell)
+        seconds += _passes(cell.config) * paces[kind]
     return Estimate(seconds, measured)
 
 
@@ -79,19 +85,26 @@ def _passes(config: Config) -> float:
     return config.rounds * (config.participation * config.local_epochs * facts.train + EVALUATION * facts.test)
 
 
-@cache
-def _timed(kind: Kind) -> float:
-    """Seconds per sample of a forward and a backward pass, the best of several."""
-    network = build(kind.model, seed=0, input_shape=kind.shape, classes=kind.classes, width=kind.width, norm=kind.norm)
-    device, size = check_device(kind.device), min(TIMED, kind.batch_size)
-    dtype = torch.int64 if takes_tokens(network) else torch.float32
-    inputs = torch.zeros(size, *kind.shape, dtype=dtype, device=device)
-    targets = torch.zeros(size, dtype=torch.int64, device=device)
-    network, now = network.to(device), stopwatch(device)
-    taken: list[float] = []
+def _timed(cell: Cell) -> float:
+    """Seconds per sample of a step as a cell computes it, on blank data: as many clients at once as take part in a
+    round, or one where they are computed one by one."""
+    config, facts = cell.config, facts_of(cell.config)
+    at_once = config.executor == ("vmap",)
+    clients, size = (config.per_round, config.batch_size) if at_once else (1, min(TIMED, config.batch_size))
+    small = {"clients": clients, "participation": 1.0, "batch_size": size, "local_epochs": 1}
+    plain = {"executor": ("vmap" if at_once else "loop",), "partition": "iid", "cut": "0", "clock": "none"}
     with in_threads(1):  # as a run of a cell computes
-        while sum(taken) < ENOUGH:
-            started = now()
-            cross_entropy(network(inputs), targets).backward()
-            taken.append(now() - started)
-    return min(taken) / size
+        plan = plan_run(
+            config.model_copy(update=small | plain), "fedavg", _blank(config, clients, size, facts), deadline=ENOUGH
+        )
+    return plan.measured.step / size
+
+
+def _blank(config: Config, clients: int, samples: int, facts: Facts) -> Federation:
+    """The same few samples for every client and for testing: their content does not matter for the time."""
+    kind = takes(config.model) or "image"
+    inputs = torch.zeros(samples, *facts.shape, dtype=torch.int64 if kind == "text" else torch.float32)
+    blank = TensorSamples.of(inputs, torch.arange(samples) % facts.classes)
+    source = Source(config.data, blank, blank, tuple(map(str, range(facts.classes))), kind)
+    indices = [np.arange(samples)] * clients
+    return Federation(source, np.zeros(samples, dtype=np.int64), indices, [blank] * clients, blank, None)

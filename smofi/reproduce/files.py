@@ -29,12 +29,15 @@ KEPT = tuple(name for name in SETTINGS if name not in WITHOUT_EFFECT - {"rounds"
 OWN = ("version", "seconds", "accuracy", "virtual_seconds")
 """Of a run: the version of smofi, seconds that its rounds took, and after every round accuracy and virtual time."""
 SEED, NOT_EVALUATED = "seed", "-"
+FILES = "CSV files that smofi reproduce --collect makes"
 
 
 def collect(folder: Path, runs: Iterable[Recorded]) -> list[Path]:
     """Add runs to the files of a folder, a file for each data set; a run that is there already is replaced."""
+    if not (added := Results(runs).runs):
+        return []
     known = read_results(folder).runs if folder.exists() else {}
-    together = known | Results(runs).runs
+    together = known | added
     by_data: dict[str, list[Recorded]] = {}
     for run in together.values():
         by_data.setdefault(Path(run.config.data.rpartition(":")[2]).stem, []).append(run)
@@ -73,10 +76,18 @@ def _value(value: float | None) -> str:
 def read_results(folder: Path) -> Results:
     """All runs in the files of a folder."""
     if not folder.is_dir():
-        raise InputError(
-            f"{folder} does not exist: expected a folder with CSV files that smofi reproduce --collect makes"
-        )
+        wrong = "is a file" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {wrong}: expected a folder with {FILES}")
     return Results(run for path in sorted(folder.glob("*.csv")) for run in _read(path))
+
+
+def known_results(folder: Path | None) -> Results:
+    """The same of a folder that is expected to have some; none without a folder."""
+    if folder is None:
+        return Results()
+    if not (found := read_results(folder)).runs:
+        raise InputError(f"{folder} has no results: expected a folder with {FILES}")
+    return found
 
 
 def _read(path: Path) -> list[Recorded]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from statistics import fmean, stdev
+from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 from smofi.plural import plural
+from smofi.report.comparing.paired import Difference, paired
 from smofi.report.history import History
 from smofi.reproduce.items import Line
 from smofi.reproduce.measured import Measured
@@ -25,7 +26,9 @@ def findings(measured: Measured) -> list[str]:
         near = [line for line in complete if measured.rows[line].base == base]
         ours = next((line for line in near if line.label.split(" + ")[-1] == OURS), None)
         if ours and len(near) > 1:
-            sentences += [_first(measured, ours, near), _ahead(measured, ours, near[0])]
+            best = max((line for line in near if line is not ours), key=lambda line: measured.rows[line].mean)
+            sentences += [_first(measured, ours, near)]
+            sentences += [_ahead(measured, ours, other) for other in dict.fromkeys([near[0], best])]
     if not sentences and len(complete) == 2:
         sentences = [_ahead(measured, complete[1], complete[0])]
     return sentences
@@ -64,27 +67,37 @@ def _count(places: Sequence[str]) -> str:
 
 
 def _ahead(measured: Measured, ours: Line, base: Line) -> str:
-    """By how much, seed by seed."""
-    best = _paired(measured, ours, base, lambda history: max(history.measured))
-    mean = _paired(measured, ours, base, lambda history: fmean(history.measured))
+    """By how much, seed by seed, with the interval of `smofi compare`."""
+    found = paired(measured.histories[ours], measured.histories[base])
+    assert found
+    with_intervals = ", with 95 % intervals" if len(found.seeds) > 1 else ""
     return (
-        f"{ours.label} against {base.label}, seed by seed: {_points(best)} points of best accuracy, {_points(mean)} "
-        "points of mean accuracy over rounds."
+        f"{ours.label} against {base.label}, seed by seed{with_intervals}: best accuracy {_points(found.best)}, mean "
+        f"over rounds {_points(found.mean)}."
     )
 
 
-def _paired(measured: Measured, one: Line, other: Line, value: Callable[[History], float]) -> list[float]:
-    return [value(_of(measured, one, seed)) - value(_of(measured, other, seed)) for seed in measured.seeds]
+def _points(difference: Difference) -> str:
+    """A difference of shares, in points of percent.
 
-
-def _points(differences: Sequence[float]) -> str:
-    """Mean and standard deviation of differences.
-
-    >>> _points([0.01, 0.03]), _points([0.01])
-    ('+2.0 ± 1.4', '+1.0')
+    >>> _points(Difference(0.02, -0.001, 0.041)), _points(Difference(0.01))
+    ('+2.0 points (-0.1 to +4.1)', '+1.0 points')
     """
-    mean = f"{100 * fmean(differences):+.1f}"
-    return f"{mean} ± {100 * stdev(differences):.1f}" if len(differences) > 1 else mean
+    between = (
+        ""
+        if difference.low is None or difference.high is None
+        else f" ({_signed(difference.low)} to {_signed(difference.high)})"
+    )
+    return f"{_signed(difference.mean)} points{between}"
+
+
+def _signed(share: float) -> str:
+    """
+    >>> _signed(0.0123), _signed(-0.0123), _signed(-0.0001)
+    ('+1.2', '-1.2', '0.0')
+    """
+    rounded = round(100 * share, 1)
+    return f"{rounded:+.1f}" if rounded else "0.0"
 
 
 def _of(measured: Measured, line: Line, seed: int) -> History:
@@ -100,13 +113,41 @@ def _along(measured: Measured, lines: Iterable[Line]) -> list[str]:
     above = [line for line in varied if rows[line].best > rows[base].best]
     steady = [line for line in varied if rows[line].mean > rows[base].mean]
     highest = max(varied, key=lambda line: rows[line].best)
+    steadiest = max(varied, key=lambda line: rows[line].mean)
     fastest = [line for line in varied if rows[line].rounds is not None]
     sentences = [
         f"Mean best accuracy is above {base.label}'s at {len(above)} of {len(varied)} settings, the mean over rounds "
         f"at {len(steady)}.",
-        f"The best accuracy is highest with {highest.label} ({100 * rows[highest].best:.1f} %).",
+        f"The best accuracy is highest with {highest.label} ({100 * rows[highest].best:.1f} %), the mean over rounds "
+        f"with {steadiest.label} ({100 * rows[steadiest].mean:.1f} %).",
+        _ahead(measured, steadiest, base),
     ]
     if fastest:
         quick = min(fastest, key=lambda line: rows[line].rounds or 0)
         sentences.append(f"The target is reached soonest with {quick.label} (R {rows[quick].rounds:.1f}).")
-    return sentences
+    return sentences + _same_value(measured, varied)
+
+
+def _same_value(measured: Measured, varied: Sequence[Line]) -> list[str]:
+    """Two methods at the same values, if there are two."""
+    groups = list(dict.fromkeys(line.group for line in varied if line.group))
+    if len(groups) != 2:
+        return []
+    one, other = ({line.value: measured.rows[line] for line in varied if line.group == group} for group in groups)
+    pairs = [(one[value], other[value]) for value in one if value in other]
+    best = sum(first.best > second.best for first, second in pairs)
+    mean = sum(first.mean > second.mean for first, second in pairs)
+    sooner = sum(_less(first.rounds, second.rounds) for first, second in pairs)
+    return [
+        f"Both have all seeds at {plural(len(pairs), 'value')}: {groups[0]} is above {groups[1]} in mean best accuracy "
+        f"at {best}, in the mean over rounds at {mean}, and needs fewer rounds to the target at {sooner}."
+    ]
+
+
+def _less(one: float | None, other: float | None) -> bool:
+    """Whether one took fewer rounds; None is a target that was missed.
+
+    >>> _less(3.0, None), _less(None, 3.0), _less(3.0, 3.0)
+    (True, False, False)
+    """
+    return one is not None and (other is None or one < other)

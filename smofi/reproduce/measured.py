@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,33 +10,37 @@ from smofi.report.history import History
 from smofi.report.measures import Row, measure
 from smofi.reproduce.items import Line, Panel
 from smofi.reproduce.results import Results
-from smofi.sweep.cells import Cell
 
 
 @dataclass(frozen=True)
 class Measured:
     """The histories of a panel's lines. `seeds` are those of `every_seed` that can be used: without the panel's first
-    line, a seed has no target."""
+    line, a seed has no target. A run that ended before its last round has diverged: it is in no number, but named."""
 
     panel: Panel
     seeds: tuple[int, ...]
     every_seed: tuple[int, ...]
     histories: dict[Line, list[History]]
     missing: tuple[tuple[Line, int], ...]
+    diverged: tuple[tuple[Line, int], ...] = ()
 
     @classmethod
     def of(cls, panel: Panel, seeds: Sequence[int], results: Results) -> Measured:
         """What the results have of it."""
         results = results.standing_in(panel.task)
-        first = _known(panel.cells_of(panel.lines[:1], seeds), results)
-        usable = [seed for seed in seeds if (panel.lines[0], seed) in first]
-        known = first | _known(panel.cells_of(panel.lines[1:], usable), results)
+        cells = panel.cells(seeds)
+        found = {key: run.history for key, cell in cells.items() if (run := results.of(cell)) and run.history.measured}
+        whole = {key: history for key, history in found.items() if history.rounds >= cells[key].config.rounds}
+        usable = [seed for seed in seeds if (panel.lines[0], seed) in whole]
         histories = {
-            line: [_named(known[line, seed], name_of(line, panel), seed) for seed in usable if (line, seed) in known]
+            line: [_named(whole[line, seed], name_of(line, panel), seed) for seed in usable if (line, seed) in whole]
             for line in panel.lines
         }
-        every = [(line, seed) for seed in seeds for line in panel.lines]
-        return cls(panel, tuple(usable), tuple(seeds), histories, tuple(key for key in every if key not in known))
+        return cls(
+            *(panel, tuple(usable), tuple(seeds), histories),
+            missing=tuple(key for key in cells if key not in found),
+            diverged=tuple(key for key in found if key not in whole),
+        )
 
     @property
     def baseline(self) -> Line:
@@ -77,12 +81,6 @@ class Measured:
     def rounds_by_seed(self, line: Line) -> dict[int, int | None]:
         """The rounds to the target with each seed, None where it is missed."""
         return {one.seed: one.rounds_to(self.target_of(one.seed)) for one in self.histories[line]}
-
-
-def _known(cells: Mapping[tuple[Line, int], Cell], results: Results) -> dict[tuple[Line, int], History]:
-    """What the results have of these cells, if anything was measured."""
-    found = {key: run.history for key, cell in cells.items() if (run := results.of(cell))}
-    return {key: history for key, history in found.items() if history.measured}
 
 
 def name_of(line: Line, panel: Panel) -> str:

@@ -18,7 +18,7 @@ from smofi.plural import plural
 from smofi.reproduce import heterogeneity
 from smofi.reproduce.files import read_results
 from smofi.reproduce.findings import findings
-from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES, Item
+from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES, Item, Line
 from smofi.reproduce.measured import Measured
 from smofi.reproduce.pictures import drawings, overview, picture_stem
 from smofi.reproduce.tables import readme_table, table_of
@@ -27,7 +27,7 @@ MADE = "<!-- Made by `smofi reproduce --page {}`: change what it is made from, i
 OVERVIEW = "overview.svg"
 """The figure in README."""
 SHOWN = 0.5
-"""The share of its runs from which on an item has a section."""
+"""An item has a section once more than this share of its runs are there."""
 BEGIN, END = "<!-- results: made by smofi reproduce -->", "<!-- end of results -->"
 
 
@@ -51,7 +51,7 @@ class Page:
 
     @cached_property
     def measured(self) -> dict[tuple[Item, str], list[Measured]]:
-        """The panels of each item and scale, those with any runs first."""
+        """The panels of each item and scale."""
         results = read_results(self.folder)
         return {
             (item, scale): [Measured.of(panel, self.seeds, results) for panel in item.at(scale).panels]
@@ -61,7 +61,7 @@ class Page:
 
     def text(self) -> str:
         """The whole page."""
-        done = {key: panels for key, panels in self.measured.items() if _share(panels) >= SHOWN}
+        done = {key: panels for key, panels in self.measured.items() if _share(panels) > SHOWN}
         pieces = [self.first_line, "# Results", self._part("before"), self._part("verdict")]
         pieces += self._clients()
         for (item, scale), panels in done.items():
@@ -73,7 +73,7 @@ class Page:
             if (item, "small") not in done
         ]
         if names:
-            pieces += ["## Not finished yet", "\n".join(["Less than half of the runs are here:", "", *names])]
+            pieces += ["## Not finished yet", "\n".join(["At most half of the runs are here:", "", *names])]
         pieces.append(self._part("after"))
         return "\n\n".join(piece.strip() for piece in pieces if piece.strip()) + "\n"
 
@@ -105,7 +105,7 @@ class Page:
             return
         yield table_of(item, one).markdown()
         if sentences := findings(one):
-            yield " ".join(sentences)
+            yield "\n".join(f"- {sentence}" for sentence in sentences)
 
     def _part(self, name: str) -> str:
         path = self.folder / "parts" / f"{name}.md"
@@ -140,7 +140,7 @@ class Page:
         pictures += [
             drawing.save(self.folder / f"{picture_stem(item, scale)}{end}.svg")
             for (item, scale), panels in self.measured.items()
-            if _share(panels) >= SHOWN
+            if _share(panels) > SHOWN
             for end, drawing in drawings(item, panels).items()
         ]
         if clients := heterogeneity.read_clients(self.folder):
@@ -163,29 +163,53 @@ def about(measured: Measured) -> str:
     """Seeds, target and missing runs of a panel, in a line."""
     if not measured.all_histories:
         return "No run is here yet."
-    return f"{measure_words(measured)} {missing_words(measured)}".strip()
+    return " ".join(words for words in (measure_words(measured), *left_out_words(measured)) if words)
 
 
 def measure_words(measured: Measured) -> str:
     """Over which seeds the numbers are, and what the target is."""
     seeds = ", ".join(map(str, measured.seeds))
-    words = [f"Mean ± standard deviation over {plural(len(measured.seeds), 'seed')} ({seeds})."]
+    several = f"Mean ± standard deviation over {plural(len(measured.seeds), 'seed')} ({seeds})."
+    words = [several if len(measured.seeds) > 1 else f"Seed {seeds} alone."]
     target = measured.panel.target.words(measured.baseline.label)
     exactly = f" ({100 * measured.target:g} %)" if measured.target is not None and measured.panel.target.rounded else ""
     words.append(f"The target is {target}{exactly}; R is the first round that reaches it.")
     return " ".join(words)
 
 
-def missing_words(measured: Measured) -> str:
-    """Which runs are missing; nothing if none is."""
-    if not measured.missing:
-        return ""
+def left_out_words(measured: Measured) -> list[str]:
+    """Which runs are missing, and which have diverged; nothing if none."""
+    found = []
+    if measured.missing:
+        found.append(f"{plural(len(measured.missing), 'run')} missing. {_which(measured.missing, measured)}")
+    if measured.diverged:
+        count, verb = len(measured.diverged), "has" if len(measured.diverged) == 1 else "have"
+        found.append(
+            f"{plural(count, 'run')} {verb} diverged and {'is' if count == 1 else 'are'} left out, so that the other "
+            f"seeds flatter the method. {_which(measured.diverged, measured)}"
+        )
+    return found
+
+
+def _which(runs: Sequence[tuple[Line, int]], measured: Measured) -> str:
+    """Lines by their seeds."""
     seeds: dict[str, list[int]] = {}
-    for line, seed in measured.missing:
+    for line, seed in runs:
         seeds.setdefault(line.label, []).append(seed)
-    every = max(map(len, seeds.values()))
-    named = [
-        label if len(which) == every > 1 else f"{label} with seed {' and '.join(map(str, which))}"
-        for label, which in seeds.items()
-    ]
-    return f"{plural(len(measured.missing), 'run')} missing: {'; '.join(named)}."
+    labels: dict[tuple[int, ...], list[str]] = {}
+    for label, which in seeds.items():
+        labels.setdefault(tuple(which), []).append(label)
+    return " ".join(
+        f"With {'every seed' if which == measured.every_seed else seeds_words(which)}: {'; '.join(same)}."
+        for which, same in labels.items()
+    )
+
+
+def seeds_words(seeds: Sequence[int]) -> str:
+    """Seeds in a sentence.
+
+    >>> seeds_words([2]), seeds_words([0, 2]), seeds_words([0, 1, 2])
+    ('seed 2', 'seeds 0 and 2', 'seeds 0, 1 and 2')
+    """
+    *before, last = map(str, seeds)
+    return f"seeds {', '.join(before)} and {last}" if before else f"seed {last}"

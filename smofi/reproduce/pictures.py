@@ -31,10 +31,11 @@ def drawings(item: Item, panels: Sequence[Measured]) -> dict[str, Drawing]:
                 found["" if number == 0 else f"-{_plain(one.panel.title)}"] = points_figure(
                     points, ("accuracy", "rounds"), setting=setting, width="page"
                 )
+    own_axes = len({one.panel.task.title for one in measured}) > 1  # accuracies on other data are not to be compared
     if CURVES in item.draw:
-        found[""] = curves_figure([part for one in measured for part in _by_base(one)])
+        found[""] = curves_figure([part for one in measured for part in _by_base(one)], own_axes=own_axes)
     if HOURS in item.draw:
-        found["-hours"] = curves_figure([_drawn(one) for one in measured], over_hours=True)
+        found["-hours"] = curves_figure([_drawn(one) for one in measured], over_hours=True, own_axes=own_axes)
     if BARS in item.draw:
         found["-bars"] = bars_figure([_drawn(one) for one in measured], ("accuracy", "rounds"), width="page")
     return found
@@ -46,9 +47,11 @@ def overview(measured: Measured) -> Drawing:
 
 
 def save_pictures(folder: Path, item: Item, scale: str, panels: Sequence[Measured]) -> list[Path]:
-    """Draw an item's figures into a folder, as SVG."""
-    stem = picture_stem(item, scale)
-    return [drawing.save(folder / f"{stem}{end}.svg") for end, drawing in drawings(item, panels).items()]
+    """Draw an item's figures into a folder, as SVG; it is made if need be."""
+    stem, drawn = picture_stem(item, scale), drawings(item, panels)
+    if drawn:
+        folder.mkdir(parents=True, exist_ok=True)
+    return [drawing.save(folder / f"{stem}{end}.svg") for end, drawing in drawn.items()]
 
 
 def picture_stem(item: Item, scale: str) -> str:

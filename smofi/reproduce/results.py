@@ -11,6 +11,8 @@ from smofi.config import Config
 from smofi.errors import InputError
 from smofi.report.history import History
 from smofi.report.show.snapshot import Snapshot
+from smofi.reproduce.asked import Asked
+from smofi.reproduce.items import ITEMS
 from smofi.reproduce.items.tasks import Task
 from smofi.sweep.cells import Cell, deciding
 from smofi.sweep.store import Store
@@ -71,6 +73,10 @@ class Results:
         ]
         return Results([*taken, *self.runs.values()])
 
+    def besides(self, other: Results) -> Results:
+        """These and others; of a run that both have, this one."""
+        return Results([*other.runs.values(), *self.runs.values()], [*self.unreadable, *other.unreadable])
+
     def __contains__(self, cell: Cell) -> bool:
         return self.of(cell) is not None
 
@@ -87,3 +93,17 @@ def results_in(folder: str | Path, cells: Iterable[Cell] | None = None) -> Resul
         except InputError as error:
             wrong.append(str(error))
     return Results(found, wrong)
+
+
+def without(results: Results, names: Iterable[str], asked: Asked) -> list[Cell]:
+    """The runs of these items that results do not have. Where other data stands in for a task's own, its runs count."""
+    done = {
+        cell.key
+        for name in names
+        if name in ITEMS
+        for panel in ITEMS[name].at(asked.scale).panels
+        if (own := results.standing_in(panel.task)).runs
+        for cell in panel.cells(asked.seeds).values()
+        if cell in own
+    }
+    return [cell for cell in asked.cells(list(names)) if cell.key not in done]

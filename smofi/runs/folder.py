@@ -31,8 +31,7 @@ TRACKING, TENSORBOARD = "tracking.json", "tensorboard"
 WRITTEN_AGAIN = (MODEL, RESULT)
 """What a run writes again from its last state when it is missing."""
 
-LARGEST_JSON = 64 * 2**20
-"""about.json has the names of all classes, which may be many."""
+LARGEST_JSON = 64 * 2**20  # about.json has the names of all classes, which may be many
 
 Read = TypeVar("Read")
 
@@ -58,6 +57,11 @@ class RunFolder:
     def model_file(self) -> Path:
         """The final weights, by the model's own names."""
         return self.path / MODEL
+
+    @property
+    def clients_file(self) -> Path:
+        """Who takes part in a served run; a simulation has none."""
+        return self.path / "clients.json"
 
     @property
     def about_file(self) -> Path:
@@ -272,11 +276,10 @@ class RunFolder:
         """What to do about a file that is missing or damaged."""
         if name == CONFIG:
             return f"Put the original back; other settings are a new run: smofi run {self.config_file} --output NEW"
-        remove = ", or remove it" if (self.path / name).exists() else ""
-        if name in WRITTEN_AGAIN:
-            return f"Put the original back{remove}: smofi run --resume {self.path} writes it again"
-        if name == BEST:
-            return f"Put the original back{remove}: smofi run --resume {self.path} does without it"
+        if name in WRITTEN_AGAIN or name == BEST:
+            remove = ", or remove it" if (self.path / name).exists() else ""
+            then = "does without it" if name == BEST else "writes it again"
+            return f"Put the original back{remove}: smofi run --resume {self.path} {then}"
         if name.startswith(f"{CHECKPOINTS}/"):
             return f"Put the original back; smofi run --resume {self.path} goes on from an earlier round if it can"
         return f"Put the original back, or start anew in another folder: smofi run {self.config_file} --output NEW"

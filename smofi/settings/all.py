@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import NoneType
 
 from smofi.clock.timing import CLOCKS, Timing
-from smofi.engine.cohort.wire import COMPRESSIONS
+from smofi.engine.cohort.wire import WIRES, check_wire
 from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.method import Method
 from smofi.models.catalogue import check_model_name
@@ -26,7 +26,7 @@ FIRST_OPTIMIZER = "sgd(lr=0.05, momentum=0.9, weight_decay=0.0005, lr_decay=0.99
 PRECISIONS = ("float32", "bf16")
 """Of forward and backward passes; "float32" leaves a model of another type as it is."""
 
-_clock, _wire, _optimizer = one_of(CLOCKS), one_of(COMPRESSIONS), text_for(DEFAULT_OPTIMIZER, parse_optimizer)
+_clock, _wire, _optimizer = one_of(CLOCKS), Check(check_wire), text_for(DEFAULT_OPTIMIZER, parse_optimizer)
 
 
 class Settings(DataSettings):
@@ -224,10 +224,10 @@ class Settings(DataSettings):
     wire: str | None = setting(
         None,
         optional(_wire),
-        "send numbers across the cut as float16, bf16 or int8, and train with what arrives; by default as they are",
+        "send numbers across the cut as fp16, bf16 or int8, and train with what arrives; null or fp32: as they are",
         argument=Argument(
-            check=text_or(_wire, f"{', '.join(COMPRESSIONS)}, a function, or None", Callable, NoneType),
-            help='send numbers across the cut as "float16", "bf16" or "int8"; or a function of (tensor, "up" or '
+            check=text_or(_wire, f"{', '.join(WIRES)}, a function, or None", Callable, NoneType),
+            help='send numbers across the cut as "fp16", "bf16" or "int8"; or a function of (tensor, "up" or '
             '"down", client) that everything crossing the cut passes through. Either executes the split for real, with '
             "separate autograd graphs on each side",
         ),

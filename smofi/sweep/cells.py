@@ -16,7 +16,7 @@ from smofi.data.partitions.kinds import parse as parse_partition
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.errors import refuse
 from smofi.optim import parse_optimizer
-from smofi.settings import COMPUTING, SETTINGS
+from smofi.settings import COMPUTING, SETTINGS, seeds_text
 from smofi.spec import Call, read_calls
 
 LAST_BITS = frozenset({"executor", "threads", "server_threads"})
@@ -46,8 +46,8 @@ class Cell:
     def __post_init__(self) -> None:
         if len(self.config.method) != 1:
             refuse("method", list(self.config.method), "one method in each cell of a sweep")
-        if several := getattr(self.config, "seeds", None):
-            refuse("seeds", several, "one seed in each cell of a sweep")
+        if len(self.config.each_seed) != 1:
+            refuse("seeds", seeds_text(self.config.each_seed), "one seed in each cell of a sweep")
 
     @property
     def method(self) -> str:

@@ -70,10 +70,10 @@ def read_sweep(path: Path) -> SweepFile:
 def each_alone(configs: Iterable[Config]) -> list[Config]:
     """The same with one method and one seed each, the seeds one after the other."""
     alone = [
-        config.model_copy(update={"method": (method,), "executor": (config.executor_of(method),), **seed})
+        config.with_seed(seed).model_copy(update={"method": (method,), "executor": (config.executor_of(method),)})
         for config in configs
         for method in config.method
-        for seed in _seeds(config)
+        for seed in config.each_seed
     ]
     order = list(dict.fromkeys(config.seed for config in alone))
     return sorted(alone, key=lambda config: order.index(config.seed))
@@ -176,9 +176,3 @@ def _check_names(settings: Mapping[str, Any], where: str, text: str = "", beside
 
 def _refuse(where: str, setting: str, value: Any, accepted: str) -> NoReturn:
     raise InputError(f"{where}: {setting}: {shown(value)} is not accepted: expected {accepted}")
-
-
-def _seeds(config: Config) -> list[dict[str, Any]]:
-    """What to change for each seed of a configuration."""
-    several = getattr(config, "seeds", None)
-    return [{"seed": seed, "seeds": None} for seed in several] if several else [{}]

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from smofi.clock import Timing
 from smofi.cut import CutSpec
 from smofi.data.augment import Augment, parse_augment
-from smofi.engine.cohort.wire import COMPRESSIONS
+from smofi.engine.cohort.wire import wire_named
 from smofi.engine.evaluate import Metric
 from smofi.engine.events import Callback, Event, Record, RoundDone
 from smofi.engine.passes import Cast, Loss, Wire
@@ -122,7 +122,7 @@ class Arguments:
 
     @cached_property
     def wire_value(self) -> Wire | None:
-        return COMPRESSIONS[self.wire] if isinstance(self.wire, str) else self.wire
+        return wire_named(self.wire) if isinstance(self.wire, str) else self.wire
 
     @cached_property
     def augment_value(self) -> Augment | None:

@@ -27,8 +27,8 @@ def put_all(folder: Path, **settings: Any) -> Path:
     return folder
 
 
-def drawn(*folders: Path, **asked: Any) -> Any:
-    drawing = figure_of(gather(folders).counted, Request(**asked))
+def drawn(*folders: Path, own_axes: bool = False, **asked: Any) -> Any:
+    drawing = figure_of(gather(folders).counted, Request(**asked), own_axes=own_axes)
     figure = Figure(figsize=drawing.size)
     drawing.compose(figure)
     return figure
@@ -64,6 +64,9 @@ def test_a_panel_for_each_setup(tmp_path: Path) -> None:
     figure = drawn(tmp_path, by="partition", hours=True)
     assert [axes.get_title() for axes in figure.axes] == ["dirichlet(0.5)", "iid"]
     assert figure.axes[0].get_xlabel() == "hours on the clients' devices"
+    assert figure.axes[0].get_shared_y_axes().joined(*figure.axes)
+    own = drawn(tmp_path, own_axes=True).axes
+    assert not own[0].get_shared_y_axes().joined(*own)
     assert [axes.get_title() for axes in drawn(tmp_path).axes] == ["partition dirichlet(0.5)", "partition iid"]
     with pytest.raises(InputError, match="of 2 setups, which differ in partition: expected one setup"):
         drawn(tmp_path, kind="curves")
@@ -127,6 +130,7 @@ def test_the_values_that_can_be_asked_for_are_those_that_are_drawn() -> None:
         (["-o", "f.svg", "--target", "70"], "--target 70 is not accepted"),
         (["-o", "f.svg", "--over", "cut", "--kind", "bars"], "--over cut is not accepted: expected no --kind with it"),
         (["-o", "f.svg", "--hours", "--kind", "bars"], "--hours is not accepted: expected curves"),
+        (["-o", "f.svg", "--own-axes", "--kind", "bars"], "--own-axes is not accepted: expected curves"),
         (["-o", "f.svg", "--over", "cut"], "--over cut is not accepted: expected a setting in which these runs differ"),
         (["-o", "f.svg", "--over", "alpha"], "in which these runs differ; it is -0.1 in all of them"),
         (

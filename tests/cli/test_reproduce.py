@@ -38,7 +38,8 @@ def test_a_table_beside_the_papers_from_finished_runs(
     assert "FedAvg + SMoFi 90.0 ± 0.0 % 88.4 ± 0.0 % 2.0 2, 2 2.00x 81.82 %, R 56, 4.61x" in printed
     assert "FedProx + SMoFi 80.0 % 78.1 % 3.0 3 2.00x 81.99 %, R 54, 3.09x" in printed
     assert "Of these 5 methods, FedAvg + SMoFi reaches the target first in 2" in printed
-    assert "FedProx + SMoFi with seed 1" in printed
+    missing = "With every seed: FedNAR; FedNAR + FedAvgM; FedNAR + SlowMo; FedNAR + FedNAG; FedNAR + SMoFi."
+    assert f"11 runs missing. {missing} With seed 1: FedProx + SMoFi." in printed
     assert (store / "table1.svg").exists()
 
 
@@ -71,6 +72,40 @@ def test_runs_become_files_and_files_a_page(store: Path, capsys: pytest.CaptureF
     assert "was not made by smofi reproduce" in capsys.readouterr().err
 
 
+def test_known_results_are_shown_and_not_run_again(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """19 of table1's 30 runs are known from files; one of these, and another, are in the folder of runs."""
+    monkeypatch.setattr("smofi.cli.program.console.width", 200)
+    assert main(["reproduce", "--collect", str(store.parent / "files"), "--output", str(store)]) == 0
+    other = ["--known", str(store.parent / "files"), "--output", str(store.parent / "others")]
+    capsys.readouterr()
+    assert main(["reproduce", "table1", "--dry-run", "--seeds", "0,1", *other]) == 0
+    printed = capsys.readouterr().out
+    assert f"table1: 19 results in {store.parent}/files, 11 runs, all can be run" in printed
+    assert "FedProx + SMoFi, seed 1:" in printed
+    assert "FedProx + SMoFi, seed 0:" not in printed
+    (panel,) = ITEMS["table1"].at("small").panels
+    by_label = {(line.label, seed): cell for (line, seed), cell in panel.cells([0, 1]).items()}
+    write_finished(store.parent / "others", by_label["FedProx + SMoFi", 1], [0.7, 0.8])
+    write_finished(store.parent / "others", by_label["FedAvg + SMoFi", 1], [0.5, 0.7, 0.9])
+    assert main(["reproduce", "table1", "--show", "--seeds", "0,1", *other]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "FedProx + SMoFi 80.0 ± 0.0 % 78.9 ± 1.2 % 2.5 3, 2 2.40x" in printed
+    assert "FedAvg + SMoFi 90.0 ± 0.0 % 88.4 ± 0.1 % 2.5 2, 3 1.60x" in printed  # our own run of seed 1 goes first
+
+
+def test_with_all_results_known_nothing_is_run(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for cell in ITEMS["ablation"].at("small").panels[0].cells([0]).values():
+        write_finished(store, cell, [0.2, 0.4, 0.6])
+    files, empty = store.parent / "files", store.parent / "empty"
+    assert main(["reproduce", "--collect", str(files), "--output", str(store)]) == 0
+    capsys.readouterr()
+    assert main(["reproduce", "ablation", "--seeds", "0", "--known", str(files), "--output", str(empty)]) == 0
+    assert "SMoFi against FedAvg, seed by seed:" in capsys.readouterr().out
+    assert [path.name for path in empty.iterdir()] == ["ablation.svg"]
+
+
 def test_a_dry_run_lists_every_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "ablation", "--scale", "paper", "--dry-run"]) == 0
     printed = " ".join(capsys.readouterr().out.split())  # lines are folded at 80 characters
@@ -84,14 +119,32 @@ def test_a_dry_run_lists_every_run(capsys: pytest.CaptureFixture[str]) -> None:
         (["tabel1"], "tabel1 is not accepted: expected one of fig-momentum, table1"),
         (["table1", "--scale", "full"], "--scale full is not accepted: expected one of small, paper"),
         (["table1", "--seeds", "2-0"], "--seeds 2-0 is not accepted: expected seeds such as 0-2 or 0,3,5"),
+        (["table1", "--seeds", "0,1,0"], "--seeds 0,1,0 is not accepted: expected seeds such as 0-2 or 0,3,5, each a"),
         (["table1", "--jobs", "0"], "--jobs"),
         (["--show", "--dry-run"], "--show is not accepted: expected one at a time, not together with --dry-run"),
         (["--page", "nowhere/page.md"], "nowhere/page does not exist"),
+        (["table1", "--known", "nowhere"], "nowhere does not exist: expected a folder with CSV files that smofi"),
+        (["table1", "--known", "tests"], "tests has no results: expected a folder with CSV files that smofi reproduce"),
+        (["table1", "--collect", "x"], "--collect x is not accepted: expected no names of items with it"),
+        (["--collect", "x", "--output", "nowhere"], "nowhere has no finished run to add"),
+        (["--known", "docs/results", "--collect", "x"], "--known docs/results is not accepted: expected no --collect"),
     ],
 )
 def test_what_is_refused(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", *arguments]) == 2
     assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_would_fail_in_every_run_is_refused_before_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SMOFI_DATA", str(tmp_path / "data"))
+    command = ["reproduce", "ablation", "--seeds", "0", "--output", str(tmp_path / "runs")]
+    assert main(command) == 2
+    assert "smofi data fashion-mnist --fetch" in capsys.readouterr().err
+    assert main([*command, "--device", "cuda:7"]) == 2
+    assert "--device cuda:7 is not accepted: expected a device that torch can use" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow

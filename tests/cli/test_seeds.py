@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from smofi import data
 from smofi.cli import main
+from smofi.config import Config
 from smofi.runs import RunFolder, whole_of
 from smofi.track import trackers_of
 
@@ -55,6 +59,47 @@ def test_another_run_cannot_be_divided_as_several_seeds_were(
     assert main(["run", *FEW, "--partition", f"file:{tmp_path}"]) == 2
     sentence = f"{tmp_path} contains several runs: expected one of them, such as {tmp_path / 'seed-0/smofi'}"
     assert sentence in capsys.readouterr().err
+
+
+def test_data_is_shown_with_each_seed_and_the_spread(capsys: pytest.CaptureFixture[str]) -> None:
+    """Sizes and classes are counted here once more, from the owners of the samples."""
+    assert main(["data", "digits", "--seeds", "3,5", "--clients", "20", "--partition", "dirichlet(0.5)"]) == 0
+    heading, _, *rows = capsys.readouterr().out.splitlines()
+    assert heading == "digits, dirichlet(0.5), 20 clients, seeds 3,5"
+    shown = {row.split()[0]: row.split()[1:6] for row in rows[:4]}
+    assert list(shown) == ["3", "5", "mean", "±"]
+    labels = data.load("digits").train.labels.numpy()
+    largest = []
+    for seed in (3, 5):
+        owners = Config(clients=20, seed=seed, partition="dirichlet(0.5)").owners()
+        sizes = np.bincount(owners[owners >= 0], minlength=20)
+        classes = np.mean([len(set(labels[owners == client].tolist())) for client in range(20)])
+        assert shown[str(seed)] == [f"{sizes.min()}", f"{np.median(sizes):g}", f"{sizes.max()}", "0", f"{classes:.2f}"]
+        largest.append(int(sizes.max()))
+    assert float(shown["mean"][2]) == pytest.approx(statistics.fmean(largest), abs=0.5)
+    assert float(shown["±"][2]) == pytest.approx(statistics.stdev(largest), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["digits", "--seeds", "0-1", "--seed", "0"], "--seeds 0-1 is not accepted: expected no --seed with it"),
+        (["digits", "--seeds", "0-1", "--output", "x.png"], "expected no --output with it"),
+        (["digits", "--seeds", "0-1", "--devices"], "expected no --devices with it"),
+        (["--seeds", "0-1"], "--seeds 0-1 is not accepted: expected a data set with it"),
+        (["digits", "--seeds", "1-0"], "--seeds 1-0 is not accepted: expected seeds such as 0-2"),
+    ],
+)
+def test_what_does_not_go_with_several_seeds(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", *arguments]) == 2
+    assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+def test_advice_is_that_of_all_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", *FEW[:10], "--rounds", "2", "--method", "smofi", "--seeds", "0-1"]) == 0
+    assert "the first 2 rounds with each of the seeds 0-1, planned" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_plan_adds_up_all_seeds(capsys: pytest.CaptureFixture[str]) -> None:

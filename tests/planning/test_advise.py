@@ -13,11 +13,12 @@ from torch import nn
 import smofi
 from smofi.cli import main
 from smofi.config import Config
+from smofi.config.federation import gather_each
 from smofi.cut import Cuts, parse_cut
 from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout
-from smofi.planning.advice import Outlook, advise, look_ahead, recommended, single_cuts
+from smofi.planning.advice import Outlook, advise, advise_each, look_ahead, recommended, single_cuts
 from smofi.training import Arguments, make_planner
 from smofi.training.given import as_samples
 
@@ -117,6 +118,25 @@ def test_what_is_foreseen_is_what_a_run_records(changes: dict[str, Any]) -> None
         assert outlook.up == fmean(sent for record in history for sent in record.bytes_up)
         assert outlook.down == fmean(received for record in history for received in record.bytes_down)
         assert outlook.idle == pytest.approx(fmean(idle for record in history for idle in record.idle))
+
+
+def test_several_seeds_are_planned_together() -> None:
+    whole = config(method=["fedavg", "smofi"], rounds=3, partition="dirichlet(0.5)").model_copy(
+        update={"seeds": (0, 4)}
+    )
+    together = advise_each(whole, gather_each(whole))
+    first, second = (advise(whole.with_seed(seed)) for seed in (0, 4))
+    assert together.sides == first.sides == second.sides
+    for method in ("fedavg", "smofi"):
+        for both, one, other in zip(
+            together.outlooks[method], first.outlooks[method], second.outlooks[method], strict=True
+        ):
+            assert both
+            assert one
+            assert other
+            assert one.seconds != other.seconds
+            assert both.seconds == (*one.seconds, *other.seconds)
+            assert both.up == pytest.approx((one.up + other.up) / 2)
 
 
 def test_the_sides_are_those_of_the_model() -> None:

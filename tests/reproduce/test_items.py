@@ -22,6 +22,7 @@ RUNS = {
     "table-participation": (15, 15),
     "table-text-audio": (10, 10),
     "cifar10-depth": (12, 12),
+    "norm": (6, 6),
 }
 """Of one seed, at each scale."""
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from smofi.reproduce.estimate import estimate
+from smofi.reproduce.asked import Asked
+from smofi.reproduce.estimate import Kind, estimate
 from smofi.reproduce.files import collect, read_results
 from smofi.reproduce.items import ITEMS
 from smofi.reproduce.measured import Measured
-from smofi.reproduce.results import Results, results_in
+from smofi.reproduce.results import Results, results_in, without
 from smofi.sweep.cells import Cell
 from support.small_runs import write_finished
 
@@ -25,6 +26,10 @@ def test_data_that_stands_in_counts_and_its_folder_is_not_kept(tmp_path: Path) -
     measured = Measured.of(panel, [0], read_results(tmp_path / "files"))
     assert [row.best for row in measured.rows.values()] == [0.5, 0.5]
     assert len(measured.missing) == 3
+    asked = Asked("small", (0,), tmp_path)
+    left = without(read_results(tmp_path / "files"), ["table-text-audio"], asked)
+    assert len(left) == 10 - 2
+    assert not {cell.title for cell in left} & {"Google Speech, Dir 0.2, FedAvg, seed 0"}
 
 
 def test_a_run_with_fewer_rounds_is_another_one(tmp_path: Path) -> None:
@@ -43,4 +48,23 @@ def test_time_left_is_taken_from_finished_runs_of_the_same_model(tmp_path: Path)
     (fewer, *_) = ITEMS["table-participation"].at("small").panels[1].cells([0]).values()
     samples = 0.1 * 5 * 10_000 + 2_000 / 3, 0.2 * 5 * 10_000 + 2_000 / 3
     assert estimate([fewer], results).seconds == pytest.approx(20.0 * samples[0] / samples[1])
-    assert not estimate(cells, Results()).measured
+
+
+def test_time_left_without_a_run_is_that_of_steps_as_they_will_be_computed() -> None:
+    """A small network of many clients at once takes less than client by client."""
+    (cell, *_) = ITEMS["fig-models"].at("small").panels[0].cells([0]).values()
+    alone = Cell(cell.config.model_copy(update={"executor": ("loop",)}))
+    timed: dict[Kind, float] = {}
+    at_once = estimate([cell], Results(), timed)
+    assert not at_once.measured
+    assert at_once.seconds > 0
+    assert at_once.seconds < estimate([alone], Results(), timed).seconds
+    assert {kind.executor for kind in timed} == {("vmap",), ("loop",)}
+    timed = dict.fromkeys(timed, 1.0)  # what was timed before is not timed again: a second for each sample
+    assert estimate([cell], Results(), timed).seconds == pytest.approx(40 * (0.2 * 5 * 10_000 + 2_000 / 3))
+
+
+def test_text_and_sound_can_be_timed() -> None:
+    for panel in ITEMS["table-text-audio"].at("small").panels:
+        (cell, *_) = panel.cells([0]).values()
+        assert estimate([cell], Results()).seconds > 0

@@ -21,6 +21,7 @@ NAMES = {
 OTHERS = {
     ("data/cache/arrays.py", "about.json"),  # a file in the cache of decoded data
     ("data/cache/unfinished.py", ".lock"),  # what the lock of a folder there ends in
+    ("net/certs/files.py", ".lock"),  # the lock of an authority
     ("export/formats.py", "model.safetensors"),  # a file of an export, for other programs
     ("report/show/facts.py", "checkpoints"),  # a word on the screen
     ("track/build.py", "tensorboard"),  # the name of a tracker, and of the package it needs

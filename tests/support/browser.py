@@ -29,6 +29,32 @@ FLAGS = (
     "--force-color-profile=srgb",
 )
 
+# Of all text that is seen, the contrast with the first background behind it that is not transparent.
+CONTRASTS = """
+(() => {
+  const parse = text => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = colour => colour.slice(0, 3).map(c => c / 255)
+    .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = node => {
+    for (let one = node; one; one = one.parentElement) {
+      const colour = parse(getComputedStyle(one).backgroundColor);
+      if (colour.length === 3 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const own = [...node.childNodes].some(one => one.nodeType === 3 && one.textContent.trim());
+    if (!own || node.closest("script, noscript") || !node.getClientRects().length || node.disabled) continue;
+    const style = getComputedStyle(node), svg = node.namespaceURI.endsWith("svg");
+    const [one, two] = [light(parse(svg ? style.fill : style.color)), light(behind(node))].sort((a, b) => b - a);
+    found.push([(one + 0.05) / (two + 0.05), node.textContent.trim().slice(0, 40)]);
+  }
+  return found.sort((a, b) => a[0] - b[0]);
+})()
+"""
+
 
 def browser_path() -> str | None:
     """The browser of this machine, None if it has none."""
@@ -94,13 +120,13 @@ class Browser:
         elif name == "Network.requestWillBeSent":
             self.asked.append(about["request"]["url"])
 
-    def open(self, page: Path, *, width: int = 1000, height: int = 900, dark: bool = False) -> None:
-        """Load a page and wait until it is drawn."""
+    def open(self, page: Path | str, *, width: int = 1000, height: int = 900, dark: bool = False) -> None:
+        """Load a page, a file or an address, and wait until it is drawn."""
         self.console, self.asked = [], []
         self.resize(width, height)
         self.scheme(dark=dark)
         self.events = []
-        self.call("Page.navigate", url=page.resolve().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         while "Page.loadEventFired" not in self.events:
             self._note(self._next())
         self.settle()
@@ -121,6 +147,11 @@ class Browser:
         answer = self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    def until(self, code: str) -> None:
+        """Wait until an expression in the page is true."""
+        look = f"new Promise(done => {{ const look = () => ({code}) ? done() : setTimeout(look, 20); look(); }})"
+        self.run(look)
 
     def press(self, key: str, *, shift: bool = False) -> None:
         codes = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "ArrowLeft": 37, "ArrowRight": 39}

@@ -111,6 +111,8 @@ def test_names_are_short_readable_and_differ() -> None:
     assert len(Cell(tiny(), "x" * 400).name) < 140
 
 
-def test_a_cell_has_one_method() -> None:
-    with pytest.raises(InputError, match="one method in each cell"):
-        Cell(Config())
+def test_a_cell_has_one_method_and_one_seed() -> None:
+    with pytest.raises(InputError, match=r"^seeds='0-2' is not accepted: expected one seed in each cell of a sweep"):
+        Cell(Config(method="fedavg", seeds="0-2"))
+    with pytest.raises(InputError, match="expected one method in each cell of a sweep"):
+        Cell(Config(method=["fedavg", "smofi"]))

@@ -27,6 +27,14 @@ def test_a_grid_stands_for_every_combination_seed_by_seed(tmp_path: Path) -> Non
     ]
 
 
+def test_several_seeds_are_a_cell_each(tmp_path: Path) -> None:
+    found = swept(tmp_path, "method: [fedavg, smofi]\nseeds: 3-4\n").cells
+    assert [(cell.method, cell.config.each_seed) for cell in found] == [
+        *[("fedavg", (3,)), ("smofi", (3,))],
+        *[("fedavg", (4,)), ("smofi", (4,))],
+    ]
+
+
 def test_a_list_has_settings_of_its_own_with_all_of_the_grid(tmp_path: Path) -> None:
     text = "method: smofi\nrounds: 30\ngrid: {seed: [0, 1]}\n"
     text += "list:\n- partition: iid\n- {partition: dirichlet(0.5), rounds: 7}\n"

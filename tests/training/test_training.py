@@ -101,7 +101,7 @@ def test_an_optimizer_is_a_string_or_a_value(value: Any) -> None:
 @pytest.mark.parametrize(
     ("field", "accepted"),
     [
-        ("wire", "float16, bf16, int8, a function, or None"),
+        ("wire", "fp32, fp16, bf16, int8, float16, a function, or None"),
         ("augment", 'a string such as "crop(4)+flip", or None'),
         ("clock", '"none", "paper", "full", or a smofi.Timing'),
     ],

@@ -36,7 +36,9 @@ def gathered_by_each(beside: int) -> int:
 class RoundContext:
     """One round of a simulation, whichever of its rows are computed at the moment."""
 
-    def __init__(self, simulation: Simulation, plan: RoundPlan, branch: Branch, at_once: int) -> None:
+    def __init__(
+        self, simulation: Simulation, plan: RoundPlan, branch: Branch, at_once: int, fusion: type[Fusion] = Fusion
+    ) -> None:
         """`branch` has the rows of this process, of which up to `at_once` are updated at once, 0 if one by one."""
         setup, state = simulation.setup, simulation.state
         self.simulation, self.setup, self.state, self.plan = simulation, setup, state, plan
@@ -47,7 +49,7 @@ class RoundContext:
         moments = setup.optimizer.moments
         if setup.method.fuse and moments:
             like = state.weights.new_empty(moments, 0)
-            self.fusion = Fusion(setup.method.fuse, plan, setup.layout, like, branch, at_once)
+            self.fusion = fusion(setup.method.fuse, plan, setup.layout, like, branch, at_once)
         self.diagnostics: Diagnostics | None = None
         if simulation.diagnose:
             self.diagnostics = Diagnostics(plan, setup.method, setup.layout, moments, state.weights)

@@ -46,7 +46,7 @@ class ClientHalf:
         self, setup: Setup, front: nn.Module, back: nn.Module | None, columns: Segments, steps: ClientSteps
     ) -> None:
         self.setup, self.front, self.back, self.columns, self.steps = setup, front, back, columns, steps
-        self.reseed = reseeder(steps.order.device)
+        self.reseed = reseeder(steps.device)
 
     @classmethod
     def of(cls, setup: Setup, model: nn.Sequential, cut: Cut, columns: Segments, steps: ClientSteps) -> ClientHalf:

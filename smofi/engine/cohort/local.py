@@ -120,12 +120,11 @@ class LocalStep:
         """How many limits are on a norm over the whole model."""
         return sum(limit.scope == "model" for limit in self.limits)
 
-    def apply(self, sides: Sequence[Segments], lr: float, across: Across | None = None) -> None:
-        """Change weights and moments in place, and leave the gradient zero."""
+    def apply(self, sides: Sequence[Segments], lr: float, across: Across | None = None, *, ready: bool = False) -> None:
+        """Change weights and moments in place, and leave the gradient zero. `ready`: `limited` was asked before."""
         segments = [segment for side in sides for segment in side]
-        if self.limits:
-            for segment in segments:
-                self._add_pull_and_decay(segment.weights, segment.gradient, segment.start)
+        if self.limits and not ready:
+            self._make_ready(segments)
         for limit in self.limits:
             if limit.scope == "part":
                 for side in sides:
@@ -142,6 +141,15 @@ class LocalStep:
                 self.optimizer.update(weights, gradient, momentum.prior, momentum.moments, lr, count)
                 gradient.zero_()
 
+    def limited(self, side: Segments) -> Tensor:
+        """|g|² of one side, as a limit on the whole model's norm sees it: with pull and decay."""
+        self._make_ready(side)
+        return _square([side])
+
+    def _make_ready(self, segments: Segments) -> None:
+        for segment in segments:
+            self._add_pull_and_decay(segment.weights, segment.gradient, segment.start)
+
     def _add_pull_and_decay(self, weights: Tensor, gradient: Tensor, start: Tensor) -> None:
         if self.pull:
             self.pull(gradient, weights, start)
@@ -151,12 +159,19 @@ class LocalStep:
 
 def _clip(sides: Sequence[Segments], limit: Limit, across: Across | None = None) -> None:
     # g *= min(1, A / |g|), the norm of each row; |g|² = |g_client|² + |g_server|², whoever has which side
-    squares = [_added([torch.linalg.vector_norm(s.gradient, dim=1).square() for s in side]) for side in sides if side]
-    norms = (across(_added(squares)) if across else _added(squares)).sqrt()
+    square = _square(sides)
+    norms = (across(square) if across else square).sqrt()
     scale = (limit.max_norm / norms).clamp(max=1.0)
     for side in sides:
         for segment in side:
             segment.gradient.mul_(scale[:, None])
+
+
+def _square(sides: Sequence[Segments]) -> Tensor:
+    """|g|² of each row, side by side."""
+    return _added(
+        [_added([torch.linalg.vector_norm(s.gradient, dim=1).square() for s in side]) for side in sides if side]
+    )
 
 
 def _added(terms: Sequence[Tensor]) -> Tensor:

@@ -14,9 +14,11 @@ from torch import Tensor
 from smofi.cut import Region
 from smofi.engine.cohort.chunk import Chunk
 from smofi.engine.cohort.context import RoundContext
+from smofi.engine.cohort.fusion import Fusion
 from smofi.engine.cohort.rows import Terms, change_from, weighted_sum
 from smofi.engine.cohort.simulation import Simulation
-from smofi.engine.cohort.steppers import stepper_for
+from smofi.engine.cohort.steppers import Stepper, stepper_for
+from smofi.engine.cohort.steps import ClientSteps
 from smofi.engine.cohort.sums import Sums, loss_dtype
 from smofi.engine.cohort.tree_sum import TreeSum, Vectors
 from smofi.engine.plan import RoundPlan
@@ -32,6 +34,8 @@ class SimulatedCohort:
     if the execution says so, several at once.
     """
 
+    fusion: type[Fusion] = Fusion
+
     def __init__(self, simulation: Simulation, plan: RoundPlan) -> None:
         """Decide which worker computes which clients; nothing is added up yet."""
         self.simulation, self.plan, self.workers = simulation, plan, simulation.workers
@@ -45,11 +49,15 @@ class SimulatedCohort:
         ]
         self.chunks = [subtrees] if simulation.side_by_side else [[rows] for rows in subtrees]
         self.most_rows = max(sum(map(len, chunk)) for chunk in self.chunks)
-        self.context = RoundContext(simulation, plan, self.branch, min(at_once, max(map(len, subtrees))))
+        self.context = RoundContext(simulation, plan, self.branch, min(at_once, max(map(len, subtrees))), self.fusion)
         first_rows = [min(chain(*chunk), key=self.branch.leaves.__getitem__) for chunk in self.chunks if chunk[0]]
         self.sums = Sums(self.state, self.branch, first_rows)
         self.exchanged = False
-        self.stepper = stepper_for(self.context)
+        self.stepper = self.make_stepper()
+
+    def make_stepper(self) -> Stepper:
+        """The way to take the steps of the round."""
+        return stepper_for(self.context)
 
     def ticks(self) -> Generator[Tick, None, None]:
         """The steps of the round, as the method's placement orders them, or client after client."""
@@ -145,12 +153,15 @@ class SimulatedCohort:
         room, simulation = self.simulation.room, self.simulation
         room.open(self.most_rows, simulation.execution.at_once, self.plan.cuts[0])
         own = {row for rows in subtrees for row in rows}
-        stepping = range(len(self.plan.clients)) if simulation.shares_server else own
-        steps = {
+        self.chunk = Chunk(room, self.plan, subtrees, self._steps_of(own, pool), bool(self.context.fusion))
+
+    def _steps_of(self, own: set[int], pool: Executor | None) -> dict[int, ClientSteps]:
+        """The steps of this process's rows and, where it has the server model of others, theirs too."""
+        stepping = range(len(self.plan.clients)) if self.simulation.shares_server else own
+        return {
             row: self.context.steps_of(row, len(own), pool) if row in own else self.context.steps_of(row, 0)
             for row in stepping
         }
-        self.chunk = Chunk(room, self.plan, subtrees, steps, bool(self.context.fusion))
 
     def place(self, row: int) -> int:
         """Where a row lies in memory at the moment, in this process; those of others behind all of its own."""
@@ -162,28 +173,28 @@ class SimulatedCohort:
         if self.context.diagnostics:
             self.context.diagnostics.end_round(self.chunk.room.weights, self.context.shares[self.chunk.rows])
         if self.chunk.rows:
-            self._add_rows()
+            self._add_rows(self.chunk.rows)
         for row, steps in self.chunk.steps.items():
             if steps.losses:
                 self.sums.losses[row] = torch.stack(steps.losses).to(loss_dtype(self.state.weights.device))
         if self.setup.method.where.one_server and self.workers.rank == 0:
             self._add_server()
 
-    def _add_rows(self) -> None:
+    def _add_rows(self, rows: Sequence[int]) -> None:
         """sum_j p_j W_j, sum_j p_j (S_j - S) and sum_j p_j m_j, but for what all rows share."""
         room, members, brought = self.chunk.room, self.chunk.members, self.sums.begin()
-        terms = self._terms(self.chunk.rows, self.plan.shares)
-        self.sums.broken |= {row: ~room.weights.finite(member.place) for row, member in members.items()}
+        terms = self._terms(rows, self.plan.shares)
+        self.sums.broken |= {row: ~room.weights.finite(members[row].place) for row in rows}
         room.weights.weighted_sum(terms, brought.weights)
         room.statistics.weighted_sum(terms, brought.change, self.state.statistics)
         if self.setup.method.carry:
-            self._add_moments(brought.moments)
+            self._add_moments(brought.moments, rows)
         self.sums.add(self.branch.in_order(self.chunk.rows)[0])
 
-    def _add_moments(self, out: Tensor) -> None:
+    def _add_moments(self, out: Tensor, rows: Sequence[int]) -> None:
         """out = sum_j p_j m_j, and the same for the number of updates of every block."""
         vectors = Vectors(lambda: torch.empty_like(out))
-        total = TreeSum(vectors, self.branch, self.chunk.rows)
+        total = TreeSum(vectors, self.branch, rows)
         for row in total.rows:
             number, share, sides = vectors.take(), self.plan.shares[row], self.chunk.members[row].sides
             own = [segment for side in sides[: 1 if self.setup.method.where.one_server else 2] for segment in side]

@@ -19,33 +19,16 @@ from smofi.models.dropout import step_keys
 from smofi.seeds import generator
 
 
-class ClientSteps:
-    """The steps that a client takes in a round, one after the other.
+class Steps:
+    """The steps of a client in a round, as the server knows them too: what is random in each, and how many are done.
 
-    Everything is drawn at the beginning, by (seed, round, client), so that no step draws anything. `pool` reads samples
-    ahead, where they can be read ahead; of samples in memory, up to `gathered` bytes are gathered in one go.
+    Everything is drawn at the beginning, by (seed, round, client), so that no step draws anything.
     """
 
-    def __init__(
-        self,
-        plan: ClientPlan,
-        samples: Samples,
-        device: torch.device,
-        dropout: bool,
-        augment: Augment | None = None,
-        pool: Executor | None = None,
-        gathered: int = 0,
-    ) -> None:
-        steps, size = plan.steps, plan.batch_size
-        keys = {"seed": plan.seed, "round": plan.round, "client": plan.client}
-        self.plan, self.samples, self.dropout, self.augment = plan, samples, dropout, augment
-        self.order = torch.from_numpy(batch_order(len(samples), size, steps, **keys)).to(device)
-        drawn = generator(plan.seed, "noise", plan.round, plan.client).integers(2**63, size=steps)
+    def __init__(self, plan: ClientPlan, device: torch.device, dropout: bool) -> None:
+        self.plan, self.device, self.dropout = plan, device, dropout
+        drawn = generator(plan.seed, "noise", plan.round, plan.client).integers(2**63, size=plan.steps)
         self.seeds: list[int] = drawn.tolist()
-        self.variations = augment.draw(steps, size, **keys) if augment else None
-        self.ahead: Ahead | Gathered | None = Ahead(samples, self.order, pool) if pool else None
-        if isinstance(samples, TensorSamples) and gathered:
-            self.ahead = Gathered(samples, self.order, gathered)
         self.done = 0
         self.losses: list[Tensor] = []
 
@@ -65,7 +48,41 @@ class ClientSteps:
     @property
     def keys(self) -> Tensor | None:
         """Dropout's keys for the next step, None for a model without dropout."""
-        return step_keys(self.seed, self.batch_size, self.order.device) if self.dropout else None
+        return step_keys(self.seed, self.batch_size, self.device) if self.dropout else None
+
+    def advance(self, loss: Tensor | None) -> None:
+        """A step is done; this was its loss, None if another process knows it."""
+        self.done += 1
+        if loss is not None:
+            self.losses.append(loss)
+
+
+class ClientSteps(Steps):
+    """The same where the client's samples are.
+
+    `pool` reads samples ahead, where they can be read ahead; of samples in memory, up to `gathered` bytes are gathered
+    in one go.
+    """
+
+    def __init__(
+        self,
+        plan: ClientPlan,
+        samples: Samples,
+        device: torch.device,
+        dropout: bool,
+        augment: Augment | None = None,
+        pool: Executor | None = None,
+        gathered: int = 0,
+    ) -> None:
+        super().__init__(plan, device, dropout)
+        steps, size = plan.steps, plan.batch_size
+        keys = {"seed": plan.seed, "round": plan.round, "client": plan.client}
+        self.samples, self.augment = samples, augment
+        self.order = torch.from_numpy(batch_order(len(samples), size, steps, **keys)).to(device)
+        self.variations = augment.draw(steps, size, **keys) if augment else None
+        self.ahead: Ahead | Gathered | None = Ahead(samples, self.order, pool) if pool else None
+        if isinstance(samples, TensorSamples) and gathered:
+            self.ahead = Gathered(samples, self.order, gathered)
 
     def targets(self) -> Tensor:
         """The targets of the next batch."""
@@ -77,12 +94,6 @@ class ClientSteps:
         if self.augment and self.variations is not None:
             inputs = self.augment.apply(inputs, self.variations[self.done])
         return inputs, targets
-
-    def advance(self, loss: Tensor | None) -> None:
-        """A step is done; this was its loss, None if another process knows it."""
-        self.done += 1
-        if loss is not None:
-            self.losses.append(loss)
 
 
 def stacked_batches(clients: Sequence[ClientSteps]) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -97,7 +108,7 @@ def stacked_batches(clients: Sequence[ClientSteps]) -> tuple[Tensor, Tensor, Ten
 
 
 @contextmanager
-def naming_clients(clients: Sequence[ClientSteps]) -> Iterator[None]:
+def naming_clients(clients: Sequence[Steps]) -> Iterator[None]:
     """If a step fails, raise an error that names its clients."""
     try:
         yield
@@ -105,7 +116,7 @@ def naming_clients(clients: Sequence[ClientSteps]) -> Iterator[None]:
         raise failure(clients, error) from error
 
 
-def failure(clients: Sequence[ClientSteps], error: Exception) -> Exception:
+def failure(clients: Sequence[Steps], error: Exception) -> Exception:
     """What to raise when a step of these clients has failed: an error that names them, unless it says enough."""
     if isinstance(error, SmofiError):
         return error

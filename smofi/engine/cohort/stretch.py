@@ -58,7 +58,7 @@ class Stretch:
         single = server and where.one_server
         rows = slice(0, 1) if single else slice(places.start - self.first, places.stop - self.first)
         gradient = room.gradients.matrix(columns)
-        own_gradient = where.merges and not single
+        own_gradient = room.own_gradients and not single
         momentum, counts = self._momentum(blocks.start, columns, rows, server)
         return Segment(
             blocks=blocks,

@@ -1,10 +1,12 @@
-"""How numbers cross the cut: as they are, or with fewer bits each, rounded as they would be on a real wire."""
+"""How numbers cross the cut: as they are, or with fewer bits each. A simulation rounds them as a real wire does, by the
+same code: it packs, and unpacks at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from smofi.errors import check_choice
 from smofi.later import torch
 
 if TYPE_CHECKING:
@@ -13,7 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compression:
-    """A `wire` that keeps fewer bits of every number: `width` bytes each, and `overhead` bytes for every sample."""
+    """A `wire` that keeps fewer bits of every number: `width` bytes each, and `overhead` bytes for every sample.
+
+    What is packed has the shape of the tensor and its order in memory. With an overhead, a float32 for each sample
+    follows: the step of which the sample's numbers are multiples.
+    """
 
     name: str
     stored: str
@@ -32,12 +38,54 @@ class Compression:
         >>> COMPRESSIONS["int8"](torch.tensor([[127.0, 1.4, -3.6]]), "up", 0).tolist()
         [[127.0, 1.0, -4.0]]
         """
-        if self.dtype.is_floating_point:
-            return tensor.to(self.dtype).to(tensor.dtype)
-        # each sample in steps of its largest number / 127
-        flat = tensor.flatten(1)
-        step = (flat.abs().amax(1, keepdim=True) / 127).clamp_min(torch.finfo(tensor.dtype).tiny)
-        return (torch.round(flat / step) * step).view_as(tensor)
+        return self.unpack(self.pack(tensor), tensor.dtype)
+
+    def pack(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        """What is sent of a batch.
+
+        >>> COMPRESSIONS["int8"].pack(torch.tensor([[127.0, 1.4, -3.6]]))
+        (tensor([[127,   1,  -4]], dtype=torch.int8), tensor([1.]))
+        """
+        tensor = tensor.detach()
+        if not self.overhead:
+            return (tensor.to(self.dtype),)
+        step = _steps(tensor)
+        # into memory of the tensor's own order, which a sum or a product with another tensor need not keep
+        scaled = torch.div(tensor, _beside(step, tensor), out=torch.empty_like(tensor)).round_()
+        # the step of a bfloat16 tensor is rounded so much that the largest number can be 128 of them;
+        # a number that is not finite has a step that is not, which says enough
+        scaled = scaled.clamp_(-127, 127).nan_to_num_(0.0)
+        return scaled.to(self.dtype), step
+
+    def unpack(self, parts: tuple[Tensor, ...], dtype: torch.dtype) -> Tensor:
+        """The batch, as a tensor of this type, from what was sent of it."""
+        arrived = parts[0].to(dtype)
+        return arrived.mul_(_beside(parts[1], arrived)) if self.overhead else arrived
+
+    def parts(self, shape: tuple[int, ...]) -> tuple[tuple[torch.dtype, tuple[int, ...]], ...]:
+        """The type and the shape of each part that is sent of a batch of this shape.
+
+        >>> COMPRESSIONS["int8"].parts((32, 8, 4, 4))
+        ((torch.int8, (32, 8, 4, 4)), (torch.float32, (32,)))
+        """
+        values = (self.dtype, shape)
+        return (values, (torch.float32, shape[:1])) if self.overhead else (values,)
+
+
+def _steps(tensor: Tensor) -> Tensor:
+    """For each sample its largest number / 127, as it is sent; never zero."""
+    if not tensor.numel():
+        return tensor.new_ones(tensor.shape[:1], dtype=torch.float32)
+    largest = tensor.abs()
+    if tensor.dim() > 1:
+        largest = largest.amax(tuple(range(1, tensor.dim())))
+    least = max(torch.finfo(tensor.dtype).tiny, torch.finfo(torch.float32).tiny)
+    return (largest / 127).clamp_min(least).to(torch.float32)
+
+
+def _beside(step: Tensor, tensor: Tensor) -> Tensor:
+    """A step per sample, to compute with a batch."""
+    return step.to(tensor.dtype).view(step.shape + (1,) * (tensor.dim() - step.dim()))
 
 
 COMPRESSIONS = {
@@ -45,3 +93,28 @@ COMPRESSIONS = {
     "bf16": Compression("bf16", "bfloat16", 2),
     "int8": Compression("int8", "int8", 1, overhead=4),
 }
+
+OTHER_NAMES = {"fp32": None, "fp16": "float16"}
+"""What a `wire` may be called as well. None sends numbers as they are."""
+
+WIRES = ("fp32", "fp16", "bf16", "int8", "float16")
+
+
+def check_wire(field: str, value: Any) -> str | None:
+    """The name of a compression, or None for numbers as they are, by any name that it has.
+
+    >>> check_wire("wire", "fp16"), check_wire("wire", "int8"), check_wire("wire", "fp32")
+    ('float16', 'int8', None)
+    """
+    name = check_choice(field, value, WIRES)
+    return OTHER_NAMES.get(name, name)
+
+
+def wire_named(name: str) -> Compression | None:
+    """The compression of this name; None for `fp32`, numbers as they are.
+
+    >>> wire_named("fp16").width
+    2
+    """
+    known = check_wire("wire", name)
+    return None if known is None else COMPRESSIONS[known]

@@ -9,6 +9,7 @@ from smofi.planning.advice import NEAR, Advice, Outlook, recommended
 from smofi.plural import plural
 from smofi.report.heading import short, short_cut
 from smofi.report.numbers import HOURS, MINUTES, SECONDS, TimeUnit, in_unit, time_unit
+from smofi.settings import seeds_text
 
 UNITS = (HOURS, MINUTES, SECONDS, TimeUnit("ms", 0.001))
 UNWEIGHED = (
@@ -27,6 +28,8 @@ def heading(advice: Advice) -> str:
 def basis(advice: Advice) -> str:
     """On which devices, and for how long."""
     config, rounds = advice.config, f"the first {advice.rounds} rounds" if advice.rounds > 1 else "the first round"
+    if len(config.each_seed) > 1:
+        rounds += f" with each of the seeds {seeds_text(config.each_seed)}"
     text = f"{rounds}, planned at every cut without training; clock {config.clock}, devices {Path(config.devices).name}"
     if config.clock == "full" and not any(map(has_latency, advice.outlooks.values())):
         text += ", latency not counted"

@@ -25,8 +25,9 @@ from smofi.settings import SETTINGS
 BASE = "base"
 
 
-def figure_of(setups: Sequence[Setup], request: Request) -> Drawing:
-    """The figure that was asked for, or what suits the setups: curves, and a panel for each if there are several."""
+def figure_of(setups: Sequence[Setup], request: Request, *, own_axes: bool = False) -> Drawing:
+    """The figure that was asked for, or what suits the setups: curves, and a panel for each if there are several, all
+    with the same range of values unless they have `own_axes`."""
     if request.over is not None:
         panels = _panels(_over(setups, request.over, request.baseline), request, measured=True)
         name = request.over.replace("_", " ")
@@ -36,7 +37,8 @@ def figure_of(setups: Sequence[Setup], request: Request) -> Drawing:
     found = _by_base(setups) if request.by == BASE else _by_setup(setups, request.by)
     if request.kind == "bars":
         return bars_figure(_panels(found, request, measured=True), request.values, width=request.inches)
-    return curves_figure(_panels(found, request), over_hours=request.hours, width=request.inches)
+    panels = _panels(found, request)
+    return curves_figure(panels, over_hours=request.hours, width=request.inches, own_axes=own_axes)
 
 
 def _panels(found: Mapping[str, Sequence[History]], request: Request, *, measured: bool = False) -> list[Panel]:

@@ -23,9 +23,12 @@ FAINTNESS = 0.18
 HEIGHT = {1: 0.62, 2: 0.6, 3: 0.68, 4: 0.78}  # of a panel over its width, by how many stand in a row
 
 
-def curves_figure(panels: Sequence[Panel], *, over_hours: bool = False, width: Width | None = None) -> Drawing:
+def curves_figure(
+    panels: Sequence[Panel], *, over_hours: bool = False, width: Width | None = None, own_axes: bool = False
+) -> Drawing:
     """The judged metric over rounds, or over hours of virtual time: the mean over seeds, and a band of one standard
-    deviation either side. A panel with a fixed target has a line there.
+    deviation either side. A panel with a fixed target has a line there. All panels have the same range of values, so
+    that heights can be compared, unless they have `own_axes`.
 
     >>> from smofi.report.history import History
     >>> curves_figure([Panel("IID", [History("fedavg", [0.4, 0.7, 0.8])])]).size
@@ -43,7 +46,7 @@ def curves_figure(panels: Sequence[Panel], *, over_hours: bool = False, width: W
     high = across / columns * HEIGHT[columns] * rows + legend_inches(names, across)
 
     def compose(figure: Figure) -> None:
-        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+        grid = list(figure.subplots(rows, columns, squeeze=False, sharey=not own_axes).flat)
         for number, (axes, panel, inside) in enumerate(zip(grid, panels, drawn, strict=False)):
             _draw(axes, inside, keys, unit)
             if panel.target is not None:

@@ -47,6 +47,11 @@ class Request:
         if self.hours and (self.over or self.kind == "bars"):
             refuse("hours", True, "curves; bars and points show hours with --value hours")
 
+    def check_curves(self, field: str) -> None:
+        """Refuse a flag that is for curves where others are asked for."""
+        if self.over or self.kind == "bars":
+            refuse(field, True, "curves, without --over and --kind bars")
+
     @property
     def inches(self) -> Literal["column", "page"] | None:
         """The width, as figures take it."""

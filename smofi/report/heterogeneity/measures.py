@@ -14,7 +14,7 @@ from smofi.config.federation import Federation
 from smofi.data.partitions.mix import class_counts, divergence
 from smofi.errors import check_count, refuse
 from smofi.plural import between, plural
-from smofi.report.heading import short
+from smofi.report.heading import seeds_of, short
 from smofi.report.numbers import median_count, one_decimal, two_decimals
 
 # Told apart by colour-blind readers too, on light and on dark: Okabe and Ito's palette, and three between its hues.
@@ -22,6 +22,16 @@ PALETTE = (
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9",
     "#D55E00", "#8F6BC4", "#F0E442", "#8A8A8A", "#8B5E3C",
 )  # fmt: skip
+
+
+def title_of(config: Config) -> str:
+    """What is divided, and how.
+
+    >>> title_of(Config(clients=4, seeds="0-2", partition="iid"))
+    'digits, iid, 4 clients, seeds 0-2'
+    """
+    clients = plural(config.known_clients, "client")
+    return f"{short(config.data)}, {short(config.partition)}, {clients}, {seeds_of(config)}"
 
 
 @dataclass(frozen=True)
@@ -55,9 +65,8 @@ class Heterogeneity:
         """How a configuration divides its data."""
         source = federation.source
         shape = " x ".join(map(str, source.input_shape))
-        clients = plural(config.known_clients, "client")
         return cls(
-            f"{short(config.data)}, {short(config.partition)}, {clients}, seed {config.seed}",
+            title_of(config),
             class_counts(source.train.labels, federation.indices, source.classes),
             source.class_names,
             config.batch_size,

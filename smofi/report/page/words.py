@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from smofi.plural import some_of
+from smofi.report.comparing.paired import paired
+from smofi.report.history import Scale
 from smofi.report.measures import Row
 from smofi.report.numbers import speed_up
 from smofi.report.page.judging import Judged
@@ -13,7 +15,8 @@ from smofi.report.page.table import mean_rounds
 
 
 def headline(judged: Judged) -> str:
-    """Which method has the highest mean over rounds, by how much, and how fast it reaches the target."""
+    """Which method has the highest mean over rounds, whether its lead can be relied on, and how fast it reaches the
+    target."""
     first, ranked = judged.winner, judged.alike
     if first is None:
         return _without_winner(judged)
@@ -22,7 +25,29 @@ def headline(judged: Judged) -> str:
     some = f"Of the {len(ranked)} methods that can be compared so far, " if len(ranked) < len(judged.rows) else ""
     text = f"{some}{first.name} has the highest mean {first.metric.short} over rounds: {_mean(first)}, "
     text += f"against {_mean(other)} of {other.name}.{_speed(first, base)}"
-    return f"{text} {_seeds(first)}"
+    return f"{text} {_lead(judged, first, _second(ranked, first))} {_seeds(first)}"
+
+
+def _lead(judged: Judged, first: Row, second: Row) -> str:
+    """By how much the first is ahead of the next, seed by seed; a lead that may as well be chance is called so."""
+    of = {row.name: [run.history for run in judged.runs if run.history.name == row.name] for row in (first, second)}
+    found = paired(of[first.name], of[second.name])
+    if found is None or found.mean.low is None or found.mean.high is None:
+        return f"Its lead over {second.name} is that of one seed: no difference to rely on."
+    gain, between = _points(first.metric, found.mean.mean, found.mean.low, found.mean.high)
+    if found.mean.low > 0:
+        return f"Seed by seed, it is {gain} ahead of {second.name}, the next; 95% interval {between}."
+    return f"Its lead over {second.name}, the next, is no difference to rely on: {gain}, 95% interval {between}."
+
+
+def _points(metric: Scale, mean: float, low: float, high: float) -> tuple[str, str]:
+    """
+    >>> _points(Scale("accuracy", share=True), 0.0123, -0.01, 0.0346)
+    ('1.2 points', '-1.0 to 3.5')
+    """
+    if metric.share:
+        return f"{100 * mean:.1f} points", f"{100 * low:.1f} to {100 * high:.1f}"
+    return metric.text(mean), f"{metric.text(low)} to {metric.text(high)}"
 
 
 def _without_winner(judged: Judged) -> str:

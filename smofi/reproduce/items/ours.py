@@ -1,10 +1,13 @@
-"""What the paper does not have: does SMoFi gain more with a deeper model, on data of this size?"""
+"""What the paper does not have: does SMoFi gain more with a deeper model, on data of this size? And what does the
+normalisation change, of which the paper says nothing?"""
 
 from __future__ import annotations
 
 from smofi.reproduce.items.lines import beside, five_on
 from smofi.reproduce.items.parts import Changes, Item, Line, Panel
-from smofi.reproduce.items.tasks import CIFAR10, SMALL_CIFAR10
+from smofi.reproduce.items.tasks import CIFAR10, FASHION, SMALL_CIFAR10
+
+NORMS = {"BatchNorm": None, "GroupNorm of 2 groups": "group(2)"}
 
 
 def _depth(scale: str) -> tuple[Panel, ...]:
@@ -20,10 +23,25 @@ def _depth(scale: str) -> tuple[Panel, ...]:
     )
 
 
+def _norm(scale: str) -> tuple[Panel, ...]:
+    task = CIFAR10 if scale == "paper" else FASHION
+    lines = tuple(line for line in five_on(task) if line.label.split(" + ")[-1] in ("FedAvg", "FedAvgM", "SMoFi"))
+    return tuple(Panel(f"{task.title}, {title}", task, lines, {"norm": norm}) for title, norm in NORMS.items())
+
+
 DEPTH = Item(
     "cifar10-depth",
     "A shallow and a deeper model",
     _depth,
     claims=("The paper says that SMoFi gains more with deeper models; it has no table of this.",),
     published="table1",
+)
+NORM = Item(
+    "norm",
+    "BatchNorm and GroupNorm",
+    _norm,
+    remarks=(
+        "The paper does not say which normalisation its ResNets have. BatchNorm is ours everywhere else; GroupNorm of "
+        "2 groups is what FedNAR's program has.",
+    ),
 )

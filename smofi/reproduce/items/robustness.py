@@ -78,9 +78,7 @@ MOMENTUM = Item(
         "Momentum in local optimizers ends higher on moderate and on extreme non-IID data, but slows learning down.",
         "The slowing is stronger the more heterogeneous the data.",
     ),
-    remarks=(
-        "The paper names neither the data set nor the two distributions: CIFAR-10, Dir 0.5 and Dir 0.1 are ours.",
-    ),
+    remarks=("The paper names neither the data set nor the two distributions: both are chosen by us.",),
 )
 OPTIMIZER = Item(
     "fig-optimizers",

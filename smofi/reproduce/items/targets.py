@@ -13,7 +13,7 @@ class Target:
     `rounded`, that share of the mean best over seeds, rounded down to a whole percent, one for all.
 
     >>> NINE_TENTHS.words("FedAvg"), Target(fixed=0.7).words("FedAvg")
-    ("90 % of FedAvg's best with the same seed", '70 %')
+    ('90 % of the best accuracy of FedAvg with the same seed', '70 %')
     """
 
     share: float = 0.9
@@ -34,10 +34,10 @@ class Target:
         """What it is, in words."""
         if self.fixed is not None:
             return f"{100 * self.fixed:g} %"
-        share = f"{100 * self.share:g} % of {baseline}'s"
+        share = f"{100 * self.share:g} % of"
         if self.rounded:
-            return f"{share} mean best, rounded down to a whole percent"
-        return f"{share} best with the same seed"
+            return f"{share} the mean best accuracy of {baseline}, rounded down to a whole percent"
+        return f"{share} the best accuracy of {baseline} with the same seed"
 
 
 NINE_TENTHS = Target()

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 import smofi
 from reference import convnet, federation
+from smofi.config import Config
+from smofi.config.writing import changed_fields
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.errors import InputError
 
@@ -72,5 +74,112 @@ def test_the_clock_charges_fewer_bytes() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(InputError, match="wire='fp16' is not accepted: expected one of float16, bf16, int8"):
-        trained("fp16")
+    with pytest.raises(InputError, match="wire='fp8' is not accepted: expected one of fp32, fp16, bf16, int8, float16"):
+        trained("fp8")
+
+
+# ---------------------------------------------------------------------------------------------------- packed, unpacked
+
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+SHAPES = [(), (5,), (0,), (4, 0, 2), (0, 3), (6, 7), (5, 3, 8, 8)]
+
+
+def drawn(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Samples of very different sizes; the first is zero."""
+    generator = torch.Generator().manual_seed(len(shape))
+    scales = torch.logspace(-12, 4, shape[0]) if shape and shape[0] else torch.ones(shape[:1])
+    made = torch.randn(shape, generator=generator) * scales.view(shape[:1] + (1,) * len(shape[1:]))
+    if made.dim() > 1 and len(made):
+        made[0] = 0
+    return made.to(dtype)
+
+
+def by_formula(name: str, tensor: Tensor) -> Tensor:
+    """What arrives, sample by sample."""
+    if name != "int8":
+        return tensor.to({"float16": torch.float16, "bf16": torch.bfloat16}[name]).to(tensor.dtype)
+    samples = []
+    for sample in tensor.flatten(1):
+        step = (sample.abs().amax() / 127).clamp_min(torch.finfo(tensor.dtype).tiny)
+        samples.append(torch.round(sample / step).clamp(-127, 127) * step)
+    return torch.stack(samples).view_as(tensor)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", COMPRESSIONS)
+def test_what_arrives_follows_the_formula_to_the_bit(name: str, dtype: torch.dtype) -> None:
+    for shape in [(6, 7), (5, 3, 8, 8), (1, 2, 3, 4, 5), (2, 1)]:
+        sent = drawn(shape, dtype)
+        assert torch.equal(COMPRESSIONS[name](sent, "up", 0), by_formula(name, sent))
+
+
+def test_a_step_of_int8_is_a_float32_even_in_double_precision() -> None:
+    """It costs four bytes; so rounded, it is what numbers are divided by, too."""
+    sent = torch.randn(6, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    step = (sent.abs().amax(1, keepdim=True) / 127).float().double()
+    assert torch.equal(COMPRESSIONS["int8"](sent, "up", 0), torch.round(sent / step) * step)
+
+
+def test_the_largest_bfloat16_fits_into_a_byte() -> None:
+    """Its step has eight bits, and there can be 128 of them in the largest number: of all such numbers."""
+    sent = torch.arange(1, 0x7F80, dtype=torch.int16).view(torch.bfloat16)
+    values, steps = COMPRESSIONS["int8"].pack(sent)
+    assert (torch.round(sent / steps.bfloat16()) > 127).any()
+    assert (values >= 0).all()
+    large = sent > 1e-30
+    assert ((COMPRESSIONS["int8"](sent, "up", 0) - sent).abs()[large] <= sent[large] / 90).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", COMPRESSIONS)
+def test_what_is_packed_has_the_types_and_shapes_that_were_announced(
+    name: str, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    compression, sent = COMPRESSIONS[name], drawn(shape, dtype)
+    parts = compression.pack(sent)
+    assert tuple((part.dtype, tuple(part.shape)) for part in parts) == compression.parts(shape)
+    samples = shape[0] if shape else 1
+    assert sum(part.nbytes for part in parts) == sent.numel() * compression.width + samples * compression.overhead
+    arrived = compression.unpack(parts, dtype)
+    assert (arrived.dtype, arrived.shape) == (dtype, sent.shape)
+    assert torch.equal(arrived, compression(sent, "down", 0))
+
+
+@pytest.mark.parametrize("name", COMPRESSIONS)
+def test_the_order_in_memory_stays(name: str) -> None:
+    for sent in (
+        torch.randn(4, 3, 5, 6).to(memory_format=torch.channels_last),
+        torch.randn(2, 3, 1, 5).permute(3, 1, 2, 0),
+    ):
+        values, *_ = COMPRESSIONS[name].pack(sent)
+        assert values.stride() == COMPRESSIONS[name](sent, "up", 0).stride() == sent.stride()
+        assert torch.equal(COMPRESSIONS[name](sent, "up", 0), COMPRESSIONS[name](sent.contiguous(), "up", 0))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", COMPRESSIONS)
+def test_a_number_that_is_not_finite_arrives_as_one(name: str, value: float) -> None:
+    """With int8 its whole sample does, and no other."""
+    sent = torch.ones(3, 4)
+    sent[1, 2] = value
+    arrived = COMPRESSIONS[name](sent, "up", 0)
+    assert not arrived[1, 2].isfinite()
+    assert arrived[[0, 2]].isfinite().all()
+    assert name != "int8" or arrived[1].isnan().all()
+
+
+def test_what_is_packed_does_not_change_what_was_sent() -> None:
+    sent = torch.randn(3, 4, requires_grad=True)
+    before = sent.detach().clone()
+    for compression in COMPRESSIONS.values():
+        assert not compression(sent, "up", 0).requires_grad
+    assert torch.equal(sent, before)
+
+
+@pytest.mark.parametrize(("other", "name"), [("fp16", "float16"), ("fp32", None)])
+def test_other_names_are_the_same_wire(other: str, name: str | None) -> None:
+    """In Python, in files and flags, and when a run is resumed."""
+    assert distance(trained(other).model, trained(name).model) == 0
+    assert Config(wire=other).wire == name
+    assert changed_fields(Config(wire=name), Config(wire=other)) == []

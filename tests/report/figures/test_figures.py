@@ -113,6 +113,16 @@ def test_panels_stand_in_rows(count: int, shape: tuple[int, int]) -> None:
     assert len(figure.axes) == count
 
 
+def test_panels_have_the_same_range_of_values_unless_each_has_its_own() -> None:
+    low, high = Panel("", SLOW), Panel("", SMOFI)
+    first, second = drawn(curves_figure([low, high])).axes
+    assert first.get_ylim() == second.get_ylim()
+    assert first.get_ylim()[0] <= 0.1
+    assert first.get_ylim()[1] >= 0.9
+    first, second = drawn(curves_figure([low, high], own_axes=True)).axes
+    assert first.get_ylim()[1] < second.get_ylim()[0]
+
+
 def test_bars_have_heights_deviations_and_say_what_was_missed() -> None:
     """The targets are 0.72 and 0.63: FedAvg is there in round 3 with both seeds, SMoFi in rounds 2 and 1."""
     figure = drawn(bars_figure([PANEL], ["accuracy", "mean", "rounds", "hours"]))

@@ -8,39 +8,13 @@ import pytest
 
 from smofi.cli import main
 from smofi.report.page import write_page
-from support.browser import Browser, browser_path
+from support.browser import CONTRASTS, Browser, browser_path
 from support.damage import TINY_RUN
 from support.pages import write_result, write_seeds
 
 pytestmark = pytest.mark.skipif(browser_path() is None, reason="no Chromium: install the package chromium")
 
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>"
-# Of all text that is seen, the contrast with the first background behind it that is not transparent.
-CONTRASTS = """
-(() => {
-  const parse = text => (text.match(/[\\d.]+/g) ?? []).map(Number);
-  const light = colour => colour.slice(0, 3).map(c => c / 255)
-    .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = node => {
-    for (let one = node; one; one = one.parentElement) {
-      const colour = parse(getComputedStyle(one).backgroundColor);
-      if (colour.length === 3 || colour[3] > 0) return colour;
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  for (const node of document.querySelectorAll("body *")) {
-    const own = [...node.childNodes].some(one => one.nodeType === 3 && one.textContent.trim());
-    if (!own || node.closest("script, noscript") || !node.getClientRects().length || node.disabled) continue;
-    const style = getComputedStyle(node), svg = node.namespaceURI.endsWith("svg");
-    const [one, two] = [light(parse(svg ? style.fill : style.color)), light(behind(node))].sort((a, b) => b - a);
-    found.push([(one + 0.05) / (two + 0.05), node.textContent.trim().slice(0, 40)]);
-  }
-  return found.sort((a, b) => a[0] - b[0]);
-})()
-"""
-
 PLACE = """
 document.activeElement === document.body ? null : [...document.querySelectorAll("*")].indexOf(document.activeElement)
 """

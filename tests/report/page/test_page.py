@@ -46,8 +46,26 @@ def test_a_page_has_the_means_over_seeds_their_bands_and_the_result_in_a_sentenc
     assert "smofi has the highest mean accuracy over rounds: " in text
     assert re.search(r"It reaches the target \(90% of fedavg&#x27;s best\) in \d+(\.\d)? rounds, fedavg in", text)
     assert "Means ± standard deviations over 3 seeds." in text
+    assert re.search(r"Seed by seed, it is \d+\.\d points ahead of fedavg, the next; 95% interval \d", text)
     assert "The line is the mean over seeds, the band one standard deviation either side of it." in text
     assert setup["time"] is None  # no clock ran
+
+
+@pytest.mark.parametrize(
+    ("seeds", "words"),
+    [
+        # differences .02, .03, -.01: mean .01333, deviation .020817, half 4.3027 x .020817 / sqrt(3) = .05171
+        ([0.52, 0.53, 0.49], "fedavg, the next, is no difference to rely on: 1.3 points, 95% interval -3.8 to 6.5."),
+        # .02, .03, .025: half 4.3027 x .005 / sqrt(3) = .01242
+        ([0.52, 0.53, 0.525], "Seed by seed, it is 2.5 points ahead of fedavg, the next; 95% interval 1.3 to 3.7."),
+        ([0.52], "Its lead over fedavg is that of one seed: no difference to rely on. A single seed."),
+    ],
+)
+def test_a_lead_that_may_be_chance_is_called_so(seeds: list[float], words: str, tmp_path: Path) -> None:
+    for seed, value in enumerate(seeds):
+        write_result(tmp_path / f"runs/a-{seed}", "fedavg", seed, [0.5, 0.5])
+        write_result(tmp_path / f"runs/b-{seed}", "smofi", seed, [value - 0.1, value + 0.1])
+    assert words in texts_of(made([tmp_path / "runs"], tmp_path))
 
 
 def test_the_partition_is_that_of_the_run(tmp_path: Path) -> None:

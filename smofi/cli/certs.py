@@ -1,0 +1,122 @@
+"""The commands that issue certificates: certs init, issue, revoke, list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from cyclopts import App, Parameter
+from rich.table import Table
+from rich.text import Text
+
+from smofi.cli.arguments import SEVERAL
+from smofi.cli.examples import epilogue
+from smofi.cli.loading import loading
+from smofi.cli.program import app, console
+from smofi.errors import InputError
+from smofi.plural import plural
+
+if TYPE_CHECKING:
+    from smofi.net.certs import Issued
+
+Pki: TypeAlias = Annotated[Path, Parameter(help="the folder of the certificate authority")]
+
+
+def init(
+    pki: Annotated[Path, Parameter(help="a new or an empty folder")],
+    /,
+    *,
+    days: Annotated[int, Parameter(help="how long the authority and all its certificates can be valid")] = 3650,
+) -> int:
+    """Make a certificate authority, which issues certificates to a server and its clients."""
+    with loading():
+        from smofi.net.certs import init
+    until = init(pki, days=days)
+    print(f"Certificate authority: {pki}, valid until {until:%Y-%m-%d}")
+    print(f"{pki / 'ca-key.pem'} stays on this machine: whoever has it can issue certificates. Keep a backup.")
+    print(f"Next: smofi certs issue {pki} --server HOST, and --client NAME for each client")
+    return 0
+
+
+def issue(
+    pki: Pki,
+    /,
+    *,
+    server: Annotated[
+        list[str] | None,
+        Parameter(help="for a server: all host names and IP addresses that clients connect to", **SEVERAL),
+    ] = None,
+    client: Annotated[str | None, Parameter(help="for a client: the name that the server will know it by")] = None,
+    name: Annotated[
+        str | None, Parameter(help="the name of a server and its folder, for several; by default server")
+    ] = None,
+    days: Annotated[
+        int | None, Parameter(help="how long the certificate is valid; by default 365, or as long as the authority is")
+    ] = None,
+    renew: Annotated[bool, Parameter(help="replace the key and the certificate of this name", negative=())] = False,
+) -> int:
+    """Issue a certificate to a server or to a client, with a folder to copy to its machine.
+
+    Certificates that are renewed stay valid until their end, unless they are revoked before.
+    """
+    if (server is None) == (client is None):
+        raise InputError("smofi certs issue needs --server HOST or --client NAME, one of the two")
+    with loading():
+        from smofi.net.certs import issue
+    issued = issue(pki, server=server, client=client, name=name, days=days, renew=renew)
+    folder = pki / issued.name
+    print(f"Certificate: {folder}, for {', '.join(issued.hosts) or issued.name}, valid until {issued.until:%Y-%m-%d}")
+    print(f"Copy this folder to the {issued.kind}'s machine, by a way that keeps key.pem secret, such as scp.")
+    print(f"{pki / 'ca-key.pem'} stays here.")
+    if renew and issued.kind == "server":
+        print("A server that is running has to be restarted.")
+    return 0
+
+
+def revoke(
+    pki: Pki, name: Annotated[str, Parameter(help="the name of a client or a server, as smofi certs list shows it")], /
+) -> int:
+    """Revoke all certificates of a name, as when a key is lost or a client leaves.
+
+    A running server notices when its crl.pem changes.
+    """
+    with loading():
+        from smofi.net.certs import revoke
+    revoked, written = revoke(pki, name)
+    print(f"Revoked: {plural(len(revoked), 'certificate')} of {name}")
+    print(f"Written: {', '.join(map(str, written))}")
+    print(f"If a server's folder is on another machine, copy {pki / 'crl.pem'} there. It needs no restart.")
+    return 0
+
+
+def list_(pki: Pki, /) -> int:
+    """List the certificates that were issued: to whom, until when, and whether they are revoked."""
+    with loading():
+        from smofi.net.certs import issued_in
+    found = issued_in(pki)
+    if not found:
+        print(f"{pki} has issued no certificates yet: smofi certs issue {pki} --client NAME")
+        return 0
+    console.print(_table(found))
+    return 0
+
+
+def _table(found: list[Issued]) -> Table:
+    table = Table()
+    for heading in ("name", "for", "until", "state"):
+        table.add_column(heading)
+    for one in found:
+        state = Text(one.state, style="" if one.state == "valid" else "bold")
+        table.add_row(Text(one.name), Text("\n".join(one.hosts) or one.kind), f"{one.until:%Y-%m-%d}", state)
+    return table
+
+
+COMMANDS: dict[str, Callable[..., int]] = {"init": init, "issue": issue, "revoke": revoke, "list": list_}
+certs = App(
+    name="certs",
+    help="Issue and revoke certificates, by which a server and its clients know each other.",
+    group_parameters=app.group_parameters,
+)
+for place, (name, command) in enumerate(COMMANDS.items()):
+    certs.command(command, name=name, help_epilogue=epilogue(f"certs {name}"), sort_key=place)

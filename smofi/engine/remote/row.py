@@ -1,0 +1,117 @@
+"""One client of a round, as the server sees it: its row, how far it is, and what it has sent."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import Tensor
+
+from smofi.engine.cohort.chunk import Member
+from smofi.engine.cohort.context import RoundContext
+from smofi.engine.cohort.halves import ServerHalf
+from smofi.engine.remote.columns import fill_moments
+from smofi.engine.remote.crossing import Crossing
+from smofi.engine.remote.messages import Activation, Begin, Finished, Returned, Up
+
+
+class RemoteRow:
+    """`target` is how many steps it should have taken by the end of the tick; `steps.done` are those whose gradients
+    are computed, `updates` those that have changed the row. `since` is when it was last asked for something it has not
+    answered yet."""
+
+    def __init__(self, row: int, member: Member, crossing: Crossing, context: RoundContext) -> None:
+        self.row, self.member, self.crossing, self.context = row, member, crossing, context
+        self.plan, self.cut, self.steps = context.plan.of_client(row), context.plan.cuts[row], member.steps
+        self.server: ServerHalf = member.server_half
+        self.target = self.updates = 0
+        self.activation: Activation | None = None
+        self.returned: Returned | None = None
+        self.finished: Finished | None = None
+        self.square: float | None = None
+        self.since: float | None = None
+
+    @property
+    def client(self) -> int:
+        return self.plan.client
+
+    def begin(self) -> Begin:
+        """What the client starts the round from."""
+        context, own = self.context, self.crossing.columns
+        state, carries = context.state, bool(context.setup.method.carry)
+        return Begin(
+            plan=self.plan,
+            lr=context.plan.lr,
+            cut=self.cut,
+            onednn=context.onednn,
+            weights=own.of_vector(state.weights),
+            statistics=own.statistics_of(state.statistics),
+            moments=own.of_vector(state.carried) if carries else state.weights.new_zeros(0),
+            updates=own.updates(state) if carries else (),
+        )
+
+    def asked(self) -> None:
+        """The client owes an answer from now on."""
+        self.since = time.monotonic()
+
+    def answered(self, message: Up) -> None:
+        """The client's answer, which waits to be used."""
+        self.since = None
+        if isinstance(message, Activation):
+            self.activation = message
+        elif isinstance(message, Returned):
+            self.returned = message
+        elif isinstance(message, Finished):
+            self.finished = message
+        if isinstance(message, Activation | Finished) and message.square is not None:
+            self.square = message.square
+
+    def take_activation(self) -> Activation:
+        """The activation, used once."""
+        arrived, self.activation = self.activation, None
+        assert arrived is not None
+        return arrived
+
+    def take_returned(self) -> tuple[Tensor, Tensor]:
+        """Loss and gradient of the server's output, used once; zeros for a client that was lost meanwhile."""
+        returned, self.returned = self.returned, None
+        if returned is None:
+            shape = self.crossing.output
+            return torch.zeros(()), torch.zeros(self.plan.batch_size, *shape.sizes, dtype=shape.dtype)
+        return torch.tensor(returned.loss, dtype=self.crossing.setup.layout.dtype), returned.gradient
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """The server's columns take their step."""
+        local, lr, client = self.context.setup.local, self.context.plan.lr, self.square
+        self.context.begin_update(self.member)
+        if client is None:
+            self.server.update(lr)
+        else:
+            # |g|² = |g_client|² + |g_server|²
+            local.apply([self.server.columns], lr, across=lambda server: client + server, ready=True)
+            self.square = None
+        self.context.end_update(self.member)
+        self.updates = self.steps.done
+
+    def take_columns(self) -> None:
+        """The client's columns after its last step become part of its row."""
+        finished = self.finished
+        assert finished is not None
+        room = self.member.stretch.room
+        self.crossing.columns.fill_row(room, self.member.place, finished.weights, finished.statistics)
+        if self.context.setup.method.carry:
+            fill_moments(self.member.sides[0], finished.moments, self.plan.steps)
+        self.finished = None
+
+    def forget(self) -> None:
+        """Nothing that was begun is ended: its client is lost."""
+        self.since = self.activation = self.returned = self.finished = self.square = None
+        if self.updates < self.steps.done and not self.context.setup.method.where.one_server:
+            self.void()
+
+    @torch.no_grad()
+    def void(self) -> None:
+        """The gradient of the server's columns comes to nothing: there is no update from it."""
+        for segment in self.server.columns:
+            segment.gradient.zero_()

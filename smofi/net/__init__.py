@@ -1,0 +1,13 @@
+"""Between a server and its clients on other machines: messages, security, patience. Nothing here learns.
+
+messages     the messages of a round as bytes, and back, each field checked
+frames       a message as bytes: a small header, then tensors as they are in memory
+header       the header of a message: strict JSON, checked field by field
+transport/   bytes between named clients and a server, in conversations that survive a blink of the network
+certs/       certificates: who may connect, and why a connection was refused
+status/      a served run to watch: a live page, Prometheus metrics
+logs         what happens, as lines of text or of JSON
+plain        text from elsewhere, made safe to show
+
+What it needs comes with the extra `net`: pip install "smofi[net]". Internal: may change without notice.
+"""

@@ -1,0 +1,254 @@
+"""The messages of a round as bytes, and back: nothing is believed before it is checked, on either side.
+
+A server expects one message of a client at a time, and knows what its tensors have to be; so does a client of its
+server. What does not match is refused before memory is taken for it, in a sentence that names the field.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smofi.engine.cohort.wire import Compression
+from smofi.engine.passes import IGNORED
+from smofi.engine.plan import ClientPlan
+from smofi.engine.remote.crossing import Crossing
+from smofi.engine.remote.links import Expected, Shape
+from smofi.engine.remote.messages import (
+    Activation,
+    Begin,
+    CutGradient,
+    Down,
+    Evaluate,
+    Evaluated,
+    Finished,
+    Output,
+    Rest,
+    Returned,
+    Up,
+)
+from smofi.net.frames import BadFrame, Frame, Parsed, encode
+from smofi.net.header import reject
+
+KINDS: dict[str, type[Any]] = {
+    "begin": Begin,
+    "activation": Activation,
+    "output": Output,
+    "returned": Returned,
+    "cut_gradient": CutGradient,
+    "finished": Finished,
+    "rest": Rest,
+    "evaluate": Evaluate,
+    "evaluated": Evaluated,
+}
+NAMES = {kind: name for name, kind in KINDS.items()}
+CROSSES = {Activation: "activation", Output: "output", Returned: "gradient", CutGradient: "gradient"}
+"""The tensors that cross the cut, which a wire may pack."""
+
+LONGEST_REASON, MOST = 500, 2**31
+
+
+class NotFinite(BadFrame):
+    """A message as it should be, but for numbers: its sender's model has diverged."""
+
+
+def pack(message: Down | Up, wire: Compression | None = None) -> bytes:
+    """A message as bytes; what crosses the cut with the bits of the wire."""
+    own = {field.name: getattr(message, field.name) for field in fields(message)}
+    if isinstance(message, Begin):
+        plan, cut = own.pop("plan"), own.pop("cut")
+        own |= vars(plan) | {"first": cut.first, "last": cut.last, "updates": list(message.updates)}
+    tensors = {name: value.cpu() for name, value in own.items() if isinstance(value, Tensor)}
+    plain = {name: value for name, value in own.items() if value is not None and name not in tensors}
+    if "square" in plain:  # one that is infinite becomes as large as can be, and again infinite; of NaN, tensors tell
+        plain["square"] = min(max(0.0, plain["square"]), sys.float_info.max)
+    crossing = CROSSES.get(type(message))
+    return encode(Frame(NAMES[type(message)], plain, tensors), {crossing: wire} if crossing and wire else None)
+
+
+class Fields:
+    """The small values of a message, each asked for once; `end` refuses any that were not."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.left = dict(values)
+
+    def whole(self, name: str, low: int, high: int) -> int:
+        """A whole number from `low` to `high`."""
+        value = self.left.pop(name, None)
+        if type(value) is not int or not low <= value <= high:
+            reject(f"fields.{name}", value, str(low) if low == high else f"a whole number from {low} to {high}")
+        return value
+
+    def number(self, name: str, low: float = -float("inf")) -> float:
+        """A finite number."""
+        value = self.left.pop(name, None)
+        if type(value) not in (int, float) or value < low:
+            reject(f"fields.{name}", value, "a number" if low == -float("inf") else f"a number of at least {low:g}")
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        value = self.left.pop(name, None)
+        if type(value) is not bool:
+            reject(f"fields.{name}", value, "true or false")
+        return value
+
+    def text(self, name: str, longest: int) -> str:
+        """Text of at most `longest` characters."""
+        value = self.left.pop(name, None)
+        if type(value) is not str or len(value) > longest:
+            reject(f"fields.{name}", value, f"text of at most {longest} characters")
+        return value
+
+    def numbers(self, name: str, count: int) -> tuple[float, ...]:
+        """A list of `count` numbers."""
+        value = self.left.pop(name, None)
+        if type(value) is not list or len(value) != count or any(type(one) not in (int, float) for one in value):
+            reject(f"fields.{name}", value, f"a list of {count} numbers")
+        return tuple(map(float, value))
+
+    def square(self, needed: bool) -> float | None:
+        """|g|² of the other side, where it is needed, and only there."""
+        return self.number("square", low=0) if needed else None
+
+    def end(self) -> None:
+        """Refuse what is left."""
+        for name, value in self.left.items():
+            reject(f"fields.{name}", value, "no such field")
+
+
+def read_up(parsed: Parsed, expected: Expected, wire: Compression | None = None) -> Up:
+    """A client's message, if it is what is expected of it."""
+    check_kind(parsed, expected.kind)
+    given = Fields(parsed.fields)
+    round = given.whole("round", expected.round, expected.round)
+    if expected.kind is Evaluated:
+        samples = given.whole("samples", 0, expected.most)
+        correct, loss = given.whole("correct", 0, samples), given.number("loss")
+        given.end()
+        take(parsed, {})
+        return Evaluated(round, samples, correct, loss)
+    if expected.kind is Finished:
+        square = given.square(expected.square)
+        given.end()
+        return Finished(round, **take(parsed, expected.tensors), square=square)
+    step = given.whole("step", expected.step, expected.step)
+    if expected.kind is Returned:
+        loss = given.number("loss")
+        given.end()
+        return Returned(round, step, loss, **take(parsed, expected.tensors, "gradient", wire))
+    square = given.square(expected.square)
+    given.end()
+    return Activation(round, step, **take(parsed, expected.tensors, "activation", wire), square=square)
+
+
+def check_kind(parsed: Parsed, *accepted: type[Any]) -> None:
+    """Refuse any other kind of message."""
+    if KINDS.get(parsed.kind) not in accepted:
+        reject("kind", parsed.kind, " or ".join(NAMES[kind] for kind in accepted))
+
+
+def take(
+    parsed: Parsed, shapes: Mapping[str, Shape], crossing: str = "", wire: Compression | None = None
+) -> dict[str, Any]:
+    """The tensors of a message, if they are those expected; `crossing` is the one that the wire packs."""
+    if unknown := parsed.tensors.keys() - shapes.keys():
+        raise BadFrame(f"tensors.{min(unknown)}", "is not expected")
+    for name, shape in shapes.items():
+        if name not in parsed.tensors:
+            raise BadFrame(f"tensors.{name}", "is missing")
+        header, packing = parsed.tensors[name], wire.name if wire and name == crossing else None
+        if header.dtype != shape.dtype:
+            reject(f"tensors.{name}.dtype", _plain(header.dtype), _plain(shape.dtype))
+        if header.shape != shape.sizes:
+            reject(f"tensors.{name}.shape", list(header.shape), str(list(shape.sizes)))
+        if header.packing != packing:
+            reject(f"tensors.{name}.packing", header.packing, str(packing))
+    taken = {name: parsed.take(name) for name in shapes}
+    for name, tensor in taken.items():
+        _check_values(name, tensor, shapes[name].classes)
+    return taken
+
+
+def _check_values(name: str, tensor: Tensor, classes: int | None) -> None:
+    if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        raise NotFinite(f"tensors.{name}", "has numbers that are not finite")
+    if classes is not None and tensor.numel():
+        counted = tensor[tensor != IGNORED]
+        if counted.numel() and not 0 <= int(counted.min()) <= int(counted.max()) < classes:
+            raise BadFrame(f"tensors.{name}", f"has other classes than 0 to {classes - 1}")
+
+
+def _plain(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def read_begin(
+    parsed: Parsed, crossings: Mapping[tuple[int, int], Crossing], samples: int, steps_with: Callable[[int], int]
+) -> Begin:
+    """The beginning of a round, if it is one that a client with this number of samples can take part in.
+
+    `crossings` are those of the run's cuts, by their first and last block; `steps_with(batch_size)` are the steps that
+    the client takes by what it agreed to: no server makes it draw more batches than that.
+    """
+    check_kind(parsed, Begin)
+    given = Fields(parsed.fields)
+    batch_size = given.whole("batch_size", 1, samples)
+    steps = max(1, steps_with(batch_size))
+    plan = ClientPlan(
+        seed=given.whole("seed", 0, 2**63 - 1),
+        round=given.whole("round", 0, MOST),
+        client=given.whole("client", 0, MOST),
+        steps=given.whole("steps", steps, steps),
+        batch_size=batch_size,
+    )
+    place = given.whole("first", 1, MOST), given.whole("last", 1, MOST)
+    if place not in crossings:
+        reject("fields.first", list(place), f"blocks of a cut of this run, one of {[list(one) for one in crossings]}")
+    crossing = crossings[place]
+    lr, onednn = given.number("lr", low=0), given.flag("onednn")
+    updates = given.numbers("updates", crossing.carried_blocks)
+    given.end()
+    return Begin(plan, lr, crossing.cut, onednn, **take(parsed, crossing.of_columns()), updates=updates)
+
+
+def read_answer(parsed: Parsed, plan: ClientPlan, step: int, crossing: Crossing, wire: Compression | None) -> Down:
+    """What a client gets in return for what it sent of a step: in the U shape first the output, then the gradient."""
+    accepted = Output if parsed.kind == NAMES[Output] and crossing.cut.u_shaped else CutGradient
+    check_kind(parsed, accepted)
+    given = Fields(parsed.fields)
+    round, step = given.whole("round", plan.round, plan.round), given.whole("step", step, step)
+    if accepted is Output:
+        share = given.number("share", low=0)
+        given.end()
+        tensors = take(parsed, {"output": crossing.batch_of(crossing.output, plan)}, "output", wire)
+        return Output(round, step, **tensors, share=share)
+    square = given.square(crossing.squares)
+    given.end()
+    tensors = take(parsed, {"gradient": crossing.batch_of(crossing.activation, plan)}, "gradient", wire)
+    return CutGradient(round, step, **tensors, square=square)
+
+
+def read_evaluate(parsed: Parsed, crossing: Crossing) -> Evaluate:
+    """The global model, to be judged."""
+    check_kind(parsed, Evaluate)
+    given, layout = Fields(parsed.fields), crossing.setup.layout
+    round = given.whole("round", 0, MOST)
+    given.end()
+    sizes = {"weights": layout.size, "statistics": layout.statistics_size}
+    return Evaluate(round, **take(parsed, {name: Shape(layout.dtype, (size,)) for name, size in sizes.items()}))
+
+
+def read_rest(parsed: Parsed) -> Rest:
+    """That a client is left out of a round, and why."""
+    check_kind(parsed, Rest)
+    given = Fields(parsed.fields)
+    message = Rest(given.whole("round", 0, MOST), given.text("reason", LONGEST_REASON))
+    given.end()
+    take(parsed, {})
+    return message

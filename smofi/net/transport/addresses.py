@@ -1,0 +1,45 @@
+"""Where a server listens: host:port."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from smofi.errors import refuse
+
+
+def parse(address: str, field: str = "address") -> tuple[str, int]:
+    """The host and the port of an address; a refusal calls it `field`.
+
+    >>> parse("train.example.org:7443"), parse("[::1]:0")
+    (('train.example.org', 7443), ('::1', 0))
+    >>> parse("7443")
+    Traceback (most recent call last):
+    smofi.errors.InputError: address='7443' is not accepted: expected host:port, such as train.example.org:7443
+    """
+    host, colon, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    plain = bare and not set(bare) & set("/[]@ ") and (":" not in bare or bare != host)
+    if not (colon and plain and port.isascii() and port.isdigit() and int(port) < 2**16):
+        refuse(field, address, "host:port, such as train.example.org:7443")
+    return bare, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine and not reachable from another one.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def written(host: str, port: int) -> str:
+    """An address as gRPC and people write it.
+
+    >>> written("::1", 7443)
+    '[::1]:7443'
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

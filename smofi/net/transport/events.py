@@ -1,0 +1,66 @@
+"""What happened on a connection, as the application is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Joined:
+    """To the server: a client began a conversation. Answer with `welcome` or `dismiss`."""
+
+    name: str
+    hello: bytes
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """To the server: a client's payload."""
+
+    name: str
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Left:
+    """To the server: a client's conversation is over. It comes once for every `Joined`."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Welcomed:
+    """To a client: the server took its hello and answers."""
+
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Received:
+    """To a client: the server's payload."""
+
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """To a client: the server knows nothing of the conversation so far. What was sent and not answered is void."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """To a client: what it waits for, in a sentence."""
+
+    sentence: str
+
+
+class Dismissed(Exception):
+    """To a client: the server does not want it, and trying again cannot help."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+__all__ = ["Joined", "Arrived", "Left", "Welcomed", "Received", "Restarted", "Waiting", "Dismissed"]

@@ -1,0 +1,244 @@
+"""What the server does with a new stream: who is it, may it come in, and is it back or new?"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from smofi.net.transport.backlog import Mailbox
+from smofi.net.transport.channels import BROKEN, grpc
+from smofi.net.transport.envelope import Kind, Opening, ProtocolError, pack, pack_sentence, unpack_opening
+from smofi.net.transport.events import Arrived, Joined, Left
+from smofi.net.transport.gate import Gate, Refused
+from smofi.net.transport.limits import Limits
+from smofi.net.transport.link import Goodbye
+from smofi.net.transport.peer import Peer
+from smofi.net.transport.times import Times
+
+log = logging.getLogger("smofi.net")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+RECHECK = 3.0
+"""Seconds between two questions to the gate about those who are connected."""
+
+REMEMBERED = 1000
+"""How many dismissed sessions are remembered, for clients that did not hear why."""
+
+
+Seen = Callable[[Peer, bool], None]
+"""seen(peer, here): the application knows that a client has come, or gone."""
+
+STRANGERS = 8
+"""Of the streams that have not said yet who they are, how many may show the same certificate."""
+
+
+class Reception:
+    """All clients of a server. It belongs to the event loop."""
+
+    def __init__(
+        self, gate: Gate | None, limits: Limits, times: Times, events: Mailbox[Joined | Arrived | Left], seen: Seen
+    ) -> None:
+        self.peers: dict[str, Peer] = {}
+        self.events = events
+        self._gate, self._limits, self._times, self._seen = gate, limits, times, seen
+        self.unanswered: set[str] = set()
+        """Whose hello the application has not seen yet: one each, so that they do not pile up."""
+        self._streams = 0
+        self._strangers: Counter[bytes | None] = Counter()
+        self._dismissed: OrderedDict[bytes, Refused] = OrderedDict()
+        self._asking = ThreadPoolExecutor(1, "smofi-net-gate")
+        self.closing: str | None = None
+
+    async def join(self, _: Any, stream: Any) -> None:
+        """Handle one stream of a client, from its opening to its end. Whatever happens here stays here."""
+        try:
+            await self._join(stream)
+        except BROKEN as error:
+            log.debug("a stream of %s broke: %s", stream.peer(), error)
+        except Exception:
+            log.exception("a stream of %s failed", stream.peer())
+
+    async def _join(self, stream: Any) -> None:
+        if (full := self._full()) is not None:
+            # Nothing has been read, so the client may still be writing: a status reaches it all the same.
+            await stream.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, full)
+        try:
+            peer = await self._enter(stream)
+        except Refused as refused:
+            log.info("refused %s: %s", stream.peer(), refused.sentence)
+            await stream.write(pack_sentence(Kind.REFUSED, refused.sentence, final=refused.final))
+            return
+        if peer is None:
+            await stream.write(pack(Kind.UNKNOWN))
+            return
+        self._streams += 1
+        try:
+            await self._carry(peer, stream)
+        finally:
+            self._streams -= 1
+
+    # ------------------------------------------------------------------------------------------------------ entering
+
+    def _full(self) -> str | None:
+        """Why no stream is taken now."""
+        if self._strangers.total() >= self._limits.strangers or self._streams >= self._limits.streams:
+            return "the server has as many connections as it takes"
+        return self.closing
+
+    async def _enter(self, stream: Any) -> Peer | None:
+        """The client behind a new stream, or None for one that continues a conversation this server does not know."""
+        pem = self._certificate(stream)
+        if pem is not None and self._strangers[pem] >= STRANGERS:
+            raise Refused("the server has as many connections with this certificate as it takes")
+        self._strangers[pem] += 1
+        try:
+            opening = await self._opening(stream)
+            name = await self._name(pem, opening)
+        finally:
+            self._strangers[pem] -= 1
+            if not self._strangers[pem]:
+                del self._strangers[pem]
+        return await self._peer(name, pem, opening, stream)
+
+    async def _opening(self, stream: Any) -> Opening:
+        try:
+            first = await asyncio.wait_for(stream.read(), self._times.connect)
+        except asyncio.TimeoutError:
+            raise Refused(f"no hello came within {self._times.connect:g} s") from None
+        if first is grpc.aio.EOF:
+            raise Refused("the stream ended before a hello came")
+        try:
+            return unpack_opening(first, self._limits.hello)
+        except ProtocolError as error:
+            raise Refused(str(error), final=True) from None
+
+    def _certificate(self, stream: Any) -> bytes | None:
+        found = stream.auth_context().get("x509_pem_cert") if self._gate is not None else None
+        return found[0] if found else None
+
+    async def _name(self, pem: bytes | None, opening: Opening) -> str:
+        if self._gate is None:
+            name = opening.name
+        else:
+            name = await self._ask(pem)
+        if not NAME.fullmatch(name):
+            raise Refused("a client's name has up to 100 letters, digits, dots, dashes and underscores", final=True)
+        return name
+
+    async def _ask(self, pem: bytes | None) -> str:
+        """What the gate says; it may read files, so not here."""
+        assert self._gate is not None
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._asking, self._gate.name_of, pem)
+        except (Refused, asyncio.CancelledError):
+            raise
+        except Exception:
+            log.exception("a certificate could not be checked")
+            raise Refused("the server could not check the certificate") from None
+
+    async def _peer(self, name: str, pem: bytes | None, opening: Opening, stream: Any) -> Peer | None:
+        peer = self.peers.get(name)
+        if (dismissed := self._dismissed.get(opening.session)) is not None:
+            if not dismissed.final:  # it knows now, and may begin anew
+                del self._dismissed[opening.session]
+            raise dismissed
+        if peer is not None and peer.session.identity == opening.session:
+            await peer.interrupt()  # the network blinked, and this side may not have noticed
+            if peer.over:
+                return None
+        elif opening.resumed:
+            return None
+        elif peer is not None and peer.connected:
+            raise Refused(f"another process is connected as {name}")
+        else:
+            if name in self.unanswered or len(self.unanswered) >= self._limits.streams:
+                raise Refused(f"the server has not come to the last hello of {name} yet")
+            if peer is not None:
+                self.leave(peer, "another process took its place")
+            self.unanswered.add(name)
+            peer = self.peers[name] = Peer(name, opening, self._limits, self.events)
+            self.events.put(Joined(peer.name, peer.hello), partial(self._seen, peer, True))
+        try:
+            peer.session.resume(opening.received)
+        except ProtocolError as error:
+            self.leave(peer, str(error))
+            raise Refused(str(error), final=True) from None
+        peer.pem, peer.address = pem, stream.peer()
+        return peer
+
+    # ------------------------------------------------------------------------------------------------ coming, going
+
+    async def _carry(self, peer: Peer, stream: Any) -> None:
+        log.info("%s is connected from %s", peer.name, peer.address)
+        try:
+            await peer.carry(stream)
+        except Goodbye as goodbye:
+            self.leave(peer, goodbye.sentence)
+        except ProtocolError as error:
+            log.warning("%s broke the protocol: %s", peer.name, error)
+            self.leave(peer, str(error))
+            await stream.write(pack_sentence(Kind.REFUSED, str(error), final=True))
+        finally:
+            if not peer.connected and not peer.over and self.closing is None:
+                log.info("%s is away", peer.name)
+                peer.wait_for_return(self._times.patience, lambda: self._expired(peer))
+
+    def _expired(self, peer: Peer) -> None:
+        self.leave(peer, f"it was away for {self._times.patience:g} s")
+
+    def leave(self, peer: Peer, reason: str) -> None:
+        """A client's conversation is over."""
+        if peer.over:
+            return
+        log.info("%s left: %s", peer.name, reason)
+        peer.over = True
+        peer.stop_waiting()
+        peer.session.end()
+        if self.peers.get(peer.name) is peer:
+            del self.peers[peer.name]
+        self.events.put(Left(peer.name, reason), partial(self._seen, peer, False))
+
+    async def dismiss(self, peer: Peer, refused: Refused) -> None:
+        """Tell a client to go, after what was sent to it before, and count it as gone."""
+        if peer.over:
+            return
+        self._dismissed[peer.session.identity] = refused
+        while len(self._dismissed) > REMEMBERED:
+            self._dismissed.popitem(last=False)
+        peer.link.finish(pack_sentence(Kind.REFUSED, refused.sentence, final=refused.final))
+        await peer.ended(self._times.connect)
+        await peer.interrupt()
+        self.leave(peer, refused.sentence)
+
+    async def watch(self) -> None:
+        """Ask the gate again and again whether those who are here may stay."""
+        while True:
+            await asyncio.sleep(RECHECK)
+            here = [peer for peer in self.peers.values() if peer.pem is not None and peer.connected]
+            verdicts = [(peer, await self._verdict(peer)) for peer in here]
+            await asyncio.gather(*(self.dismiss(peer, refused) for peer, refused in verdicts if refused is not None))
+
+    async def _verdict(self, peer: Peer) -> Refused | None:
+        try:
+            name = await self._ask(peer.pem)
+        except Refused as refused:
+            return refused
+        return None if name == peer.name else Refused(f"its certificate is not that of {peer.name}", final=True)
+
+    async def close(self, reason: str, grace: float) -> None:
+        """Tell every client why, after what was sent to it before, and end all streams."""
+        self.closing = reason
+        peers = list(self.peers.values())
+        for peer in peers:
+            peer.link.finish(pack_sentence(Kind.GOODBYE, reason))
+        await asyncio.gather(*(peer.ended(grace) for peer in peers))
+        await asyncio.gather(*(peer.interrupt() for peer in peers))
+        for peer in peers:
+            peer.stop_waiting()
+            peer.session.end()
+        self._asking.shutdown(wait=False)

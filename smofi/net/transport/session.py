@@ -1,0 +1,171 @@
+"""A conversation that outlives its streams: every payload arrives once and in order."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import replace
+from typing import NamedTuple
+
+from smofi.net.transport.envelope import Buffer, Kind, Message, Parts, ProtocolError, pack, pieces, unpack
+
+LARGEST = 2**40
+
+
+class Kept(NamedTuple):
+    """A message that is not acknowledged yet."""
+
+    told: int  # what it acknowledges itself
+    ends: bool  # whether a payload ends with it
+    message: bytes
+
+
+class Session:
+    """One side of a conversation. A payload is sent in pieces, numbered 1, 2, ... each way and kept until acknowledged.
+
+    >>> here, there = Session(b"", 8, 1000), Session(b"", 8, 1000)
+    >>> here.put(Kind.PAYLOAD, b"lost"), here.next() is None
+    (True, False)
+    >>> here.resume(there.received)  # the stream broke, and the other side says what it has received
+    >>> bytes(there.take(here.next()).body)
+    b'lost'
+
+    `put` may be called from any thread, the rest from one.
+    """
+
+    def __init__(self, identity: bytes, most: int, most_bytes: int, largest: int = LARGEST) -> None:
+        self.identity = identity
+        self.received = 0
+        self.changed = threading.Condition()
+        self._most, self._most_bytes, self._largest = most, most_bytes, largest
+        self._kept: deque[Kept] = deque()
+        self._kept_bytes = self._kept_payloads = 0
+        self._pieces: list[Buffer] = []  # of the payload that is arriving
+        self._pieces_bytes = 0
+        self._last = 0  # number of the newest message
+        self._sent = 0  # how many of the kept ones were sent on this stream
+        self._told = 0  # what the other side knows to be received here
+        self._over = False
+
+    # ------------------------------------------------------------------------------------------------------- sending
+
+    def put(self, kind: Kind, parts: Parts, *, wait: bool = False) -> bool:
+        """Number a payload and keep it until it is acknowledged; False when too many are kept already.
+
+        With `wait` it waits for room. When the session is over, the payload is dropped.
+        """
+        with self.changed:
+            while self._kept_payloads >= self._most or self._kept_bytes >= self._most_bytes:
+                if self._over or not wait:
+                    return self._over
+                self.changed.wait()
+            if self._over:
+                return True
+            before = None
+            for piece in pieces(parts):
+                if before is not None:
+                    self._keep(Kind.PIECE, before)
+                before = piece
+            self._keep(kind, before or [])
+            self._kept_payloads += 1
+            return True
+
+    def _keep(self, kind: Kind, piece: list[memoryview]) -> None:
+        self._last += 1
+        message = pack(kind, self._last, self.received, piece)
+        self._kept.append(Kept(self.received, kind != Kind.PIECE, message))
+        self._kept_bytes += len(message)
+
+    def next(self) -> bytes | None:
+        """The next message to send on this stream, if there is one."""
+        with self.changed:
+            if self._sent == len(self._kept):
+                return None
+            kept = self._kept[self._sent]
+            self._sent += 1
+            self._told = max(self._told, kept.told)
+            return kept.message
+
+    def has_next(self) -> bool:
+        """Whether there is a message to send on this stream."""
+        return self._sent < len(self._kept)
+
+    @property
+    def owed(self) -> int:
+        """How many messages were received and not acknowledged yet."""
+        return self.received - self._told
+
+    def acknowledgement(self) -> bytes:
+        """A message that says what was received."""
+        self._told = self.received
+        return pack(Kind.ACKNOWLEDGED, 0, self.received)
+
+    @property
+    def progress(self) -> int:
+        """How many messages have arrived, here and there, as far as this side knows."""
+        return self.received + self._last - len(self._kept)
+
+    def has_said_anything(self) -> bool:
+        """Whether a payload was sent or received."""
+        return self._last + self.received > 0
+
+    @property
+    def kept(self) -> int:
+        """How many messages are not acknowledged."""
+        return len(self._kept)
+
+    # ----------------------------------------------------------------------------------------------------- receiving
+
+    def resume(self, acknowledged: int) -> None:
+        """There is a new stream; each side has told the other what it received. The rest is sent again."""
+        self._acknowledge(acknowledged)
+        with self.changed:
+            self._sent, self._told = 0, self.received
+
+    def take(self, data: bytes) -> Message | None:
+        """A message of the other side, or None for one that was received already; raises ProtocolError."""
+        message = unpack(data)
+        if message.kind < Kind.ACKNOWLEDGED:
+            return message
+        self._acknowledge(message.acknowledged)
+        if message.kind == Kind.ACKNOWLEDGED:
+            return message
+        if message.number > self.received + 1:
+            raise ProtocolError(f"payload {message.number} came after payload {self.received}")
+        if message.number <= self.received:
+            return None
+        return self._whole(message)
+
+    def _whole(self, message: Message) -> Message:
+        """A piece as it is; with the last piece, all of the payload."""
+        size = self._pieces_bytes + len(message.body)
+        if size > self._largest:
+            raise ProtocolError(f"a payload has more than {self._largest} bytes")
+        self.received = message.number
+        if message.kind == Kind.PIECE:
+            self._pieces.append(message.body)
+            self._pieces_bytes = size
+            return message
+        if self._pieces:
+            message = replace(message, body=b"".join((*self._pieces, message.body)))
+            self._pieces, self._pieces_bytes = [], 0
+        return message
+
+    def _acknowledge(self, number: int) -> None:
+        with self.changed:
+            if number > self._last:
+                raise ProtocolError(f"payload {number} was acknowledged, but only {self._last} were sent")
+            while self._kept and self._last - len(self._kept) < number:
+                kept = self._kept.popleft()
+                self._kept_bytes -= len(kept.message)
+                self._kept_payloads -= kept.ends
+                self._sent = max(0, self._sent - 1)
+            self.changed.notify_all()
+
+    def end(self) -> None:
+        """The session is over: nothing is kept, and whoever waits for room is let go."""
+        with self.changed:
+            self._over, self._kept_bytes, self._kept_payloads, self._sent = True, 0, 0, 0
+            self._kept.clear()
+            self._pieces, self._pieces_bytes = [], 0
+            self.changed.notify_all()

@@ -1,0 +1,34 @@
+"""The three settings of time of a connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from smofi.errors import check_number
+
+LONGEST = 1e6
+"""Eleven days: gRPC counts milliseconds, and not much further."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long, in seconds.
+
+    A peer that died without a word is noticed within 2 × keepalive + patience: 28 s as it stands.
+    """
+
+    patience: float = 20.0
+    """How long a client may be away before the server counts it as gone."""
+
+    keepalive: float = 4.0
+    """How often each side asks a silent other for a sign of life, and how long it waits for the answer."""
+
+    connect: float = 10.0
+    """How long making a connection may take, and then saying hello."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check_number(field.name, getattr(self, field.name), above=0, high=LONGEST)
+
+
+__all__ = ["Times"]

@@ -1,0 +1,123 @@
+"""A run served to clients on other machines, and a client of such a run: `smofi.serve` and `smofi.join`.
+
+server          a listener, and the runs of a configuration with their folders
+run             a run whose clients may be missing             hub       the connections, by client
+roster          who takes part: names, numbers, sizes          offer     what a server asks, what a client accepts
+admission       the gate, as the listener asks it              limits    how large a message can be
+checks          a server as described, before it starts
+
+client          the conversation with a server                 participation   what a client answers
+own_data        its samples, as the server's model takes them  leaving         what would leave its machine
+setups          what both sides have in common
+
+Learning is in `smofi.engine`, connections are in `smofi.net`. What it needs comes with: pip install "smofi[net]".
+Internal: may change without notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smofi.engine.events import Callback
+    from smofi.training import Result
+
+__all__ = ["join", "serve"]
+
+
+def serve(
+    config: Mapping[str, Any] | str,
+    output: str,
+    *,
+    listen: str = "127.0.0.1:7443",
+    certs: str | None = None,
+    allow: str | None = None,
+    min_clients: int | None = None,
+    evaluate: str = "server",
+    deadline: float | None = 900.0,
+    resume: bool = False,
+    callback: Callback | None = None,
+    started: Callable[[int], object] | None = None,
+) -> list[Result]:
+    """Train with clients on other machines, as `smofi serve` does; returns a result for each method and seed.
+
+    config        settings by name, a YAML file, or the name of a preset; with `resume`, those that change
+    output        the folder of the run
+    certs         the server's folder of certificates; None is plain text, on this machine only
+    allow         a file with the names of the clients that may join
+    min_clients   how many must be there for a round; by default as many as the setting `clients` says
+    evaluate      "server", on its test data; "clients", on what they hold out; or "none"
+    deadline      seconds that a client has for a step before the round goes on without it
+    resume        go on with the run in this folder
+    started       called with the port once the server listens
+    """
+    from smofi.config import Config, read_config
+    from smofi.experiment.stored import stored_config
+    from smofi.serving.server import Serving, served
+
+    if resume:
+        settled = stored_config(Path(output), config if isinstance(config, Mapping) else {}, served=True)
+    elif isinstance(config, Mapping):
+        settled = Config(**{"checkpoint_every": 1, **config})
+    else:
+        settled = read_config(config, {"checkpoint_every": 1})
+    serving = Serving(
+        settled,
+        Path(output),
+        listen,
+        None if certs is None else Path(certs),
+        None if allow is None else Path(allow),
+        min_clients,
+        evaluate,
+        deadline,
+        resume,
+    )
+    with served(serving, callback=callback) as server:
+        if started:
+            started(server.port)
+        return [result for _, result in server.train()]
+
+
+def join(
+    server: str,
+    data: str,
+    *,
+    certs: str | None = None,
+    name: str | None = None,
+    allow_labels: bool = False,
+    data_folder: str | None = None,
+    label_column: str | None = None,
+    part: int | None = None,
+    model: str | None = None,
+    method: str | None = None,
+    device: str = "cpu",
+    threads: int = 1,
+    say: Callable[[str], object] = lambda sentence: None,
+) -> str:
+    """Take part in a served run until it is over, as `smofi join` does; returns why it is over.
+
+    server         its address, such as "train.example.org:7443"
+    data           this client's samples: "folder:PATH", "csv:PATH", "npz:PATH", or a data set by name
+    certs          this client's folder of certificates; None is plain text, to a server on this machine, with a `name`
+    allow_labels   whether labels may leave this machine; without it, only U-shaped runs are joined
+    part           for trials: the number of the client whose part of the data this one has
+    model, method  your own "python:module:function", where the server's is one
+    say            called with sentences about what happens
+    """
+    from smofi.serving.client import Client, Joining
+    from smofi.serving.own_data import OwnData
+
+    own = {key: value for key, value in (("model", model), ("method", method)) if value}
+    joining = Joining(
+        server,
+        OwnData(data, data_folder, part, label_column),
+        None if certs is None else Path(certs),
+        name,
+        allow_labels,
+        own,
+        device,
+        threads,
+    )
+    return Client(joining, say).run()

@@ -1,0 +1,42 @@
+"""A server as its user describes it, checked before anything is read or started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smofi.errors import check_choice, check_count, check_number, refuse, refuse_unwanted
+from smofi.net.transport.addresses import is_loopback, parse
+
+if TYPE_CHECKING:
+    from smofi.serving.server import Serving
+
+EVALUATES = ("server", "clients", "none")
+
+
+def check_serving(serving: Serving) -> None:
+    """Refuse what cannot be served: an address, a quorum, a time."""
+    host, _ = parse(serving.listen, "listen")
+    if serving.certs is None and not is_loopback(host):
+        refuse_unwanted("listen", serving.listen, "without certificates, a server listens on 127.0.0.1 only")
+    check_choice("evaluate", serving.evaluate, EVALUATES)
+    if serving.step_deadline is not None:
+        check_number("deadline", serving.step_deadline, above=0, infinite=True)
+    if serving.min_clients is not None:
+        check_count("min_clients", serving.min_clients, high=serving.config.clients)
+    if (names := listed(serving.allow)) and serving.least > len(names):
+        refuse("min_clients", serving.least, f"at most {len(names)}: {serving.allow} has no more names")
+
+
+def listed(allow: Path | None) -> tuple[str, ...]:
+    """The names of an allow-list, in its order."""
+    if allow is None:
+        return ()
+    try:
+        lines = allow.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        refuse("allow", str(allow), f"a file with a name per line, but it cannot be read: {error.strerror}")
+    except UnicodeDecodeError:
+        refuse("allow", str(allow), "a text file with a name per line, but it is no text in UTF-8")
+    names = (line.partition("#")[0].strip() for line in lines)
+    return tuple(name for name in names if name)

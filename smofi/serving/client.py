@@ -1,0 +1,172 @@
+"""`smofi join`: take part in a served run, until it is over."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from smofi.data.decoded import ReadProgress, silent
+from smofi.data.samples import TensorSamples
+from smofi.engine.cpu.threads import in_threads
+from smofi.engine.noise import own_random_state
+from smofi.engine.remote.messages import Finished
+from smofi.errors import InputError, SmofiError
+from smofi.net.frames import BadFrame, read
+from smofi.net.messages import pack
+from smofi.net.transport.dialer import Dialer
+from smofi.net.transport.events import Dismissed, Received, Restarted, Waiting, Welcomed
+from smofi.net.transport.limits import Limits
+from smofi.net.transport.times import Times
+from smofi.serving.offer import OFFER, OVER, Offer, read_over
+from smofi.serving.own_data import OwnData
+from smofi.serving.participation import Agreed, Participation
+from smofi.serving.setups import refuse_offer
+
+Say = Callable[[str], object]
+
+WAIT = 20.0
+"""Seconds that a dry run waits for the server."""
+
+
+class NotWanted(SmofiError):
+    """The server does not want this client, and trying again cannot help."""
+
+
+@dataclass(frozen=True)
+class Joining:
+    """A client as its user describes it: the server's address, its certificates (None: plain text, on this machine
+    only), its data; whether labels may leave this machine; and names of code of its own, by setting."""
+
+    address: str
+    data: OwnData
+    certs: Path | None = None
+    name: str | None = None
+    allow_labels: bool = False
+    own: Mapping[str, str] = field(default_factory=dict)
+    device: str = "cpu"
+    threads: int = 1
+    times: Times = field(default_factory=Times)
+    limits: Limits = field(default_factory=Limits)
+    progress: ReadProgress = silent
+
+
+class Client:
+    """The conversation with the server; `say` tells people what happens."""
+
+    def __init__(self, joining: Joining, say: Say) -> None:
+        self.joining, self.say = joining, say
+        self.dialer = dialer_of(joining)
+        self.samples: dict[str, tuple[TensorSamples, TensorSamples]] = {}
+        self.part: Participation | None = None
+        self.bytes_up = self.bytes_down = self.rounds = 0
+
+    def run(self) -> str:
+        """Take part until the run is over; returns why it is. Raises NotWanted if the server refuses this client."""
+        with in_threads(self.joining.threads), own_random_state(torch.device(self.joining.device)):
+            self.dialer.start()
+            try:
+                return self._converse()
+            except Dismissed as error:
+                raise NotWanted(f"{self.joining.address} refuses this client: {error.reason}") from None
+            finally:
+                self.dialer.close()
+
+    def offered(self) -> Agreed:
+        """What the server asks for; nothing is accepted, and nothing but a hello is sent."""
+        self.dialer.start()
+        end, why = time.monotonic() + WAIT, f"{self.joining.address} did not answer within {WAIT:g} s"
+        try:
+            while time.monotonic() < end:
+                with suppress(queue.Empty):
+                    event = self.dialer.receive(max(0.1, end - time.monotonic()))
+                    if isinstance(event, Waiting):  # to try again is what `run` is for
+                        why = event.sentence.rpartition("; trying again")[0] or event.sentence
+                        break
+                    elif isinstance(event, Welcomed):
+                        return self._agree(Offer.read(read(event.payload)), dry=True)
+            raise InputError(f"the server could not be asked: {why}")
+        except Dismissed as error:
+            raise NotWanted(f"{self.joining.address} refuses this client: {error.reason}") from None
+        finally:
+            self.dialer.close()
+
+    def _converse(self) -> str:
+        while True:
+            event = self.dialer.receive()
+            if isinstance(event, Waiting):
+                self.say(event.sentence)
+            elif isinstance(event, Restarted):
+                self.part = None
+                self.say("the server was restarted; waiting for its next round")
+            elif isinstance(event, Welcomed | Received):
+                self.bytes_down += len(event.payload)
+                try:
+                    over = self._take(event.payload)
+                except BadFrame as error:
+                    raise InputError(f"{self.joining.address} sent something that is not accepted: {error}") from None
+                if over is not None:
+                    return over
+
+    def _take(self, payload: bytes) -> str | None:
+        """Answer a message; returns why the run is over, if it is."""
+        parsed = read(payload)
+        if parsed.kind == OVER:
+            return read_over(parsed)
+        if parsed.kind == OFFER:
+            agreed = self._agree(Offer.read(parsed))
+            self.part = Participation(agreed)
+            self._send(agreed.accepted().pack())
+            return None
+        if self.part is None:
+            raise BadFrame("kind", f"is {parsed.kind}: expected {OFFER} first")
+        for answer in self.part.answers(parsed):
+            self._send(pack(answer, self.part.agreed.wire))
+            self.rounds += isinstance(answer, Finished)
+        return None
+
+    def _send(self, payload: bytes) -> None:
+        self.bytes_up += len(payload)
+        self.dialer.send(payload)
+
+    def _agree(self, offer: Offer, dry: bool = False) -> Agreed:
+        """The run, if it can be accepted with this client's data and what its user allows."""
+        joining, config = self.joining, offer.config(dict(self.joining.own))
+        key = repr((offer.task, config.image_size, config.seed, config.partition, config.clients))
+        if key not in self.samples:
+            self.samples = {key: joining.data.load(offer, config, joining.progress)}
+        agreed = Agreed.of(offer, config, *self.samples[key], torch.device(joining.device))
+        if agreed.sends_labels and not joining.allow_labels and not dry:
+            raise refuse_offer(
+                "it needs labels on the server, and they leave this machine only with --allow-labels; without it, a "
+                "client joins U-shaped runs alone (a cut such as 2,1)"
+            )
+        if len(agreed.device.samples) < config.batch_size:
+            self.say(
+                f"this client has {len(agreed.device.samples)} samples, fewer than a batch of {config.batch_size}: it "
+                "is never selected"
+            )
+        return agreed
+
+
+def dialer_of(joining: Joining) -> Dialer:
+    """The connection, with certificates or in plain text."""
+    hello = lambda: b"smofi"  # noqa: E731
+    if joining.certs is None:
+        return Dialer(joining.address, None, hello, joining.limits, joining.times, name=joining.name)
+    from smofi.net.certs import Identity, client_credentials, why_refused
+
+    identity = Identity.load(joining.certs, "client")
+    return Dialer(
+        joining.address,
+        client_credentials(identity),
+        hello,
+        joining.limits,
+        joining.times,
+        explain=lambda host, port: why_refused(host, port, identity),
+    )

@@ -1,0 +1,213 @@
+"""The connections of a served run: messages to and from clients by number, and who is there."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from smofi.engine.cohort.wire import Compression
+from smofi.engine.remote.links import Expected, Lost
+from smofi.engine.remote.messages import Activation, Begin, Down, Finished, Up
+from smofi.net.frames import BadFrame, read
+from smofi.net.logs import log
+from smofi.net.messages import NotFinite, pack, read_up
+from smofi.net.status import Board
+from smofi.net.transport.events import Arrived, Joined, Left
+from smofi.net.transport.listener import Listener
+from smofi.serving.offer import ACCEPTED, Accepted, Offer, pack_over
+from smofi.serving.roster import Roster
+
+logger = logging.getLogger("smofi.serving")
+
+OFFENCES = 3
+"""After this many unusable messages, a client is told not to come back."""
+
+LOOK_EVERY = 0.5
+"""Seconds in which a signal is answered."""
+
+
+class Stopped(Exception):
+    """The server is to stop, and waits for clients: there is no round to finish."""
+
+
+class Hub:
+    """Links to clients, over a listener. `offer` is the run that they are asked to take part in.
+
+    A client answers every message but `Rest` with one message, in order: `owed` has what is expected of each that is
+    connected, None for an answer that no longer matters. `fits` says why a client cannot take part, and `changed` is
+    called when the roster of a run that has begun is another one.
+    """
+
+    def __init__(self, listener: Listener, roster: Roster, board: Board) -> None:
+        self.listener, self.roster, self.board = listener, roster, board
+        self.offer: Offer | None = None
+        self.wire: Compression | None = None
+        self.fits: Callable[[str], str | None] = lambda name: None
+        self.changed: Callable[[], object] = lambda: None
+        self.here: set[str] = set()
+        self.owed: dict[str, deque[Expected | Offer | None]] = {}
+        self.steps: dict[str, int] = {}
+        self.offences: Counter[str] = Counter()
+        self.up: Counter[str] = Counter()
+        self.down: Counter[str] = Counter()
+        self.stopping = False
+
+    # What a round needs
+
+    def send(self, client: int, message: Down, expected: Expected | None = None) -> None:
+        """Pass a message on, and expect one in return; none where the client is left out of the round."""
+        name = self.roster.names[client]
+        if expected is None:
+            self.forget(client)
+        if isinstance(message, Begin):
+            self.steps[name] = message.plan.steps
+        if name in self.here:
+            if expected is not None:
+                self.owed[name].append(expected)
+            payload = pack(message, self.wire)
+            self.down[name] += len(payload)
+            self.listener.send(name, payload)
+
+    def receive(self, timeout: float | None) -> tuple[int, Up | Lost] | None:
+        """The next message of a client that takes part; whoever else comes is dealt with. None after the time, but not
+        while there are messages: this machine may have been too busy to look."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = LOOK_EVERY if end is None else min(LOOK_EVERY, max(0.0, end - time.monotonic()))
+            try:
+                if found := self._next(left):
+                    return found
+            except queue.Empty:
+                if end is not None and time.monotonic() >= end:
+                    return None
+
+    def forget(self, client: int) -> None:
+        """What this client still owes no longer matters: it may come too late."""
+        self._void(self.roster.names[client])
+
+    def _void(self, name: str) -> None:
+        if name in self.owed:
+            self.owed[name] = deque([None] * len(self.owed[name]))
+
+    # Who is there
+
+    def present(self) -> list[int]:
+        """The numbers of the clients that could take part now."""
+        found = (self.roster.number_of(name) for name in self.here)
+        return sorted(number for number in found if number is not None)
+
+    def wait_for(self, enough: Callable[[], str | None]) -> None:
+        """Deal with clients until `enough` has no more to say about what is missing."""
+        missing, told = enough(), ""
+        while missing:
+            if missing != told:
+                self.board.paused(missing)
+                log(logger, "paused", level="warning", reason=missing)
+                told = missing
+            if self.stopping:
+                raise Stopped(missing)
+            with suppress(queue.Empty):
+                self._next(LOOK_EVERY)
+            missing = enough()
+        if told:
+            self.board.resumed()
+            log(logger, "resumed")
+
+    def begin(self, offer: Offer, wire: Compression | None) -> None:
+        """A run begins: all clients are asked anew, and are there again when they have accepted."""
+        self.offer, self.wire, self.here = offer, wire, set()
+        for name in self.owed:
+            self._void(name)
+            self.owed[name].append(offer)
+            self.listener.send(name, offer.pack())
+
+    def end(self, reason: str) -> None:
+        """All runs are over: clients may go."""
+        for name in self.here:
+            self.listener.send(name, pack_over(reason))
+
+    # Events of the connections
+
+    def _next(self, timeout: float) -> tuple[int, Up | Lost] | None:
+        """Deal with the next event; raises queue.Empty if there is none in time."""
+        event = self.listener.events.get(timeout)
+        if isinstance(event, Joined):
+            self._joined(event)
+        elif isinstance(event, Left):
+            return self._left(event.name, event.reason)
+        elif isinstance(event, Arrived):
+            self.up[event.name] += len(event.payload)
+            try:
+                return self._arrived(event)
+            except BadFrame as error:
+                return self._offended(event.name, str(error))
+        return None
+
+    def _joined(self, event: Joined) -> None:
+        assert self.offer is not None
+        self.owed[event.name] = deque([self.offer])
+        self.listener.welcome(event.name, self.offer.pack())
+
+    def _left(self, name: str, reason: str) -> tuple[int, Lost] | None:
+        self.owed.pop(name, None)
+        if name not in self.here:
+            return None
+        self.here.discard(name)
+        self.roster.remove(name)
+        self.board.left(name, reason)
+        log(logger, "left", level="warning", client=name, reason=reason)
+        number = self.roster.number_of(name)
+        return None if number is None else (number, Lost(reason))
+
+    def _arrived(self, event: Arrived) -> tuple[int, Up | Lost] | None:
+        if event.name not in self.owed:
+            return None  # sent before it knew that it was dismissed
+        parsed = read(event.payload)
+        if not self.owed[event.name]:
+            raise BadFrame("kind", f"is {parsed.kind}: nothing is expected now")
+        due = self.owed[event.name].popleft()
+        if due is None:
+            return None
+        if isinstance(due, Offer):
+            if parsed.kind != ACCEPTED:
+                raise BadFrame("kind", f"is {parsed.kind}: expected {ACCEPTED} first")
+            self._accepted(event.name, due, Accepted.read(parsed))
+            return None
+        number = self.roster.number_of(event.name)
+        assert number is not None
+        try:
+            message = read_up(parsed, due, self.wire)
+        except NotFinite as error:
+            return number, Lost(f"its model has diverged: {error}", diverged=True)
+        if isinstance(message, Activation | Finished):
+            self.board.step(event.name, due.step, self.steps[event.name])
+        return number, message
+
+    def _accepted(self, name: str, offer: Offer, accepted: Accepted) -> None:
+        problem = self.fits(name)
+        if accepted.layout != offer.layout:
+            problem = "its model has other tensors than the server's: is its smofi of another version?"
+        if problem:
+            self.owed.pop(name)
+            self.listener.dismiss(name, problem, final=True)
+            return
+        if self.roster.add(name, accepted.samples, accepted.tests):
+            self.changed()
+        self.here.add(name)
+        number = self.roster.number_of(name)
+        status = self.listener.peers().get(name)
+        self.board.joined(name, number, accepted.samples, str(getattr(status, "address", "")))
+        log(logger, "joined", client=name, samples=accepted.samples)
+
+    def _offended(self, name: str, sentence: str) -> tuple[int, Lost] | None:
+        """A message that cannot be used: its sender is told why, and dropped."""
+        self.offences[name] += 1
+        final = self.offences[name] >= OFFENCES
+        reason = f"its message was not accepted: {sentence}"
+        log(logger, "refused", level="warning", client=name, reason=sentence)
+        self.listener.dismiss(name, reason, final=final)
+        return self._left(name, reason)

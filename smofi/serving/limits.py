@@ -1,0 +1,42 @@
+"""How large a message of a run can be: what is larger is refused before it is read."""
+
+from __future__ import annotations
+
+import math
+
+from smofi.config import Config
+from smofi.cut import parse_cut
+from smofi.engine.cohort.setup import Setup
+from smofi.engine.remote.crossing import Crossing, Task
+from smofi.engine.remote.links import Shape
+from smofi.net.transport.limits import MIB, Limits
+
+WAITING = 4
+"""Of the largest messages, how many of one client may wait."""
+
+
+def largest_message(setup: Setup, config: Config, task: Task, clients: int) -> int:
+    """The most bytes that a message of this run can have: a whole model, a client's columns, or a batch at a cut."""
+    layout = setup.layout
+    largest = (layout.size + layout.statistics_size) * layout.dtype.itemsize
+    for cut in dict.fromkeys(parse_cut(config.cut, layout, clients).options):
+        crossing = Crossing(setup, cut, task)
+        targets = Shape(task.target_dtype, task.target_shape)
+        batches = [(crossing.activation, targets), (crossing.output,)]
+        samples = max(sum(map(_bytes, one)) for one in batches)
+        largest = max(largest, sum(map(_bytes, crossing.of_columns().values())), config.batch_size * samples)
+    return largest
+
+
+def limits_for(largest: int) -> Limits:
+    """Room for the largest message, and to spare for headers.
+
+    >>> limits_for(10**6).payload
+    2048576
+    """
+    payload = largest + MIB
+    return Limits(payload=payload, waiting_bytes=WAITING * payload)
+
+
+def _bytes(shape: Shape) -> int:
+    return math.prod(shape.sizes) * shape.dtype.itemsize

@@ -1,0 +1,152 @@
+"""What a server asks of its clients, as they are told when they come, and what a client says when it accepts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from smofi.config import Config, sentence_of
+from smofi.data import Source
+from smofi.data.partitions.saved import PREFIX as SAVED
+from smofi.net.frames import Frame, Parsed, encode
+from smofi.net.messages import Fields, take
+from smofi.serving.setups import refuse_offer
+
+OFFER, ACCEPTED, OVER = "offer", "accepted", "over"
+LONGEST, MOST = 60_000, 2**40
+
+TOLD = (
+    *("model", "width", "norm", "method", "optimizer", "cut", "precision", "wire", "augment", "image_size"),
+    *("rounds", "participation", "local_epochs", "batch_size", "seed", "clients", "partition", "max_train"),
+)
+"""The settings that a client needs, or wants to see before it takes part."""
+
+CODE, FILE = "python:", "file:"
+"""What begins the name of something in a module, and of a file: a server cannot make a client load either."""
+
+OWN = ("model", "method")
+"""Where a client's user may name code of its own."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A run: its settings, what its data is (`Source.task`), the hash of its model's layout, and who evaluates:
+    "server", "clients" or "none"."""
+
+    settings: dict[str, Any]
+    task: dict[str, Any]
+    layout: str
+    evaluates: str = "server"
+    clients: int = 0
+
+    @classmethod
+    def of(cls, config: Config, source: Source, layout: str, evaluates: str, clients: int) -> Offer:
+        """What is told of a configuration with one method and one seed."""
+        settings = {name: getattr(config, name) for name in TOLD}
+        if config.partition.startswith(SAVED):  # a file of the server's, which no client has
+            settings["partition"] = "iid"
+        task = {name: value for name, value in source.task().items() if name != "preparation"}
+        return cls(settings | {"method": list(config.method)}, task, layout, evaluates, clients)
+
+    def config(self, own: dict[str, str] | None = None) -> Config:
+        """The settings, checked; where the server names code, `own` has the names that the client's user gave."""
+        given = dict(self.settings)
+        for name in ("model", "method", "optimizer", "augment", "partition"):
+            for text in given[name] if isinstance(given[name], list) else [given[name]]:
+                if CODE not in str(text):
+                    continue
+                named = (own or {}).get(name)
+                if named is None or ("+" in text and named != text):  # of a composition, one part is not the whole
+                    how = f"; if you have it and trust it, say so with --{name} {text}" if name in OWN else ""
+                    raise refuse_offer(f"its {name} is {text}, and no server may name code of yours{how}")
+                given[name] = named
+        if str(given["partition"]).strip().startswith(FILE):
+            raise refuse_offer(f"its partition is {given['partition']}, and no server may name a file of yours")
+        try:
+            return Config(**given)
+        except ValidationError as error:
+            raise refuse_offer(sentence_of(error)) from None
+
+    def pack(self) -> bytes:
+        """As bytes."""
+        return encode(Frame(OFFER, {"offer": json.dumps(asdict(self), default=list)}))
+
+    @classmethod
+    def read(cls, parsed: Parsed) -> Offer:
+        """From bytes, each part of the type it has to be."""
+        given = Fields(parsed.fields)
+        text = given.text("offer", LONGEST)
+        given.end()
+        take(parsed, {})
+        try:
+            found = json.loads(text)
+            offer = cls(**found)
+        except (ValueError, TypeError, RecursionError):
+            raise refuse_offer("it cannot be read; is the server of another version?") from None
+        kinds = {"settings": dict, "task": dict, "layout": str, "evaluates": str, "clients": int}
+        if any(type(getattr(offer, name)) is not kind for name, kind in kinds.items()):
+            raise refuse_offer("it cannot be read; is the server of another version?")
+        if set(offer.settings) != set(TOLD):
+            raise refuse_offer("it has other settings than this version of smofi knows")
+        _check_task(offer.task)
+        return offer
+
+
+def _check_task(task: dict[str, Any]) -> None:
+    """Refuse a description of data that is none."""
+    shape, classes = task.get("input_shape"), task.get("classes")
+    whole = isinstance(shape, list) and all(type(one) is int and 0 < one < 2**20 for one in shape)
+    named = isinstance(classes, list) and len(classes) > 0 and all(type(one) is str for one in classes)
+    moments = [task.get(name) for name in ("mean", "deviation")]
+    if not whole or not named or type(task.get("kind")) is not str:
+        raise refuse_offer("its task has no kind, input_shape or classes")
+    if any(one is not None and not _numbers(one) for one in moments):
+        raise refuse_offer("the mean or deviation of its inputs is no list of numbers")
+
+
+def _numbers(values: object) -> bool:
+    """A number, or lists of them, all of the same length."""
+    try:
+        return not isinstance(values, str | dict) and torch.tensor(values).isfinite().all().item() is True
+    except (ValueError, TypeError, RuntimeError, OverflowError):
+        return False
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A client takes part: how many samples it trains on, how many it holds out, and the layout of its model."""
+
+    samples: int
+    tests: int
+    layout: str
+
+    def pack(self) -> bytes:
+        """As bytes."""
+        return encode(Frame(ACCEPTED, asdict(self)))
+
+    @classmethod
+    def read(cls, parsed: Parsed) -> Accepted:
+        """From bytes."""
+        given = Fields(parsed.fields)
+        accepted = cls(given.whole("samples", 1, MOST), given.whole("tests", 0, MOST), given.text("layout", 64))
+        given.end()
+        take(parsed, {})
+        return accepted
+
+
+def pack_over(reason: str) -> bytes:
+    """That the run has ended."""
+    return encode(Frame(OVER, {"reason": reason[:500]}))
+
+
+def read_over(parsed: Parsed) -> str:
+    """Why it has ended."""
+    given = Fields(parsed.fields)
+    reason = given.text("reason", 500)
+    given.end()
+    take(parsed, {})
+    return reason

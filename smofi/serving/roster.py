@@ -1,0 +1,97 @@
+"""Who takes part in a served run: every client's number, and what it has."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smofi.errors import InputError
+from smofi.files import write_atomically
+from smofi.plain_yaml import read_text
+from smofi.runs import RunFolder
+
+
+@dataclass
+class Roster:
+    """Clients by number: names, numbers of samples to train on, and of samples held out.
+
+    Until the run begins, clients have no numbers; then they are numbered by their names, or as `order` lists them. Who
+    comes later gets the next number. A client keeps its number for good.
+
+    >>> roster = Roster()
+    >>> [roster.add(name, samples=50, tests=5) for name in ("site-10", "site-9")]
+    [False, False]
+    >>> roster.close(); roster.names, roster.number_of("site-10")
+    (['site-9', 'site-10'], 1)
+    """
+
+    order: tuple[str, ...] = ()
+    names: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    tests: list[int] = field(default_factory=list)
+    waiting: dict[str, tuple[int, int]] = field(default_factory=dict)
+    closed: bool = False
+
+    def add(self, name: str, samples: int, tests: int) -> bool:
+        """A client has come, or come back; tells whether what is to be saved of a run that has begun is now another."""
+        if name in self.names:
+            number = self.names.index(name)
+            before = self.sizes[number], self.tests[number]
+            self.sizes[number], self.tests[number] = samples, tests
+            return before != (samples, tests)
+        if self.closed:
+            self._append(name, samples, tests)
+        else:
+            self.waiting[name] = samples, tests
+        return self.closed
+
+    def remove(self, name: str) -> None:
+        """A client has gone before the run began."""
+        self.waiting.pop(name, None)
+
+    def close(self) -> None:
+        """The run begins: those who are there are numbered."""
+        if not self.closed:
+            self.closed = True
+            for name in sorted(self.waiting, key=self._place):
+                self._append(name, *self.waiting[name])
+            self.waiting.clear()
+
+    def number_of(self, name: str) -> int | None:
+        """A client's number, None if it has none yet."""
+        return self.names.index(name) if name in self.names else None
+
+    def _append(self, name: str, samples: int, tests: int) -> None:
+        self.names.append(name)
+        self.sizes.append(samples)
+        self.tests.append(tests)
+
+    def _place(self, name: str) -> tuple[int, list[Any]]:
+        """As listed, or by name: numbers in it count as numbers, so that site-9 comes before site-10."""
+        listed = self.order.index(name) if name in self.order else len(self.order)
+        return listed, [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in re.findall(r"\d+|\D+", name)]
+
+    def save(self, folder: Path) -> None:
+        """Write it, so that clients have the same numbers after a restart."""
+        rows = [
+            {"name": name, "samples": size, "tests": tests}
+            for name, size, tests in zip(self.names, self.sizes, self.tests, strict=True)
+        ]
+        write_atomically(RunFolder(folder).clients_file, (json.dumps(rows, indent=1) + "\n").encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> Roster:
+        """As it was saved; of a run that had no clients yet, it is open."""
+        path = RunFolder(folder).clients_file
+        try:
+            rows = json.loads(read_text(path))
+            found = [(str(row["name"]), int(row["samples"]), int(row["tests"])) for row in rows]
+        except (ValueError, TypeError, KeyError):
+            raise InputError(f"{path} is damaged: expected a list of clients with name, samples and tests") from None
+        roster = cls(closed=bool(found))
+        for name, samples, tests in found:
+            roster._append(name, samples, tests)
+        return roster

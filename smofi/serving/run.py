@@ -1,0 +1,147 @@
+"""A served run: the rounds of any run, with clients on other machines that may be missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from smofi.data import Source
+from smofi.engine.evaluate import Evaluator, Judges
+from smofi.engine.events import Record, RunEnded, Warned
+from smofi.engine.plan import Planner, RoundPlan
+from smofi.engine.remote.cohort import RemoteCohort
+from smofi.engine.remote.links import Expected, Lost
+from smofi.engine.remote.messages import Evaluate, Evaluated
+from smofi.engine.remote.stepper import NobodyLeft
+from smofi.engine.round import Cohort
+from smofi.engine.run import Run
+from smofi.plural import plural
+from smofi.serving.hub import Hub, Stopped
+
+
+@dataclass(frozen=True)
+class PresentPlanner(Planner):
+    """Plans a round with the clients that are there, once there are `least` of them."""
+
+    hub: Hub = field(kw_only=True)
+    least: int = field(default=1, kw_only=True)
+
+    @property
+    def eligible(self) -> list[int]:
+        """The clients that hold at least one batch: there may be more of them than a moment ago."""
+        return [client for client, size in enumerate(self.sizes) if size >= self.settings.batch_size]
+
+    def plan(self, round: int, now: float = 0.0) -> RoundPlan:
+        """The plan of a round; waits until enough clients are there."""
+        self.hub.wait_for(partial(self.missing))
+        return self.intended(round, self.present())
+
+    def present(self) -> list[int]:
+        """The eligible clients that are there."""
+        here = set(self.hub.present())
+        return [client for client in self.eligible if client in here]
+
+    def missing(self) -> str | None:
+        """What a round waits for: enough clients, and one with enough samples among them."""
+        here = len(self.hub.present())
+        if here >= self.least:
+            batch = self.settings.batch_size
+            return None if self.present() else f"none of the clients that are here has a batch of {batch} samples"
+        return f"{plural(here, 'client')} of the {self.least} that a round needs {'is' if here == 1 else 'are'} here"
+
+
+class ServedRun(Run):
+    """Waits for clients, and repeats a round that all of its clients were lost in."""
+
+    hub: Hub
+
+    def train(self) -> None:
+        """All rounds; if the server is stopped while it waits, the run is cut short as by any interruption."""
+        try:
+            super().train()
+        except Stopped as waiting:
+            self.cut_short, self.stopped = True, f"stopped while it waited: {waiting}"
+            self.emit(RunEnded(len(self.history), self.stopped))
+
+    def interrupt(self) -> None:
+        """Stop at the end of the current round, or at once if there is none."""
+        super().interrupt()
+        self.hub.stopping = True
+
+    def one_round(self, plan: RoundPlan) -> Record:
+        """As any round; if no client is left, the state is unchanged and the round is planned anew."""
+        hub = self.hub
+        while True:
+            self.before = hub.up.copy(), hub.down.copy()
+            for client in plan.clients:
+                hub.board.state(hub.roster.names[client], "training")
+            try:
+                return super().one_round(plan)
+            except NobodyLeft as error:
+                self.emit(Warned(f"{error}; the round begins anew"))
+                plan = self.planner.plan(plan.round)
+
+    def seen(self, cohort: Cohort, plan: RoundPlan) -> dict[str, Any]:
+        """Bytes as they were sent, and the clients that were lost."""
+        assert isinstance(cohort, RemoteCohort)
+        hub, (up, down) = self.hub, self.before
+        names = [hub.roster.names[client] for client in plan.clients]
+        for client, reason in cohort.left_out.items():
+            self.emit(Warned(f"{hub.roster.names[client]} is not part of round {plan.round + 1}: {reason}"))
+        for name in names:
+            hub.board.bytes(name, hub.up[name], hub.down[name])
+            if name in hub.here:
+                hub.board.state(name, "waiting")
+        return {
+            "bytes_up": [hub.up[name] - up[name] for name in names],
+            "bytes_down": [hub.down[name] - down[name] for name in names],
+            "left_out": sorted(cohort.left_out),
+        }
+
+
+class Elsewhere(Sequence[Any]):
+    """The samples of clients, as far as a server knows them: all are like its own."""
+
+    def __init__(self, source: Source) -> None:
+        self.pixels, self.slow = source.train.pixels, False
+
+    def __getitem__(self, client: Any) -> Any:
+        return self
+
+    def __len__(self) -> int:
+        return 0
+
+
+class FederatedEvaluator(Evaluator):
+    """Judges the global model on what the clients hold out: each tells how many samples are right, and its loss."""
+
+    def __init__(self, run_setup: Any, model: Any, hub: Hub, patience: float | None) -> None:
+        super().__init__(model, run_setup.loss, ("top1",), Judges())
+        self.setup, self.hub, self.patience = run_setup, hub, patience
+        self.rounds = 0
+
+    def evaluate(self) -> tuple[float | None, dict[str, Any]]:
+        """The mean loss and the share of all clients' samples that are right; nothing if no client answers."""
+        weights, statistics = self.setup.layout.pack(self.model)
+        hub, number = self.hub, self.rounds
+        self.rounds += 1
+        asked = {client for client in hub.present() if hub.roster.tests[client]}
+        for client in asked:
+            most = hub.roster.tests[client]
+            hub.send(client, Evaluate(number, weights, statistics), Expected(Evaluated, number, most=most))
+        found: list[Evaluated] = []
+        end = None if self.patience is None else time.monotonic() + self.patience
+        while asked and (answer := hub.receive(None if end is None else max(0.0, end - time.monotonic()))):
+            client, message = answer
+            asked.discard(client)
+            if not isinstance(message, Lost):
+                assert isinstance(message, Evaluated)
+                found.append(message)
+        for client in asked:  # too late
+            hub.forget(client)
+        if not (samples := sum(one.samples for one in found)):
+            return None, {}
+        return sum(one.loss for one in found) / samples, {"top1": sum(one.correct for one in found) / samples}

@@ -1,0 +1,87 @@
+"""What a server and its clients must have in common: the model's structure, the method, the optimizer, the wire."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import nullcontext
+from functools import partial
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from smofi.config import Config
+from smofi.engine.assembly import template_of
+from smofi.engine.cohort.setup import Setup
+from smofi.engine.cohort.wire import wire_named
+from smofi.engine.passes import Cast, Passes
+from smofi.engine.remote.crossing import Task
+from smofi.errors import InputError, refuse
+from smofi.flat import Layout
+from smofi.methods import parse_method
+from smofi.optim import parse_optimizer
+
+TEXT = "text"
+
+
+def setup_of(config: Config, model: nn.Sequential, device: torch.device) -> Setup:
+    """The same on both sides, given a configuration with one method."""
+    (name,) = config.method
+    method, optimizer = parse_method(name), parse_optimizer(config.optimizer)
+    cast: Cast = nullcontext
+    if config.precision != "float32":
+        cast = partial(torch.autocast, device.type, torch.bfloat16)
+    setup = Setup(
+        template_of(model.to(device)),
+        Layout.of(model),
+        method,
+        optimizer.with_nesterov() if method.nesterov else optimizer,
+        cross_entropy,
+        wire_named(config.wire) if config.wire else None,
+        Passes(cast, server_threads=config.server_threads),
+    )
+    _check_remote(name, setup)
+    return setup
+
+
+def _check_remote(name: str, setup: Setup) -> None:
+    """Refuse what cannot be computed on several machines."""
+    if setup.local.model_wide_limits > 1:
+        refuse("method", name, "one limit on the norm of the whole model: give fednar or clip scope='part'")
+    if setup.method.select:
+        refuse("method", name, "a method that does not select clients by their labels, which they do not send")
+
+
+def check_servable(config: Config) -> None:
+    """Refuse settings that mean nothing where clients are real, before anything is started."""
+    if config.clock != "none":
+        refuse("clock", config.clock, "none: clients are real, and so is the time they take")
+    if config.diagnose:
+        refuse("diagnose", config.diagnose, "false: it needs the gradients of whole models, which no machine has")
+    if config.validation:
+        refuse("validation", config.validation, "0: the training data is with the clients")
+    if config.compile:
+        refuse("compile", config.compile, "false: the model is split")
+    for metric in config.metrics:
+        if metric in ("per_client", "worst_client"):
+            refuse("metrics", metric, "top1 or macro_f1: the clients' samples are with the clients")
+
+
+def task_of(kind: str, input_shape: tuple[int, ...], classes: int, layout: Layout) -> Task:
+    """What a client's samples have to be."""
+    return Task(input_shape, torch.int64 if kind == TEXT else layout.dtype, (), torch.int64, classes)
+
+
+def layout_hash(layout: Layout) -> str:
+    """The same for the same names, shapes and order of a model's tensors.
+
+    >>> layout_hash(Layout.of(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1))))[:8]
+    'b4e33357'
+    """
+    places = [(one.name, tuple(one.shape)) for one in (*layout.parameters, *layout.statistics)]
+    return hashlib.sha256(repr((layout.blocks, places, str(layout.dtype))).encode()).hexdigest()
+
+
+def refuse_offer(sentence: str) -> InputError:
+    """Why a client does not join."""
+    return InputError(f"this server's run is not accepted: {sentence}")

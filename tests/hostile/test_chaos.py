@@ -1,0 +1,96 @@
+"""The short form of `make chaos`: a blink, a client killed, the server killed; the run completes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.chaos import Nursery, differing, free_port, rounds_in, until
+from support.fleet import Fleet, make_pki
+from support.proxy import Proxy
+
+CLIENTS, ROUNDS = 4, 3
+MODEL = ["--model", "python:support.sleepy:network"]
+SLEEP = "0.1"
+"""Seconds of each client's step: a round is not over before anything can happen to it."""
+
+SETTINGS = ["--data", "digits", *MODEL, "--cut", "1", "--clients", str(CLIENTS)]
+SETTINGS += ["--max-train", "256", "--max-test", "50", "--partition", "iid", "--local-epochs", "1"]
+SETTINGS += ["--batch-size", "8", "--participation", "1", "--method", "smofi", "--seed", "1", "--rounds", str(ROUNDS)]
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_pki(tmp_path_factory.mktemp("certs") / "pki", CLIENTS)
+
+
+def fleet(nursery: Nursery, pki: Path, folder: Path, least: int, proxy: Proxy | None = None) -> Fleet:
+    """With `proxy`, clients find the server through it."""
+    port = proxy.target if proxy else free_port()
+    patience = ["--away", "60", "--deadline", "120", "--min-clients", str(least)]
+    address = f"127.0.0.1:{proxy.port if proxy else port}"
+    return Fleet(nursery, pki, folder, SETTINGS, CLIENTS, address, f"127.0.0.1:{port}", patience=patience)
+
+
+def passed(proxy: Proxy, more: int) -> None:
+    """Wait until so many bytes have passed through."""
+    then = proxy.passed
+    until(lambda: proxy.passed > then + more, 300, f"{proxy.passed - then} bytes passed of {more}")
+
+
+def test_blinks_and_a_killed_server_change_no_bit(nursery: Nursery, pki: Path, tmp_path: Path) -> None:
+    with Proxy(free_port()) as proxy:
+        proxy.delay = 0.002
+        one = fleet(nursery, pki, tmp_path / "shaken", CLIENTS, proxy)
+        one.serve()
+        one.join_all(*MODEL, SLEEP=SLEEP)
+        for _ in range(3):  # in the middle of the first round
+            passed(proxy, 20_000)
+            assert proxy.cut() > 0
+        one.wait_for_round(1, 300)
+        passed(proxy, 20_000)
+        one.kill_server()
+        one.finish(300)
+        assert one.kills == 1
+        assert proxy.accepted > 2 * CLIENTS
+    clean = fleet(nursery, pki, tmp_path / "clean", CLIENTS)
+    clean.serve()
+    clean.join_all(*MODEL)
+    clean.finish(300)
+    assert len(rounds_in(one.output)) == ROUNDS
+    assert not differing(one.output, clean.output)
+
+
+def test_a_killed_client_is_left_out_and_comes_back(nursery: Nursery, pki: Path, tmp_path: Path) -> None:
+    with Proxy(free_port()) as proxy:
+        one = fleet(nursery, pki, tmp_path / "run", CLIENTS, proxy)
+        one.serve()
+        one.join_all(*MODEL, SLEEP=SLEEP)
+        server = one.server
+        assert server
+        until(lambda: "RoundStarted" in server.text(), 300, "no round begins")
+        one.kill_client(3)
+        one.join(3, *MODEL, SLEEP=SLEEP)
+        one.finish(300)
+    assert len(rounds_in(one.output)) == ROUNDS
+    assert [json.loads(line)["left_out"] for line in rounds_in(one.output)] == [[3], [], []]
+    assert "client-3 is not part of round 1: another process took its place" in server.text()
+
+
+def test_a_client_that_is_too_late_is_left_out_and_not_blamed(nursery: Nursery, pki: Path, tmp_path: Path) -> None:
+    """What it was asked for arrives in the next round, or in the same one begun anew: that is no offence."""
+    one = fleet(nursery, pki, tmp_path / "late", CLIENTS)
+    one.patience[3] = "2"
+    one.serve()
+    one.join_all(*MODEL, SLEEP=SLEEP)
+    server, late = one.server, one.joined[2]
+    assert server
+    until(lambda: "RoundStarted" in server.text(), 300, "no round begins")
+    one.stop_client(2, 4)
+    until(lambda: "client-2 is not part of round" in server.text(), 120, "it is not left out")
+    one.resume_client(2)
+    one.finish(300)
+    assert len(rounds_in(one.output)) == ROUNDS
+    assert "not accepted" not in late.text()

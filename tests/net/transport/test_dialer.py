@@ -1,0 +1,275 @@
+"""A client's end: what it says while it waits, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from smofi.errors import InputError
+from smofi.net.transport.dialer import Dialer
+from smofi.net.transport.events import Arrived, Dismissed, Joined, Left, Received, Waiting, Welcomed
+from smofi.net.transport.gate import Refused
+from smofi.net.transport.limits import Limits
+from smofi.net.transport.times import Times
+from support.ends import QUICK, Ends, eventually, heard, quiet, told, welcome
+from support.small_authority import Authority, name_in
+
+
+def unused_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def waiting(dialer: Dialer) -> str:
+    event = dialer.receive(10)
+    assert isinstance(event, Waiting)
+    return event.sentence
+
+
+def test_a_client_that_comes_first_waits_for_its_server(ends: Ends) -> None:
+    port = unused_port()
+    dialer = ends.dial(port=port)
+    sentence = waiting(dialer)
+    assert sentence.startswith(f"localhost:{port} does not answer: nothing listens there; trying again in 0.")
+    listener = ends.listen(port=port)
+    welcome(listener, "a")
+    heard(dialer, Welcomed)
+
+
+def test_a_better_explanation_is_preferred(ends: Ends) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def explain(host: str, port: int) -> str | None:
+        asked.append((host, port))
+        return "its certificate has expired" if len(asked) > 1 else None
+
+    port = unused_port()
+    dialer = ends.dial(port=port, explain=explain)
+    assert "nothing listens there" in waiting(dialer)
+    assert "its certificate has expired; trying again" in waiting(dialer)
+    assert set(asked) == {("localhost", port)}
+
+
+def test_an_explanation_may_end_it(ends: Ends) -> None:
+    def explain(host: str, port: int) -> str | None:
+        raise Refused("your certificate has expired", final=True)
+
+    dialer = ends.dial(port=unused_port(), explain=explain)
+    with pytest.raises(Dismissed, match="your certificate has expired"):
+        dialer.receive(10)
+
+
+def test_an_explanation_that_fails_is_none(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
+    dialer = ends.dial(port=unused_port(), explain=lambda host, port: str(1 // 0))
+    with caplog.at_level(logging.CRITICAL):
+        assert "nothing listens there" in waiting(dialer)
+
+
+def test_a_host_that_does_not_exist_is_named(ends: Ends) -> None:
+    authority = Authority()
+    dialer = Dialer(
+        "no-such-host.invalid:7443", authority.client("a"), lambda: b"", Limits(), Times(1, 1, 3), explain=None
+    )
+    dialer.start()
+    try:
+        assert waiting(dialer).startswith("no-such-host.invalid:7443 ")
+    finally:
+        dialer.close()
+
+
+def test_a_server_of_something_else_is_told_apart(ends: Ends) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        stop = threading.Event()
+
+        def answer() -> None:
+            other.settimeout(0.1)
+            while not stop.is_set():
+                try:
+                    one, _ = other.accept()
+                except TimeoutError:
+                    continue
+                one.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                one.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            dialer = ends.dial(port=other.getsockname()[1])
+            assert "; trying again in" in waiting(dialer)
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_sentences_do_not_pile_up(ends: Ends) -> None:
+    dialer = ends.dial(port=unused_port())
+    assert eventually(lambda: dialer._line._backoff._tries > 3)
+    waiting(dialer)
+    with pytest.raises(queue.Empty):
+        dialer.receive(0)
+
+
+def test_a_hello_that_fails_is_raised(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
+    ends.listen()
+
+    def hello() -> bytes:
+        raise OSError("no such data")
+
+    dialer = Dialer(f"localhost:{ends.port}", None, hello, Limits(), QUICK, "a")
+    dialer.start()
+    with pytest.raises(OSError, match="no such data"):
+        dialer.receive(5)
+    dialer.close()
+    with pytest.raises(InputError, match="without certificates, a client connects to 127"):
+        Dialer("example.org:7443", None, hello, Limits(), QUICK)
+
+
+def test_a_hello_that_is_too_long_is_not_sent(ends: Ends) -> None:
+    ends.listen()
+    dialer = ends.dial(hello=bytes(2000), limits=Limits(hello=1000))
+    with pytest.raises(Dismissed, match="the hello has 2000 bytes; at most 1000 are accepted"):
+        dialer.receive(5)
+
+
+def test_closing_wakes_who_receives_and_who_sends(ends: Ends) -> None:
+    limits = Limits(payload=1000, waiting=2, waiting_bytes=10_000)
+    ends.listen(limits=limits)
+    dialer = ends.dial(limits=limits)
+    found: list[str] = []
+
+    def receive() -> None:
+        try:
+            dialer.receive()
+        except RuntimeError as error:
+            found.append(str(error))
+
+    def send() -> None:
+        with contextlib.suppress(RuntimeError):
+            for _ in range(5):
+                dialer.send(bytes(1000))
+        found.append("no longer waits")
+
+    threads = [threading.Thread(target=receive), threading.Thread(target=send)]
+    for thread in threads:
+        thread.start()
+    assert eventually(lambda: dialer._line.session.kept == 2)
+    dialer.close()
+    for thread in threads:
+        thread.join(5)
+    assert sorted(found) == ["no longer waits", "the connection is closed"]
+    with pytest.raises(RuntimeError, match="the connection is closed"):
+        dialer.send(b"x")
+
+
+# ------------------------------------------------------------------------------------------------------------------ TLS
+
+
+class Guard:
+    """A gate that names clients by their certificates, but for those who are not wanted."""
+
+    def __init__(self) -> None:
+        self.unwanted: dict[str, Refused] = {}
+
+    def name_of(self, pem: bytes | None) -> str:
+        name = name_in(pem or b"")
+        if name in self.unwanted:
+            raise self.unwanted[name]
+        return name
+
+
+def test_with_certificates_the_name_is_that_of_the_certificate(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smofi.net.transport.reception.RECHECK", 0.05)
+    authority, guard = Authority(), Guard()
+    listener = ends.listen(credentials=authority.server(), gate=guard)
+    dialer = ends.dial("another-name", credentials=authority.client("hospital-a"))
+    welcome(listener, "hospital-a")
+    heard(dialer, Welcomed)
+    dialer.send(bytes(10**6))
+    assert told(listener, Arrived) == Arrived("hospital-a", bytes(10**6))
+    assert quiet(listener, 0.2)
+
+    guard.unwanted["hospital-a"] = Refused("the certificate of hospital-a was revoked", final=True)
+    assert told(listener, Left) == Left("hospital-a", "the certificate of hospital-a was revoked")
+    with pytest.raises(Dismissed, match="the certificate of hospital-a was revoked"):
+        heard(dialer, Received)
+
+
+def test_who_is_not_allowed_yet_keeps_trying(ends: Ends) -> None:
+    authority, guard = Authority(), Guard()
+    guard.unwanted["b"] = Refused("b is not on the list of allowed clients")
+    listener = ends.listen(credentials=authority.server(), gate=guard)
+    dialer = ends.dial(credentials=authority.client("b"))
+    assert "says: b is not on the list of allowed clients; trying again in" in waiting(dialer)
+    guard.unwanted.clear()
+    assert told(listener, Joined).name == "b"
+
+
+def test_without_a_good_certificate_there_is_no_way_in(ends: Ends) -> None:
+    authority, stranger = Authority(), Authority()
+    listener = ends.listen(credentials=authority.server(), gate=Guard())
+    for credentials in (stranger.client("hospital-a"), None):
+        dialer = ends.dial(credentials=credentials)
+        assert "trying again" in waiting(dialer)
+        dialer.close()
+    assert quiet(listener, 0.1)
+
+
+# ------------------------------------------------------------------------------------------------------- a process
+
+
+def test_who_is_sent_away_again_and_again_comes_back_later_and_later(ends: Ends) -> None:
+    listener = ends.listen()
+    dialer = ends.dial()
+    pauses = []
+    for _ in range(4):
+        told(listener, Joined)
+        listener.dismiss("a", "the run is full", final=False)
+        sentence = waiting(dialer)
+        assert "says: the run is full; trying again in" in sentence
+        pauses.append(float(sentence.split()[-2]))
+        told(listener, Left)
+    assert pauses[-1] >= 0.4  # of 0.8 s at most, and half of that at least
+
+
+def test_a_gate_that_fails_lets_no_one_in(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def name_of(self, pem: bytes | None) -> str:
+            raise OSError("the list cannot be read")
+
+    authority = Authority()
+    listener = ends.listen(credentials=authority.server(), gate=Broken())
+    with caplog.at_level(logging.CRITICAL):
+        assert "the server could not check the certificate" in waiting(ends.dial(credentials=authority.client("a")))
+    assert quiet(listener, 0.1)
+
+
+def test_without_grpc_there_is_a_sentence() -> None:
+    code = "import sys; sys.modules['grpc'] = None; import smofi, smofi.net.transport.listener"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert 'grpcio is not installed; it comes with: pip install "smofi[net]"' in done.stderr
+
+
+FORGETFUL = """
+from smofi.net.transport.dialer import Dialer; from smofi.net.transport.listener import Listener
+from smofi.net.transport.limits import Limits; from smofi.net.transport.times import Times
+listener = Listener("127.0.0.1:0", None, None, Limits(), Times())
+dialer = Dialer(f"127.0.0.1:{listener.start()}", None, lambda: b"", Limits(), Times(), "a")
+dialer.start()
+listener.events.get(10)
+listener.welcome("a", b"")
+dialer.receive(10)
+dialer.send(bytes(10**6))
+"""
+
+
+def test_a_program_that_closes_nothing_ends_without_noise() -> None:
+    done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

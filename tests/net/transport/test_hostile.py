@@ -1,0 +1,312 @@
+"""Clients that mean harm: each gets a sentence or is cut off, the server goes on, and the others notice nothing."""
+
+from __future__ import annotations
+
+import random
+import resource
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from time import monotonic, sleep
+
+import grpc
+import pytest
+
+from smofi.net.transport.dialer import Dialer
+from smofi.net.transport.envelope import HEAD, Kind, Message, Opening, pack, pack_opening, sentence_in, unpack
+from smofi.net.transport.events import Arrived, Dismissed, Joined, Left, Received, Waiting, Welcomed
+from smofi.net.transport.limits import Limits
+from smofi.net.transport.times import Times
+from support.ends import QUICK, Ends, echoing, eventually, heard, quiet, told, welcome
+
+SMALL = Limits(payload=100_000, hello=1000, waiting=8, waiting_bytes=400_000)
+OPENING = pack_opening(Opening(bytes(16), False, 0, "bad", b"hello"))
+
+
+def said(port: int, messages: Iterable[bytes], **options: object) -> list[Message]:
+    """What the server answers to these messages on one stream, until it ends the stream."""
+    own = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=own) as channel:
+        call = channel.stream_stream("/smofi.Training/Join")(iter(messages), timeout=10, **options)
+        return [unpack(answer) for answer in call]
+
+
+def said_after_welcome(port: int, *messages: bytes) -> list[Message]:
+    """The same of one who joins properly, and sends these messages when it is welcomed."""
+    welcomed, answers = threading.Event(), []
+
+    def sent() -> Iterator[bytes]:
+        yield OPENING
+        welcomed.wait(10)
+        yield from messages
+
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        for answer in channel.stream_stream("/smofi.Training/Join")(sent(), timeout=10):
+            answers.append(unpack(answer))
+            if answers[-1].kind == Kind.WELCOME:
+                welcomed.set()
+    return answers
+
+
+def refusal(port: int, messages: Iterable[bytes]) -> tuple[str, bool]:
+    """The sentence of a refusal, and whether it is final."""
+    return refused(said(port, messages))
+
+
+def refused(answers: list[Message]) -> tuple[str, bool]:
+    answer = answers[-1]
+    assert answer.kind == Kind.REFUSED, answer
+    return sentence_in(answer), answer.number == 1
+
+
+def held(*messages: bytes, until: threading.Event) -> Iterator[bytes]:
+    """Messages, and then a stream that stays open."""
+    yield from messages
+    until.wait(20)
+
+
+@pytest.fixture
+def honest(ends: Ends) -> Iterator[tuple[int, Dialer]]:
+    """A server with an honest client, which works as before when the test ends."""
+    listener = ends.listen(limits=SMALL)
+    with echoing(listener):
+        dialer = ends.dial("good")
+        heard(dialer, Welcomed)
+        yield ends.port, dialer
+        dialer.send(b"still here")
+        assert dialer.receive(5) == Received(b"still here")
+
+
+@pytest.mark.parametrize(
+    ("first", "sentence"),
+    [
+        (b"", "the first message is not one of smofi's"),
+        (b"GET / HTTP/1.1", "the first message is not one of smofi's"),
+        (b"smofi\0\x02\0", "the server speaks version 1 of the protocol and the client version 2: install the same"),
+        (OPENING[:30], "the first message is cut off"),
+        (OPENING + bytes(1000), "the hello has 1005 bytes; at most 1000 are accepted"),
+        (pack_opening(Opening(bytes(16), False, 0, "b" * 201, b"")), "the name has 201 bytes; at most 200"),
+        (OPENING[:-8], "the name has 3 bytes; at most 200 are accepted, and all have to be there"),
+        (pack_opening(Opening(bytes(16), False, 0, "../etc", b"")), "a client's name has up to 100 letters, digits"),
+        (OPENING.replace(b"bad", b"b\xff\0"), "the name is not UTF-8"),
+        (pack_opening(Opening(bytes(16), False, 7, "bad", b"")), "payload 7 was acknowledged, but only 0 were sent"),
+    ],
+)
+def test_a_bad_opening_is_answered_with_a_sentence(honest: tuple[int, Dialer], first: bytes, sentence: str) -> None:
+    found, final = refusal(honest[0], [first])
+    assert sentence in found
+    assert final
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        (b"garbage", "a message has 7 bytes; the shortest has 24"),
+        (bytes(24), "there is no kind 0 of messages"),
+        (pack(Kind.PAYLOAD, 5, 0, b"x"), "payload 5 came after payload 0"),
+        (pack(Kind.PAYLOAD, 1, 9, b"x"), "payload 9 was acknowledged, but only 1 were sent"),
+        (pack(Kind.WELCOME, 1, 0, b"x"), "a client cannot welcome a server"),
+        (pack(Kind.OPENED), "a message of kind OPENED came in the middle of a stream"),
+        (pack(Kind.PAYLOAD, 2**64 - 1, 2**64 - 1), "was acknowledged, but only 1 were sent"),
+    ],
+)
+def test_a_bad_message_ends_that_conversation(honest: tuple[int, Dialer], message: bytes, sentence: str) -> None:
+    found, final = refused(said_after_welcome(honest[0], message))
+    assert sentence in found
+    assert final
+
+
+def test_random_bytes_do_no_harm(honest: tuple[int, Dialer]) -> None:
+    chance = random.Random(0)
+    for _ in range(60):
+        junk = chance.randbytes(chance.choice([1, 24, 30, 500]))
+        if chance.random() < 0.5:
+            junk = chance.choice(list(Kind)).to_bytes(8, "little") + junk
+        answers = said(
+            honest[0], [OPENING, junk] if chance.random() < 0.7 else [OPENING[: chance.randrange(40)] + junk]
+        )
+        assert all(answer.kind in (Kind.OPENED, Kind.REFUSED, Kind.WELCOME) for answer in answers)
+
+
+def test_a_payload_that_is_too_large_is_not_taken_into_memory(honest: tuple[int, Dialer]) -> None:
+    with pytest.raises(grpc.RpcError) as error:
+        said(honest[0], [OPENING, pack(Kind.PAYLOAD, 1, 0, bytes(10**7))])
+    assert error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_a_payload_that_is_too_large_in_pieces_is_refused(honest: tuple[int, Dialer]) -> None:
+    pieces = [pack(Kind.PIECE, number, 0, bytes(60_000)) for number in (1, 2)]
+    assert refused(said_after_welcome(honest[0], *pieces)) == ("a payload has more than 100000 bytes", True)
+
+
+def test_a_few_compressed_bytes_do_not_become_many(honest: tuple[int, Dialer]) -> None:
+    before = peak()
+    bomb = pack(Kind.PAYLOAD, 1, 0, bytes(90_000_000))
+    grown = peak() - before
+    with pytest.raises(grpc.RpcError) as error:
+        said(honest[0], [OPENING, bomb], compression=grpc.Compression.Gzip)
+    assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert peak() - before < grown + 250_000_000
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_other_methods_are_not_there(honest: tuple[int, Dialer]) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{honest[0]}") as channel:
+        with pytest.raises(grpc.RpcError) as error:
+            channel.unary_unary("/smofi.Training/Leave")(b"", timeout=5)
+        assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_messages_that_bring_nothing_end_the_conversation(honest: tuple[int, Dialer]) -> None:
+    answers = said_after_welcome(honest[0], *[pack(Kind.ACKNOWLEDGED)] * 3000)
+    assert "1000 messages in a row brought nothing new" in sentence_in(answers[-1])
+
+
+def test_who_says_no_hello_is_cut_off(ends: Ends) -> None:
+    listener = ends.listen(times=Times(patience=1, keepalive=0.5, connect=0.3))
+    stop = threading.Event()
+    try:
+        assert refusal(ends.port, held(until=stop)) == ("no hello came within 0.3 s", False)
+    finally:
+        stop.set()
+    assert quiet(listener, 0.1)
+
+
+def test_bytes_that_are_no_http_do_no_harm(honest: tuple[int, Dialer]) -> None:
+    for junk in (b"\0" * 1000, b"GET / HTTP/1.1\r\n\r\n", random.Random(1).randbytes(5000), b""):
+        with socket.create_connection(("127.0.0.1", honest[0])) as raw:
+            raw.settimeout(10)
+            raw.sendall(junk)
+            try:
+                while raw.recv(1000):  # until the server closes: at once, or when nothing comes in time
+                    pass
+            except ConnectionResetError:
+                pass
+
+
+def status(port: int) -> str:
+    """How a stream with a bad opening ends."""
+    try:
+        return str(refusal(port, [b"?"]))
+    except grpc.RpcError as error:
+        return str(error.details())
+
+
+def test_there_are_only_so_many_strangers_and_streams(ends: Ends) -> None:
+    limits = Limits(streams=2, strangers=3)
+    listener = ends.listen(limits=limits)
+    stop = threading.Event()
+    silent = [threading.Thread(target=said, args=(ends.port, held(until=stop))) for _ in range(3)]
+    for one in silent:
+        one.start()
+    try:
+        full = "the server has as many connections as it takes"
+        assert eventually(lambda: full in status(ends.port), 1.5)
+        dialer = ends.dial()
+        waiting = dialer.receive(5)
+        assert isinstance(waiting, Waiting)
+        assert full in waiting.sentence
+    finally:
+        stop.set()
+        for one in silent:
+            one.join()
+    welcome(listener, "a")
+    heard(dialer, Welcomed)
+
+
+def test_two_processes_with_one_name(ends: Ends) -> None:
+    listener, first = ends.pair("hospital-a")
+    second = ends.dial("hospital-a")
+    waiting = second.receive(5)
+    assert isinstance(waiting, Waiting)
+    assert "another process is connected as hospital-a" in waiting.sentence
+    assert quiet(listener, 0.3)
+    first.send(b"mine")
+    assert told(listener, Arrived).payload == b"mine"
+    first.close()
+    told(listener, Left)
+    welcome(listener, "hospital-a")
+    heard(second, Welcomed)
+
+
+def test_an_application_that_takes_nothing_holds_up_one_client_only(ends: Ends) -> None:
+    """And what waits is bounded: the client waits, and nothing is lost."""
+    listener = ends.listen(limits=SMALL)
+    dialer = ends.dial(limits=SMALL)
+    welcome(listener, "a")
+    heard(dialer, Welcomed)
+    sent = []
+
+    def flood() -> None:
+        for number in range(200):
+            dialer.send(number.to_bytes(4, "little") + bytes(90_000))
+            sent.append(number)
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    sleep(1)
+    count = len(sent)
+    received = listener.peers()["a"].traffic.payloads_in
+    assert received <= SMALL.waiting_bytes + 100_000
+    assert count < 40  # what waits here and there, and what the network holds
+    sleep(0.3)
+    assert len(sent) == count
+    for number in range(200):
+        assert told(listener, Arrived).payload[:4] == number.to_bytes(4, "little")
+    thread.join()
+
+
+def test_a_client_that_sends_too_fast_is_slowed_down(ends: Ends) -> None:
+    listener = ends.listen(limits=Limits(messages_per_second=60))
+    dialer = ends.dial()
+    welcome(listener, "a")
+    start = monotonic()
+    for _ in range(100):
+        dialer.send(b"x")
+    for _ in range(100):
+        told(listener, Arrived)
+    assert 0.5 < monotonic() - start < 5  # 60 at once, and 40 at 60 a second
+
+
+def test_hellos_that_the_application_does_not_take_do_not_pile_up(ends: Ends) -> None:
+    listener = ends.listen(limits=SMALL)
+    kinds = []
+    for number in range(20):
+        opening = pack_opening(Opening(number.to_bytes(16, "little"), False, 0, "bad", bytes(900)))
+        stop = threading.Event()
+        with grpc.insecure_channel(f"127.0.0.1:{ends.port}") as channel:
+            call = channel.stream_stream("/smofi.Training/Join")(held(opening, until=stop), timeout=10)
+            kinds.append(unpack(next(call)).kind)
+            stop.set()
+            call.cancel()
+        assert eventually(lambda: not listener.peers()["bad"].connected)
+    assert kinds == [Kind.OPENED] + [Kind.REFUSED] * 19
+    told(listener, Joined)
+    told(listener, Left)
+    assert quiet(listener, 0.1)
+
+
+def test_payloads_before_the_welcome_are_refused(ends: Ends) -> None:
+    listener = ends.listen()
+    assert refusal(ends.port, [OPENING, pack(Kind.PAYLOAD, 1, 0, b"x")]) == ("a payload came before the welcome", True)
+    told(listener, Joined)
+    assert told(listener, Left).reason == "a payload came before the welcome"
+
+
+def test_a_client_of_another_version_is_told_for_good(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends.listen()
+    monkeypatch.setattr("smofi.net.transport.envelope.VERSION", 9)
+    pretended = pack_opening(Opening(bytes(16), False, 0, "a", b""))
+    monkeypatch.undo()
+    monkeypatch.setattr("smofi.net.transport.line.pack_opening", lambda opening: pretended)
+    dialer = ends.dial()
+    with pytest.raises(Dismissed, match="version 1 of the protocol and the client version 9"):
+        dialer.receive(5)
+
+
+def test_the_head_of_a_message_keeps_numbers_aligned() -> None:
+    assert HEAD % 8 == 0
+    assert QUICK.connect

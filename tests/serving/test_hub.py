@@ -1,0 +1,110 @@
+"""Which answer belongs to which question, whatever was left out, asked anew or sent too late in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from smofi.engine.remote.links import Expected, Lost
+from smofi.engine.remote.messages import Evaluate, Evaluated
+from smofi.net.messages import pack
+from smofi.net.status import Board
+from smofi.net.transport.dialer import Dialer
+from smofi.serving.hub import Hub
+from smofi.serving.offer import Accepted, Offer
+from smofi.serving.roster import Roster
+from support.deployed import PATIENT, SOON
+from support.ends import Ends, eventually
+
+
+def offer(layout: str) -> Offer:
+    return Offer({}, {}, layout)
+
+
+def a_hub(ends: Ends) -> Hub:
+    hub = Hub(ends.listen(times=PATIENT), Roster(), Board())
+    hub.begin(offer("first"), None)
+    return hub
+
+
+def until(hub: Hub, condition: Any) -> None:
+    hub.wait_for(lambda: None if condition() else "it has not happened yet")
+
+
+def joined(ends: Ends) -> tuple[Hub, Dialer]:
+    """A hub, and a client with the number 0."""
+    hub, client = a_hub(ends), ends.dial("a", times=PATIENT)
+    client.send(Accepted(10, 10, "first").pack())
+    until(hub, lambda: "a" in hub.here)
+    hub.roster.close()
+    return hub, client
+
+
+def ask(hub: Hub, round: int) -> None:
+    hub.send(0, Evaluate(round, torch.zeros(2), torch.zeros(0)), Expected(Evaluated, round, most=10))
+
+
+def answer(client: Dialer, round: int) -> None:
+    client.send(pack(Evaluated(round, 10, 5, 1.0)))
+
+
+def test_an_offer_that_is_out_of_date_is_not_taken_for_accepted(ends: Ends) -> None:
+    """The client answers to both; that its first answer is to another model's offer is no fault of its own."""
+    hub, client = a_hub(ends), ends.dial("a", times=PATIENT)
+    until(hub, lambda: "a" in hub.owed)
+    hub.begin(offer("second"), None)
+    client.send(Accepted(10, 10, "first").pack())
+    client.send(Accepted(11, 10, "second").pack())
+    until(hub, lambda: "a" in hub.here)
+    assert hub.roster.waiting == {"a": (11, 10)}
+    assert not hub.owed["a"]
+
+
+def test_an_answer_that_comes_too_late_is_ignored(ends: Ends) -> None:
+    hub, client = joined(ends)
+    ask(hub, 0)
+    hub.forget(0)
+    ask(hub, 0)  # the same round, begun anew
+    answer(client, 0)
+    client.send(pack(Evaluated(0, 9, 4, 2.0)))
+    assert hub.receive(SOON) == (0, Evaluated(0, 9, 4, 2.0))
+
+
+def test_an_answer_of_the_run_before_is_ignored(ends: Ends) -> None:
+    hub, client = joined(ends)
+    ask(hub, 3)
+    hub.begin(offer("second"), None)
+    answer(client, 3)
+    client.send(Accepted(10, 10, "second").pack())
+    until(hub, lambda: "a" in hub.here)
+    assert not hub.offences
+
+
+def test_what_nobody_asked_for_is_an_offence(ends: Ends) -> None:
+    hub, client = joined(ends)
+    answer(client, 0)
+    found = hub.receive(SOON)
+    assert found is not None
+    assert isinstance(found[1], Lost)
+    assert "nothing is expected now" in found[1].reason
+    assert not hub.here
+
+
+def test_what_has_come_is_seen_when_there_is_no_time_left(ends: Ends) -> None:
+    """A server that was too busy to look for longer than the deadline must not take its clients for late."""
+    hub, client = joined(ends)
+    ask(hub, 0)
+    answer(client, 0)
+    found: list[Any] = []
+    assert eventually(lambda: found.append(hub.receive(0.0)) or found[-1], SOON)  # type: ignore[func-returns-value]
+    assert found[-1] == (0, Evaluated(0, 10, 5, 1.0))
+
+
+def test_a_client_that_does_not_fit_is_told(ends: Ends) -> None:
+    hub, client = a_hub(ends), ends.dial("a", times=PATIENT)
+    hub.fits = lambda name: f"{name} has no cut"
+    client.send(Accepted(10, 10, "first").pack())
+    until(hub, lambda: "a" in hub.owed)
+    until(hub, lambda: "a" not in hub.owed)
+    assert not hub.here

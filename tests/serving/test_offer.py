@@ -1,0 +1,74 @@
+"""What a server may ask of a client: nothing that names code, unless the client's user does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from smofi import data
+from smofi.errors import InputError
+from smofi.net.frames import Frame, encode, read
+from smofi.serving.offer import Offer
+from support.deployed import small
+
+CODE = "python:mine:made"
+
+
+def offered(**settings: Any) -> Offer:
+    return Offer.of(small(**settings), data.load("digits", max_train=10), "hash", "server", 8)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("model", CODE), ("method", [CODE]), ("method", [f"fedprox(mu=0.1)+{CODE}"])]
+)
+def test_code_is_refused_unless_the_user_names_it(setting: str, value: Any) -> None:
+    offer = offered()
+    offer.settings[setting] = value
+    text = value if isinstance(value, str) else value[0]
+    with pytest.raises(InputError, match="no server may name code of yours; if you have it and trust it, say so with"):
+        offer.config()
+    with pytest.raises(InputError, match="no server may name code of yours"):
+        offer.config({"model" if setting == "method" else "method": CODE})
+    found = offer.config({setting: text})
+    assert getattr(found, setting) == (text if setting == "model" else (text,))
+
+
+def test_a_part_of_a_composition_is_not_the_whole() -> None:
+    offer = offered()
+    offer.settings["method"] = [f"fedprox(mu=0.1)+{CODE}"]
+    with pytest.raises(InputError, match="no server may name code of yours"):
+        offer.config({"method": CODE})
+
+
+def test_code_of_ones_own_changes_no_other_run() -> None:
+    """A server that compares methods offers one after the other; only one of them is code."""
+    assert offered(method="fedprox(mu=0.1)").config({"method": CODE}).method == ("fedprox(mu=0.1)",)
+    assert offered(model="cnn").config({"model": CODE}).model == "cnn"
+
+
+@pytest.mark.parametrize("setting", ["optimizer", "augment", "partition"])
+def test_code_elsewhere(setting: str) -> None:
+    offer = offered()
+    offer.settings[setting] = CODE
+    with pytest.raises(InputError, match=f"its {setting} is {CODE}, and no server may name code of yours$"):
+        offer.config({"model": CODE, "method": CODE})
+
+
+def test_it_arrives_as_it_was_sent() -> None:
+    offer = offered(method="smofi", cut="1,1")
+    found = Offer.read(read(offer.pack()))
+    assert found.config() == offer.config()
+    assert (found.layout, found.evaluates, found.clients) == ("hash", "server", 8)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"settings": {}}, {"settings": 1}, {"layout": None}, {"task": {}}, {"own": {"model": CODE}}, {"another": 1}],
+    ids=str,
+)
+def test_what_is_no_offer(changes: dict[str, Any]) -> None:
+    sent = json.loads(read(offered().pack()).fields["offer"]) | changes
+    with pytest.raises(InputError, match="this server's run is not accepted"):
+        Offer.read(read(encode(Frame("offer", {"offer": json.dumps(sent)}))))

@@ -1,0 +1,157 @@
+"""Servers and clients of the transport for tests: closed when a test ends, with nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+from smofi.net.transport.dialer import Dialer
+from smofi.net.transport.events import Arrived, Joined, Left, Received, Restarted, Waiting, Welcomed
+from smofi.net.transport.gate import Gate
+from smofi.net.transport.limits import Limits
+from smofi.net.transport.listener import Listener
+from smofi.net.transport.times import Times
+
+QUICK = Times(patience=1.5, keepalive=0.5, connect=2.0)
+T = TypeVar("T")
+
+
+def eventually(condition: Callable[[], Any], seconds: float = 10.0) -> bool:
+    """Whether something becomes true in time."""
+    end = monotonic() + seconds
+    while not condition():
+        if monotonic() > end:
+            return False
+        sleep(0.005)
+    return True
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def threads() -> int:
+    """All of the process, gRPC's own included."""
+    return len(os.listdir("/proc/self/task"))
+
+
+class Ends:
+    """What makes servers and clients, and closes them."""
+
+    def __init__(self) -> None:
+        self._close = contextlib.ExitStack()
+        self.port = 0
+
+    def listen(
+        self,
+        *,
+        port: int = 0,
+        limits: Limits | None = None,
+        times: Times = QUICK,
+        credentials: Any = None,
+        gate: Gate | None = None,
+    ) -> Listener:
+        """A server that listens at `self.port`."""
+        listener = Listener(f"127.0.0.1:{port}", credentials, gate, limits or Limits(), times)
+        self.port = listener.start()
+        self._close.callback(listener.stop, "the test is over", 1.0)
+        return listener
+
+    def dial(
+        self,
+        name: str = "a",
+        *,
+        port: int | None = None,
+        hello: bytes = b"hello",
+        limits: Limits | None = None,
+        times: Times = QUICK,
+        **others: Any,
+    ) -> Dialer:
+        """A client that connects to `self.port`, or to another one."""
+        address = f"localhost:{self.port if port is None else port}"
+        credentials = others.pop("credentials", None)
+        dialer = Dialer(address, credentials, lambda: hello, limits or Limits(), times, name, **others)
+        dialer.start()
+        self._close.callback(dialer.close, goodbye=False)
+        return dialer
+
+    def pair(self, name: str = "a", **others: Any) -> tuple[Listener, Dialer]:
+        """A server and a client it has welcomed."""
+        listener = self.listen(**others)
+        dialer = self.dial(name)
+        welcome(listener, name)
+        assert heard(dialer, Welcomed) == Welcomed(b"welcome")
+        return listener, dialer
+
+    def close(self) -> None:
+        self._close.close()
+
+
+def told(listener: Listener, kind: type[T], seconds: float = 10.0) -> T:
+    """The server's next event, which is of this kind."""
+    event = listener.events.get(seconds)
+    assert isinstance(event, kind), event
+    return event
+
+
+def welcome(listener: Listener, name: str) -> Joined:
+    joined = told(listener, Joined)
+    assert joined.name == name
+    listener.welcome(name, b"welcome")
+    return joined
+
+
+def heard(dialer: Dialer, kind: type[T], seconds: float = 10.0) -> T:
+    """The client's next event but for Waiting, which is of this kind."""
+    end = monotonic() + seconds
+    while True:
+        event = dialer.receive(max(0.0, end - monotonic()))
+        if isinstance(event, kind):
+            return event
+        assert isinstance(event, Waiting), event
+
+
+def quiet(listener: Listener, seconds: float) -> bool:
+    """Whether nothing happens for that long."""
+    try:
+        event = listener.events.get(seconds)
+    except queue.Empty:
+        return True
+    raise AssertionError(event)
+
+
+@contextlib.contextmanager
+def echoing(listener: Listener) -> Iterator[list[Joined | Left]]:
+    """A thread that welcomes clients and sends back what they send; gives who joined and left."""
+    seen: list[Joined | Left] = []
+    stop = threading.Event()
+
+    def serve() -> None:
+        while not stop.is_set():
+            try:
+                event = listener.events.get(0.05)
+            except queue.Empty:
+                continue
+            if isinstance(event, Arrived):
+                listener.send(event.name, event.payload)
+            else:
+                seen.append(event)
+                if isinstance(event, Joined):
+                    listener.welcome(event.name, b"welcome")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        thread.join()
+
+
+__all__ = ["Arrived", "Joined", "Left", "Received", "Restarted", "Waiting", "Welcomed"]
+__all__ += ["Ends", "QUICK", "echoing", "eventually", "heard", "open_files", "quiet", "threads", "told", "welcome"]

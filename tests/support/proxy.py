@@ -1,0 +1,158 @@
+"""A bad network on one machine: a TCP proxy that can cut, stall, delay and slow down what passes through it.
+
+with Proxy(port) as proxy:
+    ...connect to proxy.port instead of port...
+    proxy.cut()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+CHUNK = 32 * 1024
+
+
+class Proxy:
+    """Passes bytes on between its own port and another one of this machine; use it from any thread."""
+
+    def __init__(self, port: int) -> None:
+        self.target, self.passed, self.accepted = port, 0, 0
+        self.delay, self.rate = 0.0, 0.0
+        """Seconds that each byte is on its way; bytes a second each way, 0 for no limit."""
+        self.cut_after = 0
+        """Cut each connection after about this many bytes, 0 for never."""
+        self._loop = asyncio.new_event_loop()
+        self._open: set[socket.socket] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+
+    def __enter__(self) -> Proxy:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket.setblocking(False)
+        self.port: int = self._socket.getsockname()[1]
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._socket.close()
+
+    # ------------------------------------------------------------------------------------------------- bad weather
+
+    def cut(self) -> int:
+        """Reset every connection, and say how many there were; new ones are taken."""
+        return self._call(self._cut)
+
+    def stall(self) -> None:
+        """Pass nothing on; connections stay open, as with a cable that was pulled."""
+        self._call(self._flowing.clear)
+
+    def flow(self) -> None:
+        """Pass bytes on again."""
+        self._call(self._flowing.set)
+
+    def _call(self, function: Callable[[], int | None]) -> int:
+        async def called() -> int:
+            return function() or 0
+
+        return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
+
+    def _cut(self) -> int:
+        found = len(self._open) // 2
+        for one in list(self._open):
+            self._close(one)
+        return found
+
+    def _close(self, one: socket.socket) -> None:
+        if one in self._open:
+            self._open.discard(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # at once, with a reset
+            self._loop.remove_reader(one)
+            self._loop.remove_writer(one)
+            one.close()
+
+    # ----------------------------------------------------------------------------------------------------- passing
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._start(self._accept())
+        try:
+            self._loop.run_forever()
+        finally:
+            self._cut()
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.close()
+
+    def _start(self, work: object) -> None:
+        task: asyncio.Task[None] = self._loop.create_task(work)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self) -> None:
+        while True:
+            client, _ = await self._loop.sock_accept(self._socket)
+            self.accepted += 1
+            client.setblocking(False)
+            self._start(self._connect(client))
+
+    async def _connect(self, client: socket.socket) -> None:
+        server = socket.socket()
+        server.setblocking(False)
+        for one in (client, server):
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._open.add(one)
+        try:
+            await self._loop.sock_connect(server, ("127.0.0.1", self.target))
+        except OSError:
+            self._close(client)
+            self._close(server)
+            return
+        left = [self.cut_after]
+        self._start(self._pass(client, server, left))
+        self._start(self._pass(server, client, left))
+
+    async def _pass(self, source: socket.socket, sink: socket.socket, left: list[int]) -> None:
+        """One direction of one connection."""
+        under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(256)
+        reading = asyncio.ensure_future(self._read(source, under_way))
+        try:
+            while source in self._open and sink in self._open:
+                due, data = await under_way.get()
+                await asyncio.sleep(max(0.0, due - self._loop.time()))
+                await self._flowing.wait()
+                if not data:
+                    break
+                if self.rate:
+                    await asyncio.sleep(len(data) / self.rate)
+                if left[0]:
+                    left[0] -= len(data)
+                    if left[0] <= 0:
+                        break
+                await self._loop.sock_sendall(sink, data)
+                self.passed += len(data)
+        except OSError:
+            pass
+        finally:
+            reading.cancel()
+            self._close(source)
+            self._close(sink)
+
+    async def _read(self, source: socket.socket, under_way: asyncio.Queue[tuple[float, bytes]]) -> None:
+        data = b"-"
+        while data:
+            try:
+                data = await self._loop.sock_recv(source, CHUNK if not self.rate else 2048)
+            except OSError:
+                data = b""
+            await under_way.put((self._loop.time() + self.delay, data))

@@ -1,0 +1,137 @@
+"""What the deployment guide and the README show is run, as shown: a server and its clients as processes, with TLS.
+
+Of every command only the server's name and port are replaced, as there is no train.example.org, and ports may be taken.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from smofi.cli.commands import app
+from support.chaos import Nursery, Process, free_port, rounds_in, until
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "docs/deployment.md").read_text()
+SECURITY = (ROOT / "docs/security.md").read_text()
+FRONT = (ROOT / "README.md").read_text().split("## On several machines")[1].split("\n## ")[0]
+PATIENCE = 300
+
+
+class Walk:
+    """A reader who types one command after the other; servers and clients go on in windows of their own."""
+
+    def __init__(self, nursery: Nursery) -> None:
+        self.nursery, self.port, self.begun = nursery, free_port(), list[Process]()
+
+    def type(self, line: str) -> Process:
+        """A command, as far as one waits for it before one types the next."""
+        line = line.replace("train.example.org", "localhost").replace("7443", str(self.port))
+        program, *words = shlex.split(line)
+        assert program == "smofi"
+        if words[0] == "serve" and "--listen" not in words:
+            words += ["--listen", f"0.0.0.0:{self.port}"]
+        process = self.nursery.smofi(*words)
+        if words[0] == "serve":
+            until(lambda: "Listening at" in process.text() or not process.alive, PATIENCE, f"{line} does not listen")
+        if words[0] in ("serve", "join") and "--dry-run" not in words:
+            self.begun.append(process)
+        else:
+            assert process.wait(PATIENCE) == 0, process.text()
+        return process
+
+    def wait(self) -> list[str]:
+        """Until servers and clients are done; what they said."""
+        begun, self.begun = self.begun, []
+        for process in begun:
+            assert process.wait(PATIENCE) == 0, process.text()
+        return [process.text() for process in begun]
+
+
+def commands(page: str) -> list[str]:
+    return [line for block in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL) for line in block.splitlines()]
+
+
+def pictures(folder: Path, seed: int) -> None:
+    """Sixty small pictures of three classes."""
+    rng = np.random.default_rng(seed)
+    for shade, name in enumerate(("normal", "nodule", "other")):
+        (folder / name).mkdir(parents=True)
+        for number in range(20):
+            pixels = rng.integers(80 * shade, 80 * shade + 80, (16, 16), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+
+
+def test_every_command_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed, name in enumerate(("examples", "scans-a", "scans-b")):
+        pictures(tmp_path / name, seed)
+    settings = re.search(r"```yaml\n(# run.yaml\n.*?)```", GUIDE, flags=re.DOTALL)
+    assert settings
+    Path("run.yaml").write_text(settings[1])
+    lines = commands(GUIDE)
+    joining = [line for line in lines if line.startswith("smofi join") and "--dry-run" not in line]
+    assert len(joining) == 2
+    with Nursery(tmp_path) as nursery:
+        walk = Walk(nursery)
+        for line in lines:
+            process = walk.type(line)
+            if "--dry-run" in line:
+                assert process.text() == re.sub(r"^    ", "", shown_by(GUIDE), flags=re.MULTILINE)
+            elif line == joining[-1]:
+                assert "smofi" in walk.wait()[0]
+                assert len(rounds_in(Path("runs/served"))) == 3
+            elif "--resume" in line:
+                for one in joining:
+                    walk.type(one)
+                assert all("The run is finished. Rounds taken part in: 1." in said for said in walk.wait()[1:])
+    assert len(rounds_in(Path("runs/served"))) == 4
+
+
+def shown_by(page: str) -> str:
+    """What the page says that the dry run prints."""
+    found = re.search(r"^    The server trains .*?docs/security.md\.\n", page, flags=re.DOTALL | re.MULTILINE)
+    assert found
+    return found[0]
+
+
+@pytest.mark.slow
+def test_every_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [line.strip() for line in FRONT.splitlines() if line.startswith("    smofi ")]
+    assert len(lines) >= 7
+    with Nursery(tmp_path) as nursery:
+        walk = Walk(nursery)
+        for line in lines:
+            walk.type(line.partition("  #")[0])
+        said = walk.wait()
+    assert all("The run is finished. Rounds taken part in: 3." in one for one in said[1:])
+
+
+def test_services_have_options_that_there_are() -> None:
+    services = re.findall(r"^ExecStart=(.*)$", GUIDE, flags=re.MULTILINE)
+    assert len(services) == 2
+    found = re.findall(r"bin/smofi (serve|join)(.*?)(?=;|'|$)", "\n".join(services), flags=re.MULTILINE)
+    assert [name for name, _ in found] == ["serve", "serve", "join"]
+    for name, options in found:
+        known = {one for argument in app[name].assemble_argument_collection() for one in argument.names}
+        assert set(re.findall(r"--[\w-]+", options)) <= known
+
+
+def test_the_times_are_those_of_the_command() -> None:
+    shown = dict(re.findall(r"^\| `(--\w+) (\d+)` \|", GUIDE, flags=re.MULTILINE))
+    asked = {one.names[0]: one.field_info.default for one in app["serve"].assemble_argument_collection()}
+    assert len(shown) == 4
+    assert {name: float(value) for name, value in shown.items()} == {name: float(asked[name]) for name in shown}
+
+
+def test_what_is_protected_has_a_test() -> None:
+    rows = re.findall(r"^\| .* \| .* \| (`tests/.*`) \|$", SECURITY, flags=re.MULTILINE)
+    assert len(rows) >= 12
+    for path in re.findall(r"`(tests/[\w/.]+)`", "".join(rows)):
+        assert (ROOT / path).is_file(), path
