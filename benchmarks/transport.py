@@ -19,6 +19,7 @@ from time import perf_counter
 from shared.connections import (
     Admission,
     Arrived,
+    Buffer,
     Dialer,
     Gate,
     Identity,
@@ -71,7 +72,7 @@ def serve(pipe: Connection, pki: Path | None) -> None:
     listener.stop("the benchmark is over")
 
 
-def received(dialer: Dialer) -> bytes:
+def received(dialer: Dialer) -> Buffer:
     while not isinstance(event := dialer.receive(30), Received):
         pass
     return event.payload

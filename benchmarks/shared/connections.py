@@ -5,6 +5,7 @@ from __future__ import annotations
 from smofi.engine.passes import direct
 from smofi.net.certs import Gate, Identity, client_credentials, init, issue, server_credentials
 from smofi.net.transport.dialer import Dialer
+from smofi.net.transport.envelope import Buffer
 from smofi.net.transport.events import Arrived, Joined, Received, Welcomed
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.listener import Listener
@@ -14,6 +15,7 @@ from smofi.serving.admission import Admission
 __all__ = [
     "Admission",
     "Arrived",
+    "Buffer",
     "Dialer",
     "Gate",
     "Identity",

@@ -15,6 +15,7 @@ check        what is refused before any training
 assembly     a run put together from all of these
 passes       what a forward pass needs besides its model
 noise        what is random inside a step
+finite       whether numbers are finite
 
 and in packages of their own:
 

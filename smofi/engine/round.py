@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from smofi.engine.finite import all_finite
 from smofi.engine.plan import RoundPlan
 from smofi.engine.state import GlobalState
 from smofi.method import Method, Tick
@@ -75,7 +76,9 @@ def run_round(
 def refuse_non_finite(cohort: Cohort, plan: RoundPlan) -> None:
     """Raise NonFinite, naming round, step and client, if a loss or a weight of the round is not a number."""
     losses = cohort.losses()
-    bad = [(int((~torch.isfinite(steps)).nonzero()[0]), row) for row, steps in enumerate(losses) if not _finite(steps)]
+    bad = [
+        (int((~torch.isfinite(steps)).nonzero()[0]), row) for row, steps in enumerate(losses) if not all_finite(steps)
+    ]
     if bad:
         step, row = min(bad)
         what = f"the training loss became {float(losses[row][step])}"
@@ -86,10 +89,6 @@ def refuse_non_finite(cohort: Cohort, plan: RoundPlan) -> None:
         return
     client = plan.clients[row]
     raise NonFinite(f"{what} in round {plan.round + 1}, step {step + 1} of {plan.steps[row]}, client {client}", client)
-
-
-def _finite(tensor: Tensor) -> bool:
-    return bool(torch.isfinite(tensor).all())
 
 
 def _finite_or_kept(new: Tensor, old: Tensor) -> bool:

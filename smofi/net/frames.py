@@ -34,7 +34,7 @@ from smofi.net.header import (
     write_header,
 )
 
-__all__ = ["BadFrame", "Frame", "Parsed", "TensorHeader", "encode", "read"]
+__all__ = ["BadFrame", "Frame", "Parsed", "TensorHeader", "encode", "parts_of", "read"]
 
 if sys.byteorder != "little":
     raise ImportError("smofi's messages need a machine that stores numbers with their lowest byte first")
@@ -43,6 +43,7 @@ MAGIC, VERSION, ALIGNED = b"SMOF", 1, 64
 _START = struct.Struct("<4sII")
 _NAMES = {getattr(torch, name): name for name in DTYPES}
 
+Buffer = bytes | bytearray | memoryview
 Value = int | float | str | bool | None | list[Any]
 
 
@@ -84,11 +85,11 @@ class Parsed:
     tensors: dict[str, TensorHeader]
     _payload: memoryview
     _starts: dict[str, list[int]]
+    _shared: bool = False
 
     def take(self, name: str) -> Tensor:
-        """A tensor of the message, in memory of its own: up to eight times the bytes that were sent, if it was packed.
-
-        So check its type and shape in `tensors` before you take it.
+        """A tensor of the message. It takes memory of its own, unless the payload's is shared: up to eight times the
+        bytes that were sent, if it was packed. So check its type and shape in `tensors` before you take it.
         """
         if name not in self.tensors:
             raise BadFrame(f"tensors.{name}", "is missing")
@@ -96,7 +97,8 @@ class Parsed:
         taken: list[Tensor] = []
         for start, (dtype, shape) in zip(self._starts[name], header.parts, strict=True):
             order = natural[: len(shape)] if taken else header.order
-            taken.append(_taken(name, self._payload[start : start + _size(dtype, shape)], dtype, shape, order))
+            stored = self._payload[start : start + _size(dtype, shape)]
+            taken.append(_taken(name, stored, dtype, shape, order, self._shared))
         return COMPRESSIONS[header.packing].unpack(tuple(taken), header.dtype) if header.packing else taken[0]
 
 
@@ -107,11 +109,16 @@ def encode(frame: Frame, packed: Mapping[str, Compression | None] | None = None)
     >>> read(message).fields["step"], read(message).take("x").sum()
     (3, tensor(10.))
     """
+    return b"".join(parts_of(frame, packed))
+
+
+def parts_of(frame: Frame, packed: Mapping[str, Compression | None] | None = None) -> list[Buffer]:
+    """The same, as parts to be joined: those of tensors are their own memory, not copied."""
     packed = packed or {}
     if unknown := packed.keys() - frame.tensors.keys():
         raise BadFrame(f"tensors.{min(unknown)}", "is missing, and cannot be packed")
     listed: list[Listed] = []
-    pieces: list[Any] = []
+    pieces: list[memoryview] = []
     for name, tensor in frame.tensors.items():
         compression = packed.get(name)
         _check_sent(name, tensor, compression)
@@ -121,16 +128,18 @@ def encode(frame: Frame, packed: Mapping[str, Compression | None] | None = None)
         listed.append((name, _NAMES[tensor.dtype], tuple(tensor.shape), order, packing))
         pieces += [memory, *(_in_memory(one)[1] for one in others)]
     header = write_header(frame.kind, frame.fields, listed)
-    joined: list[Any] = [_START.pack(MAGIC, VERSION, len(header)), header]
-    end = _START.size + len(header)
+    parts: list[Buffer] = [_START.pack(MAGIC, VERSION, len(header)) + header]
+    end = len(parts[0])
     for piece in pieces:
-        joined += [bytes(-end % ALIGNED), piece]
+        parts += [bytes(-end % ALIGNED), piece]
         end += -end % ALIGNED + piece.nbytes
-    return b"".join(joined)
+    return parts
 
 
-def read(payload: bytes | bytearray | memoryview) -> Parsed:
+def read(payload: Buffer, shared: bool = False) -> Parsed:
     """A message from bytes that anyone may have sent; whatever is wrong with them is a `BadFrame`.
+
+    With `shared`, tensors use the payload's own memory where it suits them: then no other program part may write to it.
 
     >>> read(b"GET / HTTP/1.1\\r\\n")
     Traceback (most recent call last):
@@ -154,7 +163,7 @@ def read(payload: bytes | bytearray | memoryview) -> Parsed:
         starts[name], end = _places(name, header, view, end)
     if end < len(view):
         raise BadFrame("length", f"is {len(view)}: expected {end} bytes by what the header lists")
-    return Parsed(kind, fields, tensors, view, starts)
+    return Parsed(kind, fields, tensors, view, starts, shared and not view.readonly)
 
 
 def _places(name: str, header: TensorHeader, view: memoryview, end: int) -> tuple[list[int], int]:
@@ -190,7 +199,7 @@ def _check_sent(name: str, tensor: Tensor, compression: Compression | None) -> N
         reject(f"tensors.{name}.dtype", tensor.dtype, "a floating-point type, for a tensor that is packed")
 
 
-def _in_memory(tensor: Tensor) -> tuple[tuple[int, ...], Any]:
+def _in_memory(tensor: Tensor) -> tuple[tuple[int, ...], memoryview]:
     """The order of a tensor's dimensions in memory, outermost first, and its bytes in that order: not copied, unless
     the tensor has gaps or shows a number twice."""
     shape, strides = tensor.shape, tensor.stride()
@@ -199,14 +208,20 @@ def _in_memory(tensor: Tensor) -> tuple[tuple[int, ...], Any]:
     laid = tensor.permute(order)
     if not laid.is_contiguous():
         order, laid = tuple(range(len(shape))), tensor.contiguous()
-    return order, laid.reshape(-1).view(torch.uint8).numpy()
+    return order, laid.reshape(-1).view(torch.uint8).numpy().data
 
 
-def _taken(name: str, stored: memoryview, dtype: torch.dtype, shape: tuple[int, ...], order: Sequence[int]) -> Tensor:
-    """A tensor of its own from the bytes of its memory."""
+def _taken(
+    name: str, stored: memoryview, dtype: torch.dtype, shape: tuple[int, ...], order: Sequence[int], shared: bool
+) -> Tensor:
+    """A tensor from the bytes of its memory: these themselves, if they are shared and begin where a tensor would."""
     sent = np.frombuffer(stored, np.uint8)
     if dtype is torch.bool and sent.size and sent.max() > 1:
         raise BadFrame(f"tensors.{name}", "has other bytes than 0 and 1: expected those of a bool tensor")
-    taken = torch.empty([shape[i] for i in order], dtype=dtype)
-    np.copyto(taken.view(-1).view(torch.uint8).numpy(), sent)
+    laid = [shape[i] for i in order]
+    if shared and sent.size and sent.ctypes.data % ALIGNED == 0:
+        taken = torch.from_numpy(sent).view(dtype).view(laid)
+    else:
+        taken = torch.empty(laid, dtype=dtype)
+        np.copyto(taken.view(-1).view(torch.uint8).numpy(), sent)
     return taken.permute(sorted(range(len(order)), key=order.__getitem__))

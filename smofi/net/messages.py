@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from smofi.engine.cohort.wire import Compression
+from smofi.engine.finite import all_finite
 from smofi.engine.passes import IGNORED
 from smofi.engine.plan import ClientPlan
 from smofi.engine.remote.crossing import Crossing
@@ -32,7 +33,7 @@ from smofi.engine.remote.messages import (
     Returned,
     Up,
 )
-from smofi.net.frames import BadFrame, Frame, Parsed, encode
+from smofi.net.frames import BadFrame, Buffer, Frame, Parsed, parts_of
 from smofi.net.header import reject
 
 KINDS: dict[str, type[Any]] = {
@@ -57,8 +58,8 @@ class NotFinite(BadFrame):
     """A message as it should be, but for numbers: its sender's model has diverged."""
 
 
-def pack(message: Down | Up, wire: Compression | None = None) -> bytes:
-    """A message as bytes; what crosses the cut with the bits of the wire."""
+def pack(message: Down | Up, wire: Compression | None = None) -> list[Buffer]:
+    """A message as bytes, in parts: a tensor's is its own memory. What crosses the cut has the bits of the wire."""
     own = {field.name: getattr(message, field.name) for field in fields(message)}
     if isinstance(message, Begin):
         plan, cut = own.pop("plan"), own.pop("cut")
@@ -68,7 +69,7 @@ def pack(message: Down | Up, wire: Compression | None = None) -> bytes:
     if "square" in plain:  # one that is infinite becomes as large as can be, and again infinite; of NaN, tensors tell
         plain["square"] = min(max(0.0, plain["square"]), sys.float_info.max)
     crossing = CROSSES.get(type(message))
-    return encode(Frame(NAMES[type(message)], plain, tensors), {crossing: wire} if crossing and wire else None)
+    return parts_of(Frame(NAMES[type(message)], plain, tensors), {crossing: wire} if crossing and wire else None)
 
 
 class Fields:
@@ -176,7 +177,7 @@ def take(
 
 
 def _check_values(name: str, tensor: Tensor, classes: int | None) -> None:
-    if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+    if tensor.is_floating_point() and not all_finite(tensor):
         raise NotFinite(f"tensors.{name}", "has numbers that are not finite")
     if classes is not None and tensor.numel():
         counted = tensor[tensor != IGNORED]

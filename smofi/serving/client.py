@@ -20,8 +20,10 @@ from smofi.errors import InputError, SmofiError
 from smofi.net.frames import BadFrame, read
 from smofi.net.messages import pack
 from smofi.net.transport.dialer import Dialer
+from smofi.net.transport.envelope import Buffer, Parts
 from smofi.net.transport.events import Dismissed, Received, Restarted, Waiting, Welcomed
 from smofi.net.transport.limits import Limits
+from smofi.net.transport.sizes import size
 from smofi.net.transport.times import Times
 from smofi.serving.offer import OFFER, OVER, Offer, read_over
 from smofi.serving.own_data import OwnData
@@ -113,9 +115,9 @@ class Client:
                 if over is not None:
                     return over
 
-    def _take(self, payload: bytes) -> str | None:
+    def _take(self, payload: Buffer) -> str | None:
         """Answer a message; returns why the run is over, if it is."""
-        parsed = read(payload)
+        parsed = read(payload, shared=True)
         if parsed.kind == OVER:
             return read_over(parsed)
         if parsed.kind == OFFER:
@@ -130,8 +132,8 @@ class Client:
             self.rounds += isinstance(answer, Finished)
         return None
 
-    def _send(self, payload: bytes) -> None:
-        self.bytes_up += len(payload)
+    def _send(self, payload: Parts) -> None:
+        self.bytes_up += size(payload)
         self.dialer.send(payload)
 
     def _agree(self, offer: Offer, dry: bool = False) -> Agreed:

@@ -18,6 +18,7 @@ from smofi.net.messages import NotFinite, pack, read_up
 from smofi.net.status import Board
 from smofi.net.transport.events import Arrived, Joined, Left
 from smofi.net.transport.listener import Listener
+from smofi.net.transport.sizes import size
 from smofi.serving.offer import ACCEPTED, Accepted, Offer, pack_over
 from smofi.serving.roster import Roster
 
@@ -69,7 +70,7 @@ class Hub:
             if expected is not None:
                 self.owed[name].append(expected)
             payload = pack(message, self.wire)
-            self.down[name] += len(payload)
+            self.down[name] += size(payload)
             self.listener.send(name, payload)
 
     def receive(self, timeout: float | None) -> tuple[int, Up | Lost] | None:
@@ -166,7 +167,7 @@ class Hub:
     def _arrived(self, event: Arrived) -> tuple[int, Up | Lost] | None:
         if event.name not in self.owed:
             return None  # sent before it knew that it was dismissed
-        parsed = read(event.payload)
+        parsed = read(event.payload, shared=True)
         if not self.owed[event.name]:
             raise BadFrame("kind", f"is {parsed.kind}: nothing is expected now")
         due = self.owed[event.name].popleft()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,11 +24,13 @@ from smofi.engine.check import check_device
 from smofi.engine.cohort.execution import Execution
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.cohort.wire import Compression
+from smofi.engine.cpu.threads import in_threads
 from smofi.engine.events import Callback
 from smofi.engine.plan import RoundSettings
 from smofi.engine.processes.workers import OneWorker
 from smofi.engine.remote.cohort import Deployment, RemoteCohort
-from smofi.engine.remote.crossing import Task
+from smofi.engine.remote.crossing import Crossing, Task
+from smofi.engine.remote.pool import choose_pool
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
 from smofi.errors import check_path
@@ -34,6 +38,7 @@ from smofi.experiment.keeping import RunKeeper
 from smofi.experiment.opening import FolderRun, describe, whole_config
 from smofi.experiment.restoring import restore
 from smofi.flat import shell
+from smofi.net.logs import log
 from smofi.net.status import Board
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.listener import Listener
@@ -48,6 +53,8 @@ from smofi.serving.roster import Roster
 from smofi.serving.run import Elsewhere, FederatedEvaluator, PresentPlanner, ServedRun
 from smofi.serving.setups import check_servable, layout_hash, setup_of, task_of
 from smofi.training import Result, Session
+
+logger = logging.getLogger("smofi.serving")
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,7 @@ class Server:
         self.hub = Hub(self.listener, roster, self.board)
         self.hub.changed = partial(roster.save, self.path)
         self.runs: list[FolderRun] = []
+        self.pools: list[Executor] = []
         self.port = 0
 
     # Before
@@ -180,11 +188,12 @@ class Server:
     def _session(self, config: Config, callback: Callback | None) -> Session:
         setup, model = self._setup(config)
         state = GlobalState.of(setup.template, setup.layout, setup.method, setup.optimizer, self.device)
-        roster, source = self.hub.roster, self.source
+        roster, source, task = self.hub.roster, self.source, self._task(setup)
         optimizer, clients = setup.optimizer, self._clients(len(roster.names))
+        cuts = parse_cut(config.cut, setup.layout, clients)
         planner = PresentPlanner(
             sizes=roster.sizes,
-            cuts=parse_cut(config.cut, setup.layout, clients),
+            cuts=cuts,
             method=setup.method,
             settings=RoundSettings(
                 config.seed,
@@ -203,8 +212,9 @@ class Server:
             Elsewhere(source),
             execution=Execution(why="each client computes for itself"),
             links=self.hub,
-            task=self._task(setup),
+            task=task,
             patience=self.serving.step_deadline,
+            pool=self._pool(config, state, Crossing(setup, cuts.options[0], task), clients),
         )
         test = source.test[: config.max_test].to(setup.layout.dtype, self.device)
         if self.serving.evaluate == "clients":
@@ -221,6 +231,17 @@ class Server:
         )
         run.hub = self.hub
         return Session(model, setup.layout, run, config.threads)
+
+    def _pool(self, config: Config, state: GlobalState, crossing: Crossing, clients: int) -> Executor | None:
+        """Threads for the passes of several clients at a time, where that is faster."""
+        useful, pixels = max(1, round(config.participation * clients)), self.source.train.pixels
+        with in_threads(config.threads):
+            pool, why = choose_pool(config.workers, useful, state, crossing, config.batch_size, pixels)
+        how_many = "several" if pool else "one"
+        log(logger, "passes", at_a_time=how_many, why=why)
+        if pool:
+            self.pools.append(pool)
+        return pool
 
     # Training
 
@@ -285,4 +306,6 @@ def served(
     finally:
         for one in server.runs:
             one.close()
+        for pool in server.pools:
+            pool.shutdown()
         server.listener.stop(reason)

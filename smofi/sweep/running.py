@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from smofi.config import Config
+from smofi.cores import available_cores
 from smofi.engine.metrics import value_of
 from smofi.engine.processes.endings import handled
 from smofi.errors import InputError
@@ -126,8 +127,7 @@ def usual_jobs(cells: Sequence[Cell]) -> int:
     """
     if any(cell.config.device != "cpu" for cell in cells):
         return 1
-    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
-    cores = len(allowed(0)) if allowed else os.cpu_count() or 1
+    cores = available_cores()
     workers = max((cell.config.workers or 1 for cell in cells), default=1)
     return max(1, min(cores // workers, len(cells)))
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as some
 from torch import Tensor
 
 from smofi.engine.cohort.wire import COMPRESSIONS, Compression
-from smofi.net.frames import BadFrame, Frame, Parsed, encode, read
+from smofi.net.frames import BadFrame, Frame, Parsed, encode, parts_of, read
+from smofi.net.transport.envelope import joined
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 DTYPES = [*FLOATS, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]
@@ -136,6 +137,29 @@ def test_what_is_taken_is_nobody_elses() -> None:
     payload[-400:] = bytes(400)
     one.zero_()
     assert torch.equal(other, torch.ones(100))
+
+
+def test_memory_that_is_shared_is_not_copied() -> None:
+    parts = parts_of(Frame("test", {}, {"x": torch.arange(100.0), "y": drawn(torch.float32, (2, 3))}))
+    payload = joined(parts)
+    parsed = read(payload, shared=True)
+    one, other = parsed.take("x"), parsed.take("x")
+    check_same(one, torch.arange(100.0), (1,))
+    assert one.data_ptr() == other.data_ptr()
+    one.zero_()
+    assert torch.equal(parsed.take("y"), drawn(torch.float32, (2, 3)))
+    copied = read(bytes(payload), shared=True)  # memory that nobody may write to
+    assert copied.take("x").data_ptr() != copied.take("x").data_ptr()
+    elsewhere = memoryview(bytearray(len(payload) + 64))[4 : 4 + len(payload)]  # memory that begins elsewhere
+    elsewhere[:] = payload
+    check_same(read(elsewhere, shared=True).take("y"), drawn(torch.float32, (2, 3)), (3, 1))
+
+
+def test_parts_are_the_memory_of_their_tensors() -> None:
+    x = torch.zeros(1000)
+    parts = parts_of(Frame("test", {}, {"x": x}))
+    x.fill_(1)
+    assert torch.equal(read(b"".join(parts)).take("x"), torch.ones(1000))
 
 
 def test_a_tensor_that_trains_can_be_sent() -> None:

@@ -23,7 +23,7 @@ def through_a_bad_network(folder: Path, cut_after: int, **changes: object) -> No
 
 
 def test_cut_after_some_bytes(tmp_path: Path) -> None:
-    through_a_bad_network(tmp_path / "run", 10_000, rounds=1)
+    through_a_bad_network(tmp_path / "run", 10_000, rounds=2)
 
 
 @pytest.mark.slow

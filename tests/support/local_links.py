@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
@@ -76,7 +77,7 @@ class LocalLinks:
 
     def _crossed(self, message: Down | Up) -> Any:
         """As it arrives: bytes, with tensors of their own."""
-        payload = pack(message, self.wire)
+        payload = b"".join(pack(message, self.wire))
         self.bytes += len(payload)
         return read(payload)
 
@@ -86,7 +87,9 @@ class LocalLinks:
             self.most_ahead = max(self.most_ahead, done[client] - min(done.values()))
 
 
-def remotely(session: smofi.Session, patience: float | None = None, **options: Any) -> LocalLinks:
+def remotely(
+    session: smofi.Session, patience: float | None = None, pool: Executor | None = None, **options: Any
+) -> LocalLinks:
     """Make a session compute its clients behind links, which get the options."""
     run, links = session.run, LocalLinks(**options)
     simulation, setup = run.simulation, run.simulation.setup
@@ -94,7 +97,7 @@ def remotely(session: smofi.Session, patience: float | None = None, **options: A
     inputs, targets = simulation.clients[0].batch(torch.arange(1))
     task = Task(tuple(inputs.shape[1:]), inputs.dtype, tuple(targets.shape[1:]), targets.dtype)
     own = {field.name: getattr(simulation, field.name) for field in fields(simulation)}
-    run.simulation = deployment = Deployment(**own, links=links, task=task, patience=patience)
+    run.simulation = deployment = Deployment(**own, links=links, task=task, patience=patience, pool=pool)
     run.cohort = RemoteCohort  # type: ignore[assignment]
     crossings = {(cut.first, cut.last): deployment.crossing(cut) for cut in run.planner.cuts.options}
     agreed = SimpleNamespace(local_epochs=run.planner.settings.local_epochs)

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import torch
 
+from smofi.cores import available_cores
 from smofi.engine.processes.counting import power_of_two
 from smofi.engine.processes.endings import handled
 from smofi.engine.processes.forking import ForkLauncher
@@ -91,10 +92,7 @@ def worker_count(requested: int | None, device: str, useful: int) -> int:
         requested = check_count(DEFAULT, int(default) if default.isdecimal() else default, high=4096)
     if requested is not None:
         return _within_memory(check_count("workers", requested, high=4096), device)
-    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
-    available = len(allowed(0)) if allowed else os.cpu_count() or 1
-    if torch.device(device).type == "cuda":
-        available = torch.cuda.device_count()
+    available = torch.cuda.device_count() if torch.device(device).type == "cuda" else available_cores()
     return power_of_two(max(1, min(available, useful)))
 
 

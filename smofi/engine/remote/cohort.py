@@ -30,12 +30,13 @@ class Deployment(Simulation):
     """A run whose clients are reached by links. Of their samples, only what `Simulation.clients` says of them is known:
     how many, and of which size.
 
-    `patience` is for how many seconds a client's answer is waited for.
+    `patience` is for how many seconds a client's answer is waited for; `pool` computes several server passes at a time.
     """
 
     links: Links = field(kw_only=True)
     task: Task = field(kw_only=True)
     patience: float | None = field(default=None, kw_only=True)
+    pool: Executor | None = field(default=None, kw_only=True)
 
     @property
     def side_by_side(self) -> bool:
@@ -73,7 +74,8 @@ class RemoteCohort(SimulatedCohort):
     def make_stepper(self) -> Stepper:
         deployment = self.deployment
         crossings = {row: deployment.crossing(cut) for row, cut in enumerate(self.plan.cuts)}
-        return RemoteStepper(self.context, deployment.links, crossings, deployment.patience, self._lose)
+        patience, pool = deployment.patience, deployment.pool
+        return RemoteStepper(self.context, deployment.links, crossings, patience, self._lose, pool)
 
     def ticks(self) -> Generator[Tick, None, None]:
         """The steps of the round, without the clients that are lost by then."""

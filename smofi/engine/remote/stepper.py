@@ -4,14 +4,17 @@
     server               pass of row j     update of row j, where momenta are fused not before m̄ is known
 
 The server answers a client when its own pass is done, whatever the others do. Where each client has a server row of its
-own, it may then be a step ahead of the slowest; where clients meet only at the end of the round, any number of steps.
-Where they share a server model, it visits them in the order of the schedule.
+own, it may then be a step ahead of the slowest; where clients meet only at the end of the round, any number of steps;
+and a pool computes the passes of several at a time. Where they share a server model, it visits them in the order of the
+schedule.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, as_completed, wait
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -21,6 +24,7 @@ from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import client_cut_gradients
 from smofi.engine.cohort.local import Segments
 from smofi.engine.cohort.steps import naming_clients
+from smofi.engine.finite import all_finite
 from smofi.engine.noise import ON_SERVER
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.remote.links import Links, Lost
@@ -41,11 +45,17 @@ class RemoteStepper:
     """The passes and updates of a round's rows, driven by the messages of their clients."""
 
     def __init__(
-        self, context: RoundContext, links: Links, crossings: dict[int, Crossing], patience: float | None, lose: Lose
+        self,
+        context: RoundContext,
+        links: Links,
+        crossings: dict[int, Crossing],
+        patience: float | None,
+        lose: Lose,
+        pool: Executor | None = None,
     ) -> None:
         """`crossings` are by row; a client that does not answer within `patience` seconds is lost."""
         self.context, self.setup, self.links, self.lose = context, context.setup, links, lose
-        self.crossings, self.patience = crossings, patience
+        self.crossings, self.patience, self.pool = crossings, patience, pool
         self.rows: dict[int, RemoteRow] = {}
         self.by_client: dict[int, RemoteRow] = {}
         self.shared = self.setup.method.where.one_server
@@ -81,8 +91,7 @@ class RemoteStepper:
                 self._visit(group)
             return
         due = [one for group in present for one in group]
-        for one in due:
-            self._go_on(one)
+        self._go_on(due)
         self._wait_until(lambda: all(one.updates >= one.target for one in due if one.row not in self.reasons))
 
     def collect(self) -> None:
@@ -93,20 +102,34 @@ class RemoteStepper:
 
     # Passes and updates
 
-    def _go_on(self, one: RemoteRow) -> None:
-        """Whatever can be done for a client with a server row of its own is done."""
-        while one.row not in self.reasons:
-            if one.updates < one.steps.done and self._may_update(one):
-                one.update()
-            elif one.activation and one.updates == one.steps.done and self._may_pass(one):
-                self._forward([one])
-            elif one.returned:
-                self._backward([one])
-            else:
+    def _go_on(self, rows: Sequence[RemoteRow]) -> None:
+        """Whatever can be done for clients with server rows of their own is done."""
+        while True:
+            rows = self._of(rows)
+            for one in rows:
+                if one.updates < one.steps.done and self._may_update(one):
+                    one.update()
+            due = [one for one in rows if one.returned or (one.activation and self._may_pass(one))]
+            if not due:
                 return
+            self._passes([[one] for one in due])
+
+    def _passes(self, groups: Sequence[Sequence[RemoteRow]]) -> None:
+        """A pass of each group, and what follows from it as soon as it is done; of several at a time in a pool."""
+        with self.context.kernels():
+            if self.pool is None or len(groups) == 1:
+                for group in groups:
+                    self._pass(group)()
+                return
+            computing = [self.pool.submit(self._pass, group) for group in groups]
+            try:
+                for computed in as_completed(computing):
+                    computed.result()()
+            finally:
+                wait(computing)  # if one fails, the others still write to their rows
 
     def _may_pass(self, one: RemoteRow) -> bool:
-        return one.steps.done < one.target or self.may_go_ahead
+        return one.updates == one.steps.done and (one.steps.done < one.target or self.may_go_ahead)
 
     def _may_update(self, one: RemoteRow) -> bool:
         in_time = self.context.fusion is None or one.steps.done <= one.target
@@ -117,12 +140,12 @@ class RemoteStepper:
         self._wait_until(lambda: all(one.activation for one in self._of(group)))
         if not (group := self._of(group)):
             return
-        self._forward(group)
+        self._passes([group])
         if group[0].cut.u_shaped:
             self._wait_until(lambda: all(one.returned for one in self._of(group)))
             if not self._of(group):
                 return  # nothing has come back
-            self._backward(group)
+            self._passes([group])
         if self.squares:
             self._wait_until(lambda: all(one.square is not None for one in self._of(group)))
         first = group[0]
@@ -136,35 +159,34 @@ class RemoteStepper:
     def _of(self, group: Sequence[RemoteRow]) -> list[RemoteRow]:
         return [one for one in group if one.row not in self.reasons]
 
-    def _forward(self, group: Sequence[RemoteRow]) -> None:
-        """The server's pass, as far as it goes: to the cut gradients, or in the U shape to its output."""
+    def _pass(self, group: Sequence[RemoteRow]) -> Callable[[], None]:
+        """The server's pass, as far as it goes: to the cut gradients, or in the U shape to its output and, when the
+        clients have returned its gradient, from there. Returns what is to be done next."""
         first, steps = group[0], [one.steps for one in group]
-        arrived = [one.take_activation() for one in group]
-        sizes = [one.plan.batch_size for one in group]
-        with naming_clients(steps), self.context.kernels():
+        with naming_clients(steps):
+            if any(one.returned for one in group):
+                returned = [one.take_returned() for one in group]
+                first.server.backward([gradient for _, gradient in returned])
+                return partial(self._answer, group, [loss for loss, _ in returned])
+            arrived = [one.take_activation() for one in group]
             self.context.reseed(first.steps.seed + ON_SERVER)
             output = first.server.forward([one.activation for one in arrived], [one.keys for one in steps])
-            if not first.cut.u_shaped:
-                loss = first.server.loss([one.targets for one in arrived if one.targets is not None])
-        if not first.cut.u_shaped:
-            self._answer(group, [loss] * len(group))
-            return
-        if not bool(torch.isfinite(output).all()):
+            if first.cut.u_shaped:
+                return partial(self._send_output, group, output)
+            loss = first.server.loss([one.targets for one in arrived if one.targets is not None])
+            return partial(self._answer, group, [loss] * len(group))
+
+    def _send_output(self, group: Sequence[RemoteRow], output: Tensor) -> None:
+        """U shape: every client of the group gets its part of the server's output."""
+        if not all_finite(output):
             self._refuse_step(group, "the server's output")
             return
+        sizes = [one.plan.batch_size for one in group]
         for one, own in zip(group, output.split(sizes), strict=True):
             one.asked()
             expected = one.crossing.expects_returned(one.plan, one.steps.done)
             message = Output(one.plan.round, one.steps.done, own, one.plan.batch_size / sum(sizes))
             self.links.send(one.client, message, expected)
-
-    def _backward(self, group: Sequence[RemoteRow]) -> None:
-        """U shape: the way back from the gradients that the clients return; a lost client's is zero."""
-        first = group[0]
-        returned = [one.take_returned() for one in group]
-        with naming_clients([one.steps for one in group]), self.context.kernels():
-            first.server.backward([gradient for _, gradient in returned])
-        self._answer(group, [loss for loss, _ in returned])
 
     def _answer(self, group: Sequence[RemoteRow], losses: Sequence[Tensor]) -> None:
         """Every client of the group gets its cut gradient, and goes on."""
@@ -206,19 +228,23 @@ class RemoteStepper:
             found = self.links.receive(self._time_left())
             if found is None:
                 self._drop_late()
-            else:
-                self._take(*found)
+                continue
+            rows = [self._take(*found)]
+            while self.pool and (found := self.links.receive(0.0)):  # what is there may be computed at a time
+                rows.append(self._take(*found))
+            if not self.shared:
+                self._go_on([one for one in rows if one])
 
-    def _take(self, client: int, message: Up | Lost) -> None:
+    def _take(self, client: int, message: Up | Lost) -> RemoteRow | None:
+        """The row that a message is for; None if its client is left out, or lost by this."""
         one = self.by_client.get(client)
         if one is None or one.row in self.reasons:
-            return  # of a client that was left out
+            return None
         if isinstance(message, Lost):
             self._drop(one, message.reason, message.diverged)
-            return
+            return None
         one.answered(message)
-        if not self.shared:
-            self._go_on(one)
+        return one
 
     def _time_left(self) -> float | None:
         """Until the first client is too late."""
@@ -252,5 +278,5 @@ def _non_finite(losses: Sequence[Tensor], gradient: Tensor, columns: Segments) -
     """What of a step is no longer a number: others must not get it through a model or a momentum that they share."""
     named = {"the training loss": losses, "the gradient at the cut": [gradient]}
     named["the gradient"] = [segment.gradient for segment in columns]
-    broken = (what for what, tensors in named.items() if not all(bool(torch.isfinite(one).all()) for one in tensors))
+    broken = (what for what, tensors in named.items() if not all(map(all_finite, tensors)))
     return next(broken, None)

@@ -61,9 +61,7 @@ class Dialer:
         check_payload(payload, self._limits.payload)
         if self._line.failed is not None:
             raise self._line.failed
-        session, link = self._line.session, self._line.link
-        session.put(Kind.PAYLOAD, payload, wait=True)
-        link.wake_soon()
+        self._line.link.put(Kind.PAYLOAD, payload, wait=True)
 
     def receive(self, timeout: float | None = None) -> Event:
         """What comes next: Welcomed, Received, Restarted or Waiting.

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
+import numpy as np
+
 VERSION = 1
 """Of the protocol. The first eight bytes of an opening, and a refusal, stay as they are in every version."""
 
@@ -21,6 +23,9 @@ SENTENCE, NAME, SESSION = 2000, 200, 16
 PIECE = 256 * 1024
 """The most bytes of a payload in one message. What arrived of a payload before a blink need not be sent again, so that
 large payloads get through a network that blinks often; and no message waits long behind another one."""
+
+ALIGNED = 64
+"""Where a payload of several pieces begins in memory: at a multiple of this, so that its tensors can stay there."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Parts: TypeAlias = Buffer | Sequence[Buffer]
@@ -102,6 +107,22 @@ def pieces(parts: Parts) -> Iterator[list[memoryview]]:
             piece.append(view)
             room -= len(view)
     yield piece
+
+
+def joined(parts: Sequence[Buffer]) -> memoryview:
+    """The parts one after the other, in new memory that begins at a multiple of 64 bytes, as that of tensors does.
+
+    >>> bytes(joined([b"ab", b"c"]))
+    b'abc'
+    """
+    size = sum(map(len, parts))
+    room = np.empty(size + ALIGNED, np.uint8)
+    start = -room.ctypes.data % ALIGNED
+    view, end = room.data[start : start + size], 0
+    for part in parts:
+        view[end : end + len(part)] = part
+        end += len(part)
+    return view
 
 
 def unpack(message: bytes) -> Message:

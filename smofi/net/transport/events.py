@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from smofi.net.transport.envelope import Buffer
+
 
 @dataclass(frozen=True)
 class Joined:
@@ -18,7 +20,7 @@ class Arrived:
     """To the server: a client's payload."""
 
     name: str
-    payload: bytes
+    payload: Buffer
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,14 @@ class Left:
 class Welcomed:
     """To a client: the server took its hello and answers."""
 
-    payload: bytes
+    payload: Buffer
 
 
 @dataclass(frozen=True)
 class Received:
     """To a client: the server's payload."""
 
-    payload: bytes
+    payload: Buffer
 
 
 @dataclass(frozen=True)

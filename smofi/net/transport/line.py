@@ -191,7 +191,7 @@ class Line:
             raise ProtocolError("a welcome comes first, and once")
         self._link.may_send = True
         self._link.wake_soon()
-        payload, backlog = bytes(message.body), self._backlog
+        payload, backlog = message.body, self._backlog
         backlog.add(len(payload))
         event = Received(payload) if message.kind == Kind.PAYLOAD else Welcomed(payload)
         self.inbox.put(event, lambda: backlog.taken(len(payload)))

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from smofi.net.transport.backlog import Backlog
 from smofi.net.transport.bucket import Bucket
 from smofi.net.transport.channels import grpc
-from smofi.net.transport.envelope import HEAD, Kind, Message, ProtocolError, sentence_in
+from smofi.net.transport.envelope import HEAD, Kind, Message, Parts, ProtocolError, sentence_in
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.session import Session
 
@@ -50,7 +50,7 @@ class Goodbye(Exception):
 
 
 class Link:
-    """A session, what it has received and what is to be sent. All but `wake_soon` belongs to the event loop."""
+    """A session, what it has received and what is to be sent. But for `put` and `wake_soon`, it is the event loop's."""
 
     def __init__(self, session: Session, limits: Limits, deliver: Callable[[Message], None], backlog: Backlog) -> None:
         self.session, self.traffic = session, Traffic(heard=monotonic())
@@ -65,6 +65,10 @@ class Link:
         self._acknowledge_now = False
         self._timer: asyncio.TimerHandle | None = None
         self._empty = 0
+
+    def put(self, kind: Kind, parts: Parts, *, wait: bool = False) -> bool:
+        """From any thread: send a payload, as `Session.put` says."""
+        return self.session.put(kind, parts, wait=wait, kept=self.wake_soon)
 
     def wake_soon(self) -> None:
         """From any thread: there is something to send."""

@@ -126,10 +126,8 @@ class Listener:
 
     def _put(self, name: str, kind: Kind, payload: Parts) -> None:
         peer = self._peer(name)
-        if peer is not None:
-            if not peer.session.put(kind, payload):
-                self._dismiss(peer, Refused("it does not take what is sent to it"))
-            peer.link.wake_soon()
+        if peer is not None and not peer.link.put(kind, payload):
+            self._dismiss(peer, Refused("it does not take what is sent to it"))
 
     def _peer(self, name: str) -> Peer | None:
         """The conversation that the application knows of: not a newer one, whose `Joined` it has not seen yet."""

@@ -89,6 +89,6 @@ class Peer:
     def _deliver(self, message: Message) -> None:
         if message.kind != Kind.PAYLOAD:
             raise ProtocolError("a client cannot welcome a server")
-        payload, backlog = bytes(message.body), self._backlog
+        payload, backlog = message.body, self._backlog
         backlog.add(len(payload))
         self._events.put(Arrived(self.name, payload), lambda: backlog.taken(len(payload)))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from smofi.net.transport.envelope import Buffer, Kind, Message, Parts, ProtocolError, pack, pieces, unpack
+from smofi.net.transport.envelope import Buffer, Kind, Message, Parts, ProtocolError, joined, pack, pieces, unpack
 
 LARGEST = 2**40
 
@@ -37,6 +38,7 @@ class Session:
         self.identity = identity
         self.received = 0
         self.changed = threading.Condition()
+        self._putting = threading.Lock()  # the pieces of a payload follow each other
         self._most, self._most_bytes, self._largest = most, most_bytes, largest
         self._kept: deque[Kept] = deque()
         self._kept_bytes = self._kept_payloads = 0
@@ -49,32 +51,38 @@ class Session:
 
     # ------------------------------------------------------------------------------------------------------- sending
 
-    def put(self, kind: Kind, parts: Parts, *, wait: bool = False) -> bool:
+    def put(self, kind: Kind, parts: Parts, *, wait: bool = False, kept: Callable[[], object] = lambda: None) -> bool:
         """Number a payload and keep it until it is acknowledged; False when too many are kept already.
 
-        With `wait` it waits for room. When the session is over, the payload is dropped.
+        With `wait` it waits for room. When the session is over, the payload is dropped. `kept` is called after each
+        piece: it may be sent while the next one is copied.
         """
-        with self.changed:
-            while self._kept_payloads >= self._most or self._kept_bytes >= self._most_bytes:
-                if self._over or not wait:
-                    return self._over
-                self.changed.wait()
-            if self._over:
-                return True
+        with self._putting:
+            with self.changed:
+                while self._kept_payloads >= self._most or self._kept_bytes >= self._most_bytes:
+                    if self._over or not wait:
+                        return self._over
+                    self.changed.wait()
             before = None
             for piece in pieces(parts):
                 if before is not None:
                     self._keep(Kind.PIECE, before)
+                    kept()
                 before = piece
             self._keep(kind, before or [])
-            self._kept_payloads += 1
+            kept()
             return True
 
     def _keep(self, kind: Kind, piece: list[memoryview]) -> None:
-        self._last += 1
-        message = pack(kind, self._last, self.received, piece)
-        self._kept.append(Kept(self.received, kind != Kind.PIECE, message))
-        self._kept_bytes += len(message)
+        with self.changed:
+            if self._over:
+                return
+            self._last += 1
+            message = pack(kind, self._last, self.received, piece)
+            ends = kind != Kind.PIECE
+            self._kept.append(Kept(self.received, ends, message))
+            self._kept_bytes += len(message)
+            self._kept_payloads += ends
 
     def next(self) -> bytes | None:
         """The next message to send on this stream, if there is one."""
@@ -147,7 +155,7 @@ class Session:
             self._pieces_bytes = size
             return message
         if self._pieces:
-            message = replace(message, body=b"".join((*self._pieces, message.body)))
+            message = replace(message, body=joined((*self._pieces, message.body)))
             self._pieces, self._pieces_bytes = [], 0
         return message
 

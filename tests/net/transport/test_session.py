@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smofi.net.transport.envelope import Kind, ProtocolError, pack, unpack
+from smofi.net.transport.envelope import PIECE, Kind, ProtocolError, pack, unpack
 from smofi.net.transport.session import Session
 
 
@@ -119,6 +119,33 @@ def test_a_payload_in_pieces_is_whole_when_the_last_has_come() -> None:
     assert kinds == [Kind.PIECE, Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
     assert message is not None
     assert bytes(message.body) == payload
+
+
+def test_a_piece_may_be_sent_while_the_next_one_is_copied() -> None:
+    here, there = Session(b"", 4, 10**8), Session(b"", 4, 10**8)
+    got = []
+
+    def sent() -> None:
+        message = there.take(here.next() or b"")
+        assert message is not None
+        got.append(message)
+
+    here.put(Kind.PAYLOAD, [b"begins", bytes(3 * PIECE)], kept=sent)
+    assert [message.kind for message in got] == [Kind.PIECE, Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
+    assert bytes(got[-1].body) == b"begins" + bytes(3 * PIECE)
+
+
+def test_payloads_of_two_threads_do_not_mix() -> None:
+    here, there = Session(b"", 100, 10**9), Session(b"", 100, 10**9)
+    payloads = [bytes([letter]) * (2 * PIECE + 10) for letter in b"ab"]
+    threads = [threading.Thread(target=here.put, args=(Kind.PAYLOAD, one)) for one in payloads for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    taken = [there.take(here.next() or b"") for _ in range(3 * len(threads))]
+    whole = [bytes(one.body) for one in taken if one is not None and one.kind == Kind.PAYLOAD]
+    assert sorted(whole) == sorted(payloads * 5)
 
 
 def test_pieces_of_a_payload_that_is_too_large_are_refused() -> None:

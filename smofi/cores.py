@@ -1,0 +1,15 @@
+"""The cores of this machine."""
+
+from __future__ import annotations
+
+import os
+
+
+def available_cores() -> int:
+    """How many this process may use.
+
+    >>> 1 <= available_cores() <= os.cpu_count()
+    True
+    """
+    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
