@@ -5,6 +5,7 @@
     step         seconds of a step of ResNet-8, over the same split step in one process and a socket's copy of its bytes
     bytes        what the connections carry, TLS and all, over the bytes of the tensors
     crowd        what 200 connected clients take of the server's memory
+    passes       how many times as fast the server's passes for two clients are in two threads
 
 Server and clients are processes, with TLS unless `--insecure`. A round's seconds are those of its steps and of the
 client's weights; evaluation is off.
@@ -23,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,18 +34,21 @@ import numpy as np
 import torch
 from shared.connections import (
     Admission,
+    Crossing,
     Dialer,
     Gate,
     Identity,
     Joined,
     Limits,
     Listener,
+    Task,
     Times,
     client_credentials,
     direct,
     init,
     issue,
     server_credentials,
+    two_at_a_time,
 )
 from shared.goals import Goal, at_least, at_most
 from shared.options import options
@@ -115,6 +120,12 @@ class Case:
         return Config(**fixed | {"optimizer": "sgd(lr=0.001)", "cut": "0"} | self.settings)
 
 
+PASSES = (
+    ("resnet8", 8, (1, 8, 8), 0, 8),
+    ("resnet8", 8, (1, 14, 14), 1, 16),
+    ("resnet8", 16, (3, 32, 32), 1, 32),
+    ("resnet18", 64, (3, 32, 32), 2, 32),
+)
 EMPTY = {"model": "python:deployment:empty"}
 RESNET = {"model": "resnet8", "width": 16, "cut": "1"}
 
@@ -306,6 +317,25 @@ def crowd(sheet: Sheet, secure: bool, repetitions: int) -> None:
     sheet.add("kB of the server's memory a client", [(after - before) / CROWD / 1e3], ".0f", clients=CROWD)
 
 
+def passes(sheet: Sheet, secure: bool, repetitions: int) -> None:
+    """As a server times them when it starts."""
+    torch.set_num_threads(1)
+    for model, width, shape, cut, batch in PASSES:
+        session = smofi.prepare(
+            smofi.models.build(model, seed=0, input_shape=shape, classes=10, width=width),
+            [(torch.zeros(batch, *shape), torch.arange(batch) % 10)],
+            cut=cut,
+            batch_size=batch,
+        )
+        simulation = session.run.simulation
+        task = Task(shape, torch.float32)
+        crossing = Crossing(simulation.setup, session.run.planner.cuts.options[0], task)
+        with ThreadPoolExecutor(2, initializer=lambda: torch.set_num_threads(1)) as pool:
+            ratios = [two_at_a_time(simulation.state, crossing, batch, pool)[1] for _ in range(repetitions)]
+        name = f"{model} width {width}, {'x'.join(map(str, shape[1:]))}, batch {batch}"
+        sheet.add("times as fast two at a time", ratios, ".2f", model=name)
+
+
 def _listen(port: int, pki: Path | None, pipe: Any) -> None:
 
     identity = Identity.load(pki / "server", "server") if pki else None
@@ -361,7 +391,14 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
     ]
 
 
-QUESTIONS = {"round trip": round_trip, "tensors": tensors, "step": step, "bytes": wire_bytes, "crowd": crowd}
+QUESTIONS = {
+    "round trip": round_trip,
+    "tensors": tensors,
+    "step": step,
+    "bytes": wire_bytes,
+    "crowd": crowd,
+    "passes": passes,
+}
 
 
 def main() -> None:

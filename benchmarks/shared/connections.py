@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from smofi.engine.passes import direct
+from smofi.engine.remote.crossing import Crossing, Task
+from smofi.engine.remote.pool import two_at_a_time
 from smofi.net.certs import Gate, Identity, client_credentials, init, issue, server_credentials
 from smofi.net.transport.dialer import Dialer
 from smofi.net.transport.envelope import Buffer
@@ -16,6 +18,7 @@ __all__ = [
     "Admission",
     "Arrived",
     "Buffer",
+    "Crossing",
     "Dialer",
     "Gate",
     "Identity",
@@ -23,6 +26,7 @@ __all__ = [
     "Limits",
     "Listener",
     "Received",
+    "Task",
     "Times",
     "Welcomed",
     "client_credentials",
@@ -30,4 +34,5 @@ __all__ = [
     "init",
     "issue",
     "server_credentials",
+    "two_at_a_time",
 ]

@@ -11,7 +11,6 @@ import torch
 
 from smofi.cores import available_cores
 from smofi.engine.cohort.halves import ServerHalf
-from smofi.engine.cohort.setup import Setup
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.noise import own_random_state, random_state
 from smofi.engine.remote.crossing import Crossing
@@ -46,7 +45,7 @@ def choose_pool(
     with own_random_state(state.weights.device):
         onednn = suits_onednn(setup.template, batch_size, pixels)
         with convolutions(onednn):
-            draws, faster = _two_passes(setup, state, crossing, batch_size, pool)
+            draws, faster = two_at_a_time(state, crossing, batch_size, pool)
     if draws:  # from one stream: the order would decide what each gets
         pool.shutdown()
         return None, "a layer of the model draws random numbers"
@@ -56,11 +55,9 @@ def choose_pool(
     return pool, f"two at a time are {faster:.2f} times as fast"
 
 
-def _two_passes(
-    setup: Setup, state: GlobalState, crossing: Crossing, batch_size: int, pool: Executor
-) -> tuple[bool, float]:
+def two_at_a_time(state: GlobalState, crossing: Crossing, batch_size: int, pool: Executor) -> tuple[bool, float]:
     """Whether a server pass draws random numbers, and how many times as fast two are at a time."""
-    device, shape = state.weights.device, crossing.activation
+    setup, device, shape = crossing.setup, state.weights.device, crossing.activation
     drawn = torch.rand(batch_size, *shape.sizes, generator=torch.Generator().manual_seed(0))
     activation = drawn.to(device, shape.dtype)
     keys = step_keys(0, batch_size, device) if setup.dropout else None
@@ -70,7 +67,7 @@ def _two_passes(
         half.backward([torch.ones_like(output)])
         half.cut_gradient()
 
-    halves = [_scratch_half(setup, state, crossing) for _ in range(2)]
+    halves = [_scratch_half(state, crossing) for _ in range(2)]
     before = random_state(device)
     compute(halves[0])
     draws = not torch.equal(before, random_state(device))
@@ -91,13 +88,14 @@ def _two_passes(
     return draws, best[0] / best[1]
 
 
-def _scratch_half(setup: Setup, state: GlobalState, crossing: Crossing) -> ServerHalf:
+def _scratch_half(state: GlobalState, crossing: Crossing) -> ServerHalf:
     """A server half in memory of its own."""
-    scratch, layout = shell(setup.template).train(), setup.layout
+    setup, layout = crossing.setup, crossing.setup.layout
+    scratch = shell(setup.template).train()
     weights, statistics = state.weights.clone(), state.statistics.clone()
     gradient = torch.zeros_like(weights)
     layout.bind(scratch, weights.__getitem__, statistics.__getitem__, gradient.__getitem__)
     return ServerHalf.of(setup, scratch, crossing.cut, [])
 
 
-__all__ = ["choose_pool"]
+__all__ = ["choose_pool", "two_at_a_time"]

@@ -27,7 +27,7 @@ BROKEN = (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
 LARGEST = PIECE + HEAD + KIB
 """The most bytes of a message. An opening has a name besides, and a hello that is no longer than a piece."""
 
-UNDER_WAY = 1024 * KIB
+UNDER_WAY = 2048 * KIB
 """About how many bytes are on their way to a side that has not read them yet."""
 
 SERVICE, METHOD = "smofi.Training", "Join"
@@ -48,7 +48,7 @@ def common_options(times: Times) -> dict[str, Any]:
         # much more there could be.
         "grpc.http2.bdp_probe": 0,
         "grpc.http2.lookahead_bytes": UNDER_WAY,
-        "grpc.http2.max_frame_size": PIECE,
+        "grpc.http2.max_frame_size": UNDER_WAY,
         # A few compressed bytes may be gigabytes: only plain ones are taken.
         "grpc.per_message_decompression": 0,
         "grpc.compression_enabled_algorithms_bitset": 1,

@@ -20,7 +20,7 @@ VERSION = 1
 SENTENCE, NAME, SESSION = 2000, 200, 16
 """The most bytes of a sentence and of a name; the bytes of a session's identity."""
 
-PIECE = 256 * 1024
+PIECE = 512 * 1024
 """The most bytes of a payload in one message. What arrived of a payload before a blink need not be sent again, so that
 large payloads get through a network that blinks often; and no message waits long behind another one."""
 
@@ -93,7 +93,7 @@ def pieces(parts: Parts) -> Iterator[list[memoryview]]:
     >>> [[bytes(part) for part in piece] for piece in pieces([b"ab", b"c"])]
     [[b'ab', b'c']]
     >>> [sum(map(len, piece)) for piece in pieces([bytes(PIECE - 1), bytes(PIECE)])], list(pieces(b""))
-    ([262144, 262143], [[]])
+    ([524288, 524287], [[]])
     """
     piece: list[memoryview] = []
     room = PIECE
