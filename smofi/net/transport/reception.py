@@ -23,7 +23,7 @@ from smofi.net.transport.peer import Peer
 from smofi.net.transport.times import Times
 
 log = logging.getLogger("smofi.net")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 RECHECK = 3.0
 """Seconds between two questions to the gate about those who are connected."""
 
