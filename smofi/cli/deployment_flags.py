@@ -75,13 +75,6 @@ class WatchingFlags:
     status: Annotated[str | None, Parameter(help="where to show a live page and /metrics, such as 127.0.0.1:8080")] = (
         None
     )
-    status_token: Annotated[
-        str | None,
-        Parameter(
-            help="the token that other machines need for that page; by default one is made",
-            env_var="SMOFI_STATUS_TOKEN",
-        ),
-    ] = None
     log_format: Log = None
     display: Annotated[Display, Parameter(help="how progress is shown; auto: live on a terminal, plain elsewhere")] = (
         "auto"

@@ -109,7 +109,7 @@ class _Serve:
     def _watch(self, stack: ExitStack) -> None:
         from smofi.net.status import StatusServer
 
-        page = StatusServer(self.board, self.watching.status or "", self.watching.status_token)
+        page = StatusServer(self.board, self.watching.status or "")
         url = page.start()
         stack.callback(page.stop)
         self.live.say(f"Status: {url}")

@@ -83,6 +83,7 @@ WRONG = {
     "--insecure --method 'mergesfl(bandwidth=3)'": "does not select clients by their labels",
     "--insecure --cut 99": "--cut 99 is not accepted",
     "--insecure --clients 2 --status 8080": "--status 8080 is not accepted: expected an address and a port",
+    "--insecure --status-token 0123456789abcdef": "smofi serve has no option --status-token",  # it would be kept
     "--nope": "smofi serve has no option --nope",
 }
 

@@ -6,7 +6,7 @@ curve.py      its rounds as points of a curve               happened.py  what ha
 parts.py      lists that know what changed since when       headline.py  the run in a sentence
 server.py     the web server, in a thread of its own        app.py       its pages and streams
 access.py     addresses, tokens, who may read               document.py  the live page, and what it may load
-metrics.py    the picture for Prometheus
+metrics.py    the picture for Prometheus                    connection.py  how many connections, and how long
 
     from smofi.net.status import Board, StatusServer
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from smofi.errors import refuse
 
+TOKEN_VARIABLE = "SMOFI_STATUS_TOKEN"  # no option: a command line is seen by all users, and kept with the run
 SHORTEST_TOKEN = 16
 ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9.-]+)):(?P<port>[0-9]{1,5})")
 ACCEPTED = "an address and a port, such as 127.0.0.1:8080, localhost:8080, [::1]:8080 or 0.0.0.0:8080"
@@ -73,7 +74,7 @@ class Access:
         """
         if token is not None and not (token.isascii() and token.isprintable() and len(token) >= SHORTEST_TOKEN):
             # what was given is a secret, and not repeated
-            refuse("status_token", "...", f"at least {SHORTEST_TOKEN} letters, digits and signs")
+            refuse(TOKEN_VARIABLE, "...", f"at least {SHORTEST_TOKEN} letters, digits and signs")
         if token is None and not is_loopback(host):
             return cls(False, secrets.token_urlsafe(), made=True)
         return cls(is_loopback(host), token)

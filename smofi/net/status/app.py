@@ -123,11 +123,12 @@ class Guard:
         """What is answered to those who may not read, and to those who bring the token in the address."""
         if not self.access.name_accepted(request.headers.get("host", "")):
             return PlainTextResponse("This address is for this machine alone: use 127.0.0.1 or localhost.\n", 421)
-        if self.access.token is None or request.url.path == "/healthz":
+        path: str = request.scope["path"]  # as it is routed; an older starlette makes request.url of the Host
+        if self.access.token is None or path == "/healthz":
             return None
         cookie = f"smofi-status-{(request.scope.get('server') or ('', 0))[1]}"  # cookies do not know ports
         if (given := request.query_params.get("token")) is not None and self.access.token_accepted(given):
-            here = "/" + request.url.path.lstrip("/\\")  # with two slashes it would be another server
+            here = "/" + path.lstrip("/\\")  # with two slashes it would be another server
             response = RedirectResponse(here, 303)
             response.set_cookie(cookie, self.access.cookie, httponly=True, samesite="strict", path="/")
             return response

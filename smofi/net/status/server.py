@@ -15,14 +15,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from smofi.errors import InputError
-from smofi.net.status.access import Access, parse_address
+from smofi.net.status.access import TOKEN_VARIABLE, Access, parse_address
 from smofi.net.status.board import Board
 
 if TYPE_CHECKING:
     import uvicorn
 
-TOKEN_VARIABLE = "SMOFI_STATUS_TOKEN"
-MOST_CONNECTIONS = 100
 SEND_BUFFER = 2**17  # bytes that the system keeps at most for a reader that takes nothing
 QUIET = logging.NullHandler()
 GRACE = 1.0  # seconds that readers have to take leave when the server stops
@@ -86,11 +84,12 @@ class StatusServer:
         import uvicorn
 
         from smofi.net.status.app import Pages
+        from smofi.net.status.connection import MOST_CONNECTIONS, Connection
 
         stopping = asyncio.Event()
         config = uvicorn.Config(
             Pages(self.board, stopping).app(self.access),
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,

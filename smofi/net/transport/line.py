@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from smofi.net.plain import plain_text
 from smofi.net.transport.backlog import Backlog, Mailbox
 from smofi.net.transport.backoff import Backoff
 from smofi.net.transport.channels import BROKEN, METHOD, SERVICE, client_options, grpc
@@ -32,6 +33,8 @@ from smofi.net.transport.times import Times
 
 log = logging.getLogger("smofi.net")
 Event: TypeAlias = Welcomed | Received | Restarted | Waiting
+LONGEST_SENTENCE = 1000
+"""Characters of what is said while waiting. Some of it comes from whoever answers, trusted or not."""
 
 
 class Unknown(Exception):
@@ -117,7 +120,7 @@ class Line:
         return self._wait(f"{self._target} says: {goodbye.sentence}")
 
     def _wait(self, sentence: str) -> float:
-        pause = self._backoff.next()
+        pause, sentence = self._backoff.next(), plain_text(sentence, LONGEST_SENTENCE)
         log.info("%s", sentence)
         self.inbox.replace_last(Waiting, Waiting(f"{sentence}; trying again in {pause:.1f} s"))
         return pause
@@ -179,7 +182,7 @@ class Line:
         message = unpack(answer)
         if message.kind == Kind.OPENED:
             session.resume(message.acknowledged)
-        elif message.kind == Kind.UNKNOWN:
+        elif message.kind == Kind.UNKNOWN and self._opened:
             raise Unknown
         elif message.kind == Kind.REFUSED:
             raise Goodbye(sentence_in(message), refused=True, final=message.number == 1)

@@ -65,7 +65,10 @@ class Listener:
 
     async def _start(self) -> int:
         self._reception = Reception(self._gate, self._limits, self._times, self.events, self._know)
-        self._server = grpc.aio.server(options=server_options(self._times))
+        limits = self._limits
+        # Each connection takes a file descriptor, before it has said anything. Some more than may stay can be told so.
+        most = ("grpc.max_allowed_incoming_connections", limits.streams + 2 * limits.strangers)
+        self._server = grpc.aio.server(options=[*server_options(self._times), most])
         handler = grpc.stream_stream_rpc_method_handler(self._reception.join)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
         address = written(self._host, self._port)

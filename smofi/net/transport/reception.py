@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 from collections import Counter, OrderedDict
@@ -22,7 +23,7 @@ from smofi.net.transport.peer import Peer
 from smofi.net.transport.times import Times
 
 log = logging.getLogger("smofi.net")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 RECHECK = 3.0
 """Seconds between two questions to the gate about those who are connected."""
 
@@ -71,16 +72,21 @@ class Reception:
             peer = await self._enter(stream)
         except Refused as refused:
             log.info("refused %s: %s", stream.peer(), refused.sentence)
-            await stream.write(pack_sentence(Kind.REFUSED, refused.sentence, final=refused.final))
+            await self._tell(stream, pack_sentence(Kind.REFUSED, refused.sentence, final=refused.final))
             return
         if peer is None:
-            await stream.write(pack(Kind.UNKNOWN))
+            await self._tell(stream, pack(Kind.UNKNOWN))
             return
         self._streams += 1
         try:
             await self._carry(peer, stream)
         finally:
             self._streams -= 1
+
+    async def _tell(self, stream: Any, message: bytes) -> None:
+        """The last word on a stream. Whoever does not take it is not waited for, or its stream would count for ever."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(stream.write(message), self._times.connect)
 
     # ------------------------------------------------------------------------------------------------------ entering
 
@@ -182,7 +188,7 @@ class Reception:
         except ProtocolError as error:
             log.warning("%s broke the protocol: %s", peer.name, error)
             self.leave(peer, str(error))
-            await stream.write(pack_sentence(Kind.REFUSED, str(error), final=True))
+            await self._tell(stream, pack_sentence(Kind.REFUSED, str(error), final=True))
         finally:
             if not peer.connected and not peer.over and self.closing is None:
                 log.info("%s is away", peer.name)

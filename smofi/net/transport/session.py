@@ -147,7 +147,7 @@ class Session:
     def _whole(self, message: Message) -> Message:
         """A piece as it is; with the last piece, all of the payload."""
         size = self._pieces_bytes + len(message.body)
-        if size > self._largest:
+        if size > self._largest or len(self._pieces) > 8 + self._largest // 1024:  # pieces of nothing take room, too
             raise ProtocolError(f"a payload has more than {self._largest} bytes")
         self.received = message.number
         if message.kind == Kind.PIECE:

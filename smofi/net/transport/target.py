@@ -32,7 +32,8 @@ class Target:
     def channel(self, options: list[tuple[str, Any]]) -> Any:
         """A new channel; it connects when it is used."""
         if self.credentials is None:
-            return grpc.aio.insecure_channel(str(self), options=options)
+            direct = ("grpc.enable_http_proxy", 0)  # gRPC would go by http_proxy, even to 127.0.0.1
+            return grpc.aio.insecure_channel(str(self), options=[*options, direct])
         return grpc.aio.secure_channel(str(self), self.credentials, options=options)
 
     async def failure(self, call: Any) -> str:

@@ -4,6 +4,8 @@ import secrets
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from starlette.datastructures import URL, Headers
+from starlette.types import Scope
 
 from smofi.errors import InputError
 from smofi.net.status import Board, StatusServer
@@ -36,6 +38,19 @@ def test_where_others_can_reach_it_a_token_is_made_and_needed() -> None:
         assert fetched(server.port, "/status.json", authorization=f"bearer  {token}", host="any.example.org")[0] == 200
         assert fetched(server.port, "/healthz") == (200, "ok\n")
     assert token_in(StatusServer(Board(), "0.0.0.0:0").access.url("h", 1)) != token
+
+
+def test_no_host_makes_a_page_one_that_needs_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starlette 0.40, which is accepted, builds a request's address from the Host as it was sent."""
+
+    def address(scope: Scope) -> URL:
+        return URL(f"http://{Headers(scope=scope)['host']}{scope['path']}")
+
+    monkeypatch.setattr("starlette.requests.URL", address)
+    server = StatusServer(Board(), "0.0.0.0:0")
+    with server:
+        for host in ("x/healthz?", "x/healthz#"):
+            assert fetched(server.port, "/status.json", host=host)[0] == 401
 
 
 def test_a_token_in_the_address_becomes_a_cookie() -> None:

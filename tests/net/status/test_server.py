@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,6 +17,7 @@ from smofi.engine.events import Record, RoundDone, RoundStarted, RunStarted, Tic
 from smofi.errors import InputError
 from smofi.net.status import Board, StatusServer
 from smofi.net.status.app import MOST_STREAMS
+from support.ends import open_files
 from support.streams import fetched, next_event, requested
 
 
@@ -148,6 +150,29 @@ def test_there_are_only_so_many_streams(board: Board, port: int) -> None:
             if answer.status == 200:
                 break
         assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("first", [b"", b"GET / HT"])
+def test_who_asks_for_nothing_is_cut_off(board: Board, monkeypatch: pytest.MonkeyPatch, first: bytes) -> None:
+    """And there are only so many: each takes a file descriptor of the process that trains."""
+    monkeypatch.setattr("smofi.net.status.connection.SILENCE", 0.5)
+    with ExitStack() as stack:
+        port = urlsplit(stack.enter_context(StatusServer(board, "127.0.0.1:0"))).port
+        assert port
+        before = open_files()
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(150)]
+        for one in silent:
+            with suppress(ConnectionError):
+                one.sendall(first)
+        time.sleep(0.2)
+        assert open_files() - before - len(silent) <= 100
+        time.sleep(1.5)
+        assert open_files() - before - len(silent) <= 0
+        stream = stack.enter_context(requested(port, "/events"))
+        assert next_event(stream)
+        time.sleep(1.2)  # whoever is sent events may be silent
+        board.event("still here")
+        assert next_event(stream)[1]["events"]
 
 
 def test_broken_requests_are_answered_and_forgotten(board: Board, port: int, capfd: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,16 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 
+import grpc
 import pytest
 
 from smofi.errors import InputError
 from smofi.net.transport.dialer import Dialer
+from smofi.net.transport.envelope import Kind, pack
 from smofi.net.transport.events import Arrived, Dismissed, Joined, Left, Received, Waiting, Welcomed
 from smofi.net.transport.gate import Refused
 from smofi.net.transport.limits import Limits
@@ -273,3 +278,41 @@ dialer.send(bytes(10**6))
 def test_a_program_that_closes_nothing_ends_without_noise() -> None:
     done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_what_others_say_is_printable(ends: Ends) -> None:
+    """A certificate that is not trusted may have any name, and it comes to the terminal."""
+    dialer = ends.dial(port=unused_port(), explain=lambda host, port: "it is signed by CN=\x1b[2J\nTraining is over")
+    assert waiting(dialer).startswith(r"it is signed by CN=\x1b[2J\nTraining is over; trying again in ")
+
+
+def test_a_server_that_knows_no_session_is_not_asked_again_at_once(ends: Ends) -> None:
+    opened = []
+
+    def join(messages: Iterator[bytes], context: object) -> Iterator[bytes]:
+        opened.append(next(messages))
+        yield pack(Kind.UNKNOWN)
+
+    handler = grpc.method_handlers_generic_handler(
+        "smofi.Training", {"Join": grpc.stream_stream_rpc_method_handler(join)}
+    )
+    server = grpc.server(ThreadPoolExecutor(1), handlers=[handler])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        dialer = ends.dial(port=port)
+        assert "it answers with a message of kind UNKNOWN; trying again in 0." in waiting(dialer)
+        sleep(0.5)
+        assert len(opened) < 8
+    finally:
+        server.stop(0)
+
+
+def test_plain_text_takes_no_way_over_a_proxy(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is for this machine alone, and a proxy is another one as a rule."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        ends.pair()
+        proxy.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            proxy.accept()

@@ -17,7 +17,8 @@ from smofi.net.transport.envelope import HEAD, Kind, Message, Opening, pack, pac
 from smofi.net.transport.events import Arrived, Dismissed, Joined, Left, Received, Waiting, Welcomed
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.times import Times
-from support.ends import QUICK, Ends, echoing, eventually, heard, quiet, told, welcome
+from support.ends import QUICK, Ends, echoing, eventually, heard, open_files, quiet, told, welcome
+from support.http2 import opened_stream
 
 SMALL = Limits(payload=100_000, hello=1000, waiting=8, waiting_bytes=400_000)
 OPENING = pack_opening(Opening(bytes(16), False, 0, "bad", b"hello"))
@@ -310,3 +311,35 @@ def test_a_client_of_another_version_is_told_for_good(ends: Ends, monkeypatch: p
 def test_the_head_of_a_message_keeps_numbers_aligned() -> None:
     assert HEAD % 8 == 0
     assert QUICK.connect
+
+
+def test_one_that_takes_no_answer_keeps_nobody_else_out(ends: Ends) -> None:
+    """It joins and breaks the protocol again and again, and its refusals cannot be delivered."""
+    listener = ends.listen(limits=Limits(streams=3), times=Times(patience=1, keepalive=0.5, connect=0.3))
+    held_open = []
+    try:
+        for _ in range(3):
+            opening = pack_opening(Opening(random.randbytes(16), False, 0, "bad", b""))
+            opened = 5 + HEAD
+            held_open.append(opened_stream(ends.port, opened, opening, pack(Kind.PAYLOAD, 1, 0, b"too early")))
+            told(listener, Joined)
+            told(listener, Left)
+        dialer = ends.dial("good")
+        welcome(listener, "good")
+        heard(dialer, Welcomed)
+    finally:
+        for one in held_open:
+            one.close()
+
+
+def test_there_are_only_so_many_connections(ends: Ends) -> None:
+    """Of those who say nothing at all, too: each takes a file descriptor, which a checkpoint may need."""
+    ends.listen(limits=Limits(streams=8, strangers=8))
+    before = open_files()
+    silent = [socket.create_connection(("127.0.0.1", ends.port)) for _ in range(60)]
+    try:
+        sleep(0.3)
+        assert open_files() - before - len(silent) <= 8 + 2 * 8
+    finally:
+        for one in silent:
+            one.close()

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from smofi.errors import InputError
+from smofi.net.certs.names import acceptable
 from smofi.net.transport.events import Dismissed
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.listener import Listener
@@ -237,3 +238,9 @@ def test_other_times_are_refused() -> None:
     with pytest.raises(InputError, match="waiting_bytes"):
         Limits(payload=100, waiting_bytes=99)
     assert QUICK.patience < Times().patience
+
+
+@pytest.mark.parametrize("name", ["_a", "A.b-c_9", "9"])
+def test_whoever_can_be_issued_a_certificate_can_join(ends: Ends, name: str) -> None:
+    assert acceptable(name)
+    ends.pair(name)

@@ -201,3 +201,10 @@ def test_an_answer_carries_the_acknowledgement() -> None:
     assert there.owed == 0
     here.take(answer)
     assert here.kept == 0
+
+
+def test_pieces_of_nothing_are_not_kept_without_end() -> None:
+    session = Session(b"", most=10, most_bytes=100_000, largest=100_000)
+    taken = (session.take(pack(Kind.PIECE, number, 0, b"")) for number in range(1, 200))
+    with pytest.raises(ProtocolError, match="a payload has more than 100000 bytes"):
+        list(taken)
