@@ -83,8 +83,9 @@ class Dialer:
         self._line.close(pack_sentence(Kind.GOODBYE, "it said goodbye") if goodbye else None)
         if goodbye:
             await asyncio.wait({self._running}, timeout=5)
-        self._running.cancel()
-        await asyncio.gather(self._running, return_exceptions=True)
+        while not self._running.done():  # Python's wait_for may swallow a cancellation
+            self._running.cancel()
+            await asyncio.wait({self._running}, timeout=1)
         self._line.fail(RuntimeError("the connection is closed"))
 
 

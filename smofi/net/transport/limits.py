@@ -26,7 +26,7 @@ class Limits:
     waiting_bytes: int = 512 * MIB
     """The same, in bytes."""
 
-    messages_per_second: int = 20_000
+    messages_per_second: int = 5_000
     """Of each client."""
 
     bytes_per_second: int = 2048 * MIB

@@ -247,4 +247,4 @@ class Reception:
         for peer in peers:
             peer.stop_waiting()
             peer.session.end()
-        self._asking.shutdown(wait=False)
+        await asyncio.get_running_loop().run_in_executor(None, self._asking.shutdown)

@@ -78,9 +78,10 @@ class Session:
             if self._over:
                 return
             self._last += 1
-            message = pack(kind, self._last, self.received, piece)
+            told = self.received  # read once: the event loop may receive in between
+            message = pack(kind, self._last, told, piece)
             ends = kind != Kind.PIECE
-            self._kept.append(Kept(self.received, ends, message))
+            self._kept.append(Kept(told, ends, message))
             self._kept_bytes += len(message)
             self._kept_payloads += ends
 
