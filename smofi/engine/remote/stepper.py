@@ -143,9 +143,9 @@ class RemoteStepper:
         sizes = [one.plan.batch_size for one in group]
         with naming_clients(steps), self.context.kernels():
             self.context.reseed(first.steps.seed + ON_SERVER)
-            output = first.server.forward([one.activation for one in arrived], [one.keys for one in steps])
+            output = first.server.forward([activation for activation, _ in arrived], [one.keys for one in steps])
             if not first.cut.u_shaped:
-                loss = first.server.loss([one.targets for one in arrived if one.targets is not None])
+                loss = first.server.loss([targets for _, targets in arrived if targets is not None])
         if not first.cut.u_shaped:
             self._answer(group, [loss] * len(group))
             return
