@@ -103,7 +103,7 @@ class Client:
                 self.say(event.sentence)
             elif isinstance(event, Restarted):
                 self.part = None
-                self.say("the server was restarted; waiting for its next round")
+                self.say("the server was restarted, or counted this client as gone; waiting for its next round")
             elif isinstance(event, Welcomed | Received):
                 self.bytes_down += len(event.payload)
                 try:
