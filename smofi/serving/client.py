@@ -23,6 +23,7 @@ from smofi.net.transport.dialer import Dialer
 from smofi.net.transport.events import Dismissed, Received, Restarted, Waiting, Welcomed
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.times import Times
+from smofi.serving.limits import OF_A_CLIENT
 from smofi.serving.offer import OFFER, OVER, Offer, read_over
 from smofi.serving.own_data import OwnData
 from smofi.serving.participation import Agreed, Participation
@@ -52,7 +53,7 @@ class Joining:
     device: str = "cpu"
     threads: int = 1
     times: Times = field(default_factory=Times)
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = OF_A_CLIENT
     progress: ReadProgress = silent
 
 

@@ -123,7 +123,8 @@ class Server:
 
     def _largest(self, config: Config) -> int:
         setup, _ = self._setup(config)
-        return largest_message(setup, config, self._task(setup), self._clients(0))
+        judged_there = self.serving.evaluate == "clients"
+        return largest_message(setup, config, self._task(setup), self._clients(0), judged_there)
 
     def _task(self, setup: Setup) -> Task:
         return task_of(self.source.kind, self.source.input_shape, self.source.classes, setup.layout)
