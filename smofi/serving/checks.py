@@ -22,9 +22,7 @@ def check_serving(serving: Serving) -> None:
     check_choice("evaluate", serving.evaluate, EVALUATES)
     for metric in serving.config.metrics:
         if serving.evaluate == "clients" and metric != "top1":
-            refuse(
-                "metrics", metric, "top1 with evaluate=clients: they send how many samples are right, and their loss"
-            )
+            refuse("metrics", metric, "top1 with evaluate=clients: they send how many samples are right")
     if serving.evaluate == "none" and serving.config.target_accuracy is not None:
         refuse_unwanted("target_accuracy", serving.config.target_accuracy, "with evaluate=none, none is ever reached")
     if serving.step_deadline is not None:

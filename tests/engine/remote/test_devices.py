@@ -1,5 +1,5 @@
-"""What comes from the other side is on the CPU; each side computes on its own device. Here that is torch's "meta", which
-computes shapes alone, and like any other device refuses tensors of the CPU."""
+"""What comes from the other side is on the CPU; each side computes on its own device. Here that is torch's "meta",
+which computes shapes alone, and like any other device refuses tensors of the CPU."""
 
 from __future__ import annotations
 
