@@ -127,6 +127,7 @@ class _Serve:
         for number, one in enumerate(server.runs):
             self.live.recall(number, History.of(one.name, one.session.run.history, one.seed, **judged))
         self._say_where(server, config)
+        server.hub.say = self.live.say
         with self._finishing_the_round() as caught, self.live:
             for one, result in server.train(lambda run: setattr(self, "current", run)):
                 results[one.seed, one.name] = result

@@ -15,9 +15,10 @@ from smofi.config.federation import Federation
 from smofi.engine.events import Callback
 from smofi.engine.processes.starting import own_device
 from smofi.engine.processes.workers import Workers, joined
+from smofi.errors import InputError
 from smofi.experiment.keeping import RunKeeper
 from smofi.experiment.provenance import provenance
-from smofi.runs import FolderLock, RunFolder, folders_for, folders_in
+from smofi.runs import FolderLock, RunFolder, RunWriter, check_free, folders_for, folders_in
 from smofi.training import Result, Session, prepare
 
 
@@ -127,8 +128,23 @@ def _remark_once(sessions: Iterable[Session]) -> None:
         made.update(session.run.remarks)
 
 
-def describe(runs: Sequence[FolderRun], config: Config, federations: Federations, data_hash: str, command: str) -> None:
-    """Write into each run's folder what the run is."""
+def describe_new(
+    path: Path, runs: Sequence[FolderRun], config: Config, federations: Federations, data_hash: str, command: str
+) -> None:
+    """Write what new runs are, whose folders are locked: into each run's folder and, of several, into that of all."""
+    check_free(path, [one.folder.path for one in runs if one.folder.path != path])  # another process may have begun
+    try:
+        _describe(runs, config, federations, data_hash, command)
+        if len(runs) > 1:
+            compared = {one.folder.path.relative_to(path).as_posix(): one.keeper.writer.manifest.run for one in runs}
+            RunWriter(RunFolder(path)).describe_comparison(whole_config(config, runs), compared)
+    except OSError as error:
+        raise InputError(f"output={str(path)!r} is not accepted: {error.strerror}") from error
+
+
+def _describe(
+    runs: Sequence[FolderRun], config: Config, federations: Federations, data_hash: str, command: str
+) -> None:
     origin = provenance(command)
     for one in runs:
         federation = federations[one.seed]

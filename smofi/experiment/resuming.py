@@ -39,24 +39,29 @@ def resume(
     torch.set_num_threads(config.threads)
     abouts = _abouts(path)
     config, federations = as_started(config, path, abouts, progress)
-    data_hash = federations[config.seed].source.fingerprint()
     with opened(config, federations, path, callback, workers, resumed=True) as runs:
-        for one, about in zip(runs, abouts, strict=True):
-            _check_same(one, about, federations[one.seed], data_hash)
-            one.session.run.remarks += _remarks(one, config)
-            if len(runs) > 1:
-                run_config(one.folder)  # refused if it is not as it was saved
-        restored = [restore(one.keeper, one.session) for one in runs]  # before anything is written: one may be refused
-        try:
-            for ready in restored:
-                ready.write()
-            for one in runs:
-                one.keeper.writer.write_config(own_config(config, one))
-            if len(runs) > 1:
-                RunWriter(RunFolder(path)).write_config(whole_config(config, runs))
-        except OSError as error:
-            raise InputError(f"{path} cannot be resumed: {error.strerror}") from error
+        go_on(path, runs, config, federations)
         return runs
+
+
+def go_on(path: Path, runs: Sequence[FolderRun], config: Config, federations: Mapping[int, Federation]) -> None:
+    """Make runs, whose folders are locked, what they were when they were last saved, and write how they go on."""
+    data_hash = federations[config.seed].source.fingerprint()
+    for one, about in zip(runs, _abouts(path), strict=True):
+        _check_same(one, about, federations[one.seed], data_hash)
+        one.session.run.remarks += _remarks(one, config)
+        if len(runs) > 1:
+            run_config(one.folder)  # refused if it is not as it was saved
+    restored = [restore(one.keeper, one.session) for one in runs]  # before anything is written: one may be refused
+    try:
+        for ready in restored:
+            ready.write()
+        for one in runs:
+            one.keeper.writer.write_config(own_config(config, one))
+        if len(runs) > 1:
+            RunWriter(RunFolder(path)).write_config(whole_config(config, runs))
+    except OSError as error:
+        raise InputError(f"{path} cannot be resumed: {error.strerror}") from error
 
 
 def _abouts(path: Path) -> list[Mapping[str, Any]]:

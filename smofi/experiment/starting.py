@@ -11,9 +11,9 @@ from smofi.config.federation import gather_each
 from smofi.data.decoded import ReadProgress, silent
 from smofi.engine.events import Callback
 from smofi.engine.processes.workers import Workers
-from smofi.errors import InputError, check_path
-from smofi.experiment.opening import FolderRun, describe, opened, whole_config
-from smofi.runs import RunFolder, RunWriter, check_free, folders_for
+from smofi.errors import check_path
+from smofi.experiment.opening import FolderRun, describe_new, opened
+from smofi.runs import check_free, folders_for
 
 
 def start(
@@ -38,14 +38,5 @@ def start(
     first = federations[config.seed]
     config = config.divided(first)
     with opened(config, federations, path, callback, workers) as runs:
-        check_free(path, below)  # another process may have begun meanwhile
-        try:
-            describe(runs, config, federations, first.source.fingerprint(), command)
-            if len(runs) > 1:
-                compared = {
-                    one.folder.path.relative_to(path).as_posix(): one.keeper.writer.manifest.run for one in runs
-                }
-                RunWriter(RunFolder(path)).describe_comparison(whole_config(config, runs), compared)
-        except OSError as error:
-            raise InputError(f"output={str(path)!r} is not accepted: {error.strerror}") from error
+        describe_new(path, runs, config, federations, first.source.fingerprint(), command)
         return runs

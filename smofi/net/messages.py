@@ -130,7 +130,8 @@ def read_up(parsed: Parsed, expected: Expected, wire: Compression | None = None)
     round = given.whole("round", expected.round, expected.round)
     if expected.kind is Evaluated:
         samples = given.whole("samples", 0, expected.most)
-        correct, loss = given.whole("correct", 0, samples), given.number("loss")
+        correct = given.whole("correct", 0, samples)
+        loss = given.number("loss") if "loss" in given.left else None
         given.end()
         take(parsed, {})
         return Evaluated(round, samples, correct, loss)

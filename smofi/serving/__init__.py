@@ -54,13 +54,15 @@ def serve(
     started       called with the port once the server listens
     """
     from smofi.config import Config, read_config
+    from smofi.errors import refuse
     from smofi.experiment.stored import stored_config
     from smofi.serving.server import Serving, served
 
-    if resume:
-        settled = stored_config(Path(output), config if isinstance(config, Mapping) else {}, served=True)
-    elif isinstance(config, Mapping):
-        settled = Config(**{"checkpoint_every": 1, **config})
+    if isinstance(config, Mapping):
+        new = {"checkpoint_every": 1, **config}
+        settled = stored_config(Path(output), config, served=True) if resume else Config(**new)
+    elif resume:
+        refuse("config", config, "with resume, a mapping of the settings that change: the run's folder has the others")
     else:
         settled = read_config(config, {"checkpoint_every": 1})
     serving = Serving(

@@ -15,11 +15,16 @@ EVALUATES = ("server", "clients", "none")
 
 
 def check_serving(serving: Serving) -> None:
-    """Refuse what cannot be served: an address, a quorum, a time."""
+    """Refuse what cannot be served: an address, a quorum, a time, a measure that nobody takes."""
     host, _ = parse(serving.listen, "listen")
     if serving.certs is None and not is_loopback(host):
         refuse_unwanted("listen", serving.listen, "without certificates, a server listens on 127.0.0.1 only")
     check_choice("evaluate", serving.evaluate, EVALUATES)
+    for metric in serving.config.metrics:
+        if serving.evaluate == "clients" and metric != "top1":
+            refuse("metrics", metric, "top1 with evaluate=clients: they send how many samples are right")
+    if serving.evaluate == "none" and serving.config.target_accuracy is not None:
+        refuse_unwanted("target_accuracy", serving.config.target_accuracy, "with evaluate=none, none is ever reached")
     if serving.step_deadline is not None:
         check_number("deadline", serving.step_deadline, above=0, infinite=True)
     if serving.min_clients is not None:

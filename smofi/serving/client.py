@@ -25,6 +25,7 @@ from smofi.net.transport.events import Dismissed, Received, Restarted, Waiting, 
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.sizes import size
 from smofi.net.transport.times import Times
+from smofi.serving.limits import OF_A_CLIENT
 from smofi.serving.offer import OFFER, OVER, Offer, read_over
 from smofi.serving.own_data import OwnData
 from smofi.serving.participation import Agreed, Participation
@@ -54,7 +55,7 @@ class Joining:
     device: str = "cpu"
     threads: int = 1
     times: Times = field(default_factory=Times)
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = OF_A_CLIENT
     progress: ReadProgress = silent
 
 
@@ -105,7 +106,7 @@ class Client:
                 self.say(event.sentence)
             elif isinstance(event, Restarted):
                 self.part = None
-                self.say("the server was restarted; waiting for its next round")
+                self.say("the server was restarted, or counted this client as gone; waiting for its next round")
             elif isinstance(event, Welcomed | Received):
                 self.bytes_down += len(event.payload)
                 try:

@@ -40,7 +40,7 @@ class Hub:
 
     A client answers every message but `Rest` with one message, in order: `owed` has what is expected of each that is
     connected, None for an answer that no longer matters. `fits` says why a client cannot take part, and `changed` is
-    called when the roster of a run that has begun is another one.
+    called when the roster of a run that has begun is another one. `say` tells people when a run that is `going` pauses.
     """
 
     def __init__(self, listener: Listener, roster: Roster, board: Board) -> None:
@@ -55,7 +55,8 @@ class Hub:
         self.offences: Counter[str] = Counter()
         self.up: Counter[str] = Counter()
         self.down: Counter[str] = Counter()
-        self.stopping = False
+        self.say: Callable[[str], object] = lambda sentence: None
+        self.stopping = self.going = False
 
     # What a round needs
 
@@ -106,6 +107,8 @@ class Hub:
         missing, told = enough(), ""
         while missing:
             if missing != told:
+                if self.going and not told:
+                    self.say(f"Paused: {missing}")
                 self.board.paused(missing)
                 log(logger, "paused", level="warning", reason=missing)
                 told = missing
@@ -115,20 +118,26 @@ class Hub:
                 self._next(LOOK_EVERY)
             missing = enough()
         if told:
+            if self.going:
+                self.say("Going on")
             self.board.resumed()
             log(logger, "resumed")
+        self.going = True
 
     def begin(self, offer: Offer, wire: Compression | None) -> None:
         """A run begins: all clients are asked anew, and are there again when they have accepted."""
-        self.offer, self.wire, self.here = offer, wire, set()
+        self.offer, self.wire, self.here, self.going = offer, wire, set(), False
         for name in self.owed:
             self._void(name)
             self.owed[name].append(offer)
             self.listener.send(name, offer.pack())
 
     def end(self, reason: str) -> None:
-        """All runs are over: clients may go."""
-        for name in self.here:
+        """All runs are over: clients may go, also those that have just come or are still reading their data."""
+        with suppress(queue.Empty):
+            while self.offer:
+                self._next(0.0)
+        for name in self.owed:
             self.listener.send(name, pack_over(reason))
 
     # Events of the connections

@@ -9,16 +9,22 @@ from smofi.cut import parse_cut
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.remote.crossing import Crossing, Task
 from smofi.engine.remote.links import Shape
+from smofi.errors import InputError
+from smofi.memory import as_text
 from smofi.net.transport.limits import MIB, Limits
+
+OF_A_CLIENT = Limits(payload=2048 * MIB, waiting_bytes=2048 * MIB)
+"""A client connects before it knows how large messages will be."""
 
 WAITING = 4
 """Of the largest messages, how many of one client may wait."""
 
 
-def largest_message(setup: Setup, config: Config, task: Task, clients: int) -> int:
-    """The most bytes that a message of this run can have: a whole model, a client's columns, or a batch at a cut."""
+def largest_message(setup: Setup, config: Config, task: Task, clients: int, whole_model: bool) -> int:
+    """The most bytes that a message of this run can have: a client's columns, a batch at a cut, or, where clients judge
+    it, the whole model."""
     layout = setup.layout
-    largest = (layout.size + layout.statistics_size) * layout.dtype.itemsize
+    largest = (layout.size + layout.statistics_size) * layout.dtype.itemsize if whole_model else 0
     for cut in dict.fromkeys(parse_cut(config.cut, layout, clients).options):
         crossing = Crossing(setup, cut, task)
         targets = Shape(task.target_dtype, task.target_shape)
@@ -35,6 +41,11 @@ def limits_for(largest: int) -> Limits:
     2048576
     """
     payload = largest + MIB
+    if payload > OF_A_CLIENT.payload:
+        raise InputError(
+            f"a message of this run has up to {as_text(largest)}, and clients take at most "
+            f"{as_text(OF_A_CLIENT.payload)}: choose a smaller batch_size, or a cut that less crosses"
+        )
     return Limits(payload=payload, waiting_bytes=WAITING * payload)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,12 +13,13 @@ from pydantic import ValidationError
 from smofi.config import Config, sentence_of
 from smofi.data import Source
 from smofi.data.partitions.saved import PREFIX as SAVED
+from smofi.engine.remote.links import Shape
 from smofi.net.frames import Frame, Parsed, encode
 from smofi.net.messages import Fields, take
 from smofi.serving.setups import refuse_offer
 
 OFFER, ACCEPTED, OVER = "offer", "accepted", "over"
-LONGEST, MOST = 60_000, 2**40
+LONGEST, MOST = 2**24, 2**40
 
 TOLD = (
     *("model", "width", "norm", "method", "optimizer", "cut", "precision", "wire", "augment", "image_size"),
@@ -73,17 +75,18 @@ class Offer:
 
     def pack(self) -> bytes:
         """As bytes."""
-        return encode(Frame(OFFER, {"offer": json.dumps(asdict(self), default=list)}))
+        return pack_offer(json.dumps(asdict(self), default=list))
 
     @classmethod
     def read(cls, parsed: Parsed) -> Offer:
         """From bytes, each part of the type it has to be."""
-        given = Fields(parsed.fields)
-        text = given.text("offer", LONGEST)
-        given.end()
-        take(parsed, {})
+        Fields(parsed.fields).end()
+        length = math.prod(parsed.tensors["offer"].shape) if "offer" in parsed.tensors else 0
+        if length > LONGEST:
+            raise refuse_offer(f"it has {length:,} bytes, more than {LONGEST:,}")
+        text = take(parsed, {"offer": Shape(torch.uint8, (length,))})["offer"]
         try:
-            found = json.loads(text)
+            found = json.loads(text.numpy().tobytes())
             offer = cls(**found)
         except (ValueError, TypeError, RecursionError):
             raise refuse_offer("it cannot be read; is the server of another version?") from None
@@ -94,6 +97,11 @@ class Offer:
             raise refuse_offer("it has other settings than this version of smofi knows")
         _check_task(offer.task)
         return offer
+
+
+def pack_offer(text: str) -> bytes:
+    """An offer's JSON as a message: as a tensor, for a task may have thousands of classes, and columns with a mean."""
+    return encode(Frame(OFFER, {}, {"offer": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}))
 
 
 def _check_task(task: dict[str, Any]) -> None:

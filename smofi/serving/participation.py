@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -134,4 +135,4 @@ class Participation:
                 outputs = self.judged(inputs)
             correct += int((outputs.argmax(1) == targets).sum())
             loss += float(cross_entropy(outputs, targets, reduction="sum"))
-        return Evaluated(message.round, len(tests), correct, loss)
+        return Evaluated(message.round, len(tests), correct, loss if math.isfinite(loss) else None)

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from smofi.errors import InputError
-from smofi.files import write_atomically
-from smofi.plain_yaml import read_text
+from smofi.files import read_regular, write_atomically
 from smofi.runs import RunFolder
+
+LARGEST = 64 * 2**20
+"""Bytes of a list of clients: every name that ever came is kept."""
 
 
 @dataclass
@@ -87,9 +89,11 @@ class Roster:
         """As it was saved; of a run that had no clients yet, it is open."""
         path = RunFolder(folder).clients_file
         try:
-            rows = json.loads(read_text(path))
+            rows = json.loads(read_regular(path, LARGEST, "a list of clients"))
             found = [(str(row["name"]), int(row["samples"]), int(row["tests"])) for row in rows]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError) as error:
+            if isinstance(error, InputError):
+                raise
             raise InputError(f"{path} is damaged: expected a list of clients with name, samples and tests") from None
         roster = cls(closed=bool(found))
         for name, samples, tests in found:

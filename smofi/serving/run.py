@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from smofi.data import Source
@@ -14,10 +14,11 @@ from smofi.engine.events import Record, RunEnded, Warned
 from smofi.engine.plan import Planner, RoundPlan
 from smofi.engine.remote.cohort import RemoteCohort
 from smofi.engine.remote.links import Expected, Lost
-from smofi.engine.remote.messages import Evaluate, Evaluated
+from smofi.engine.remote.messages import Evaluate, Evaluated, Rest
 from smofi.engine.remote.stepper import NobodyLeft
-from smofi.engine.round import Cohort
+from smofi.engine.round import Cohort, NonFinite
 from smofi.engine.run import Run
+from smofi.net.messages import LONGEST_REASON
 from smofi.plural import plural
 from smofi.serving.hub import Hub, Stopped
 
@@ -36,7 +37,7 @@ class PresentPlanner(Planner):
 
     def plan(self, round: int, now: float = 0.0) -> RoundPlan:
         """The plan of a round; waits until enough clients are there."""
-        self.hub.wait_for(partial(self.missing))
+        self.hub.wait_for(self.missing)
         return self.intended(round, self.present())
 
     def present(self) -> list[int]:
@@ -83,6 +84,13 @@ class ServedRun(Run):
             except NobodyLeft as error:
                 self.emit(Warned(f"{error}; the round begins anew"))
                 plan = self.planner.plan(plan.round)
+            except NonFinite as error:
+                for client in plan.clients:  # what they still owe is of a round that is void
+                    hub.send(client, Rest(plan.round, str(error)[:LONGEST_REASON]))
+                raise
+
+    def _name_of(self, client: int | None) -> str:
+        return "" if client is None else f" ({self.hub.roster.names[client]})"
 
     def seen(self, cohort: Cohort, plan: RoundPlan) -> dict[str, Any]:
         """Bytes as they were sent, and the clients that were lost."""
@@ -128,20 +136,22 @@ class FederatedEvaluator(Evaluator):
         weights, statistics = self.setup.layout.pack(self.model)
         hub, number = self.hub, self.rounds
         self.rounds += 1
-        asked = {client for client in hub.present() if hub.roster.tests[client]}
+        asked = [client for client in hub.present() if hub.roster.tests[client]]
         for client in asked:
             most = hub.roster.tests[client]
             hub.send(client, Evaluate(number, weights, statistics), Expected(Evaluated, number, most=most))
-        found: list[Evaluated] = []
+        waiting, found = set(asked), dict[int, Evaluated]()
         end = None if self.patience is None else time.monotonic() + self.patience
-        while asked and (answer := hub.receive(None if end is None else max(0.0, end - time.monotonic()))):
+        while waiting and (answer := hub.receive(None if end is None else max(0.0, end - time.monotonic()))):
             client, message = answer
-            asked.discard(client)
+            waiting.discard(client)
             if not isinstance(message, Lost):
                 assert isinstance(message, Evaluated)
-                found.append(message)
-        for client in asked:  # too late
+                found[client] = message
+        for client in waiting:  # too late
             hub.forget(client)
-        if not (samples := sum(one.samples for one in found)):
+        answers = [found[client] for client in asked if client in found]  # the same sum, in whatever order they came
+        if not (samples := sum(one.samples for one in answers)):
             return None, {}
-        return sum(one.loss for one in found) / samples, {"top1": sum(one.correct for one in found) / samples}
+        loss = sum(math.nan if one.loss is None else one.loss for one in answers) / samples
+        return loss, {"top1": sum(one.correct for one in answers) / samples}

@@ -35,8 +35,8 @@ from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
 from smofi.errors import check_path
 from smofi.experiment.keeping import RunKeeper
-from smofi.experiment.opening import FolderRun, describe, whole_config
-from smofi.experiment.restoring import restore
+from smofi.experiment.opening import FolderRun, describe_new
+from smofi.experiment.resuming import go_on
 from smofi.flat import shell
 from smofi.net.logs import log
 from smofi.net.status import Board
@@ -44,7 +44,7 @@ from smofi.net.transport.limits import Limits
 from smofi.net.transport.listener import Listener
 from smofi.net.transport.times import Times
 from smofi.plural import plural
-from smofi.runs import RunFolder, RunWriter, check_free, folders_for, folders_in
+from smofi.runs import RunFolder, check_free, folders_for, folders_in
 from smofi.serving.checks import check_serving, listed
 from smofi.serving.hub import Hub, Stopped
 from smofi.serving.limits import largest_message, limits_for
@@ -131,7 +131,8 @@ class Server:
 
     def _largest(self, config: Config) -> int:
         setup, _ = self._setup(config)
-        return largest_message(setup, config, self._task(setup), self._clients(0))
+        judged_there = self.serving.evaluate == "clients"
+        return largest_message(setup, config, self._task(setup), self._clients(0), judged_there)
 
     def _task(self, setup: Setup) -> Task:
         return task_of(self.source.kind, self.source.input_shape, self.source.classes, setup.layout)
@@ -166,18 +167,13 @@ class Server:
         return runs
 
     def _keep(self, runs: Sequence[FolderRun]) -> None:
-        if self.serving.resume:
-            for restored in [restore(one.keeper, one.session) for one in runs]:
-                restored.write()
-            return
         federations = {seed: self._federation() for seed in self.config.each_seed}
-        describe(runs, self.config, federations, self.source.fingerprint(), self.serving.command)
-        if len(runs) > 1:
-            compared = {
-                one.folder.path.relative_to(self.path).as_posix(): one.keeper.writer.manifest.run for one in runs
-            }
-            RunWriter(RunFolder(self.path)).describe_comparison(whole_config(self.config, runs), compared)
-        self.hub.roster.save(self.path)
+        if self.serving.resume:
+            go_on(self.path, runs, self.config, federations)
+            return
+        self._check_free()  # another process may have begun meanwhile
+        self.hub.roster.save(self.path)  # first: with its configuration, the folder has a served run
+        describe_new(self.path, runs, self.config, federations, self.source.fingerprint(), self.serving.command)
 
     def _federation(self) -> Federation:
         """The server's own data: nothing of it is trained on."""

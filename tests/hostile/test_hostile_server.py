@@ -32,7 +32,7 @@ from smofi.net.transport.limits import Limits
 from smofi.net.transport.listener import Listener
 from smofi.net.transport.times import Times
 from smofi.serving.client import Client, Joining
-from smofi.serving.offer import OFFER, Offer
+from smofi.serving.offer import OFFER, Offer, pack_offer
 from smofi.serving.own_data import OwnData
 from smofi.serving.setups import layout_hash, setup_of, task_of
 
@@ -112,7 +112,7 @@ def offering(**changes: Any) -> bytes:
             given[part][name] = value
         else:
             given[name] = value
-    return encode(Frame(OFFER, {"offer": json.dumps(given)}))
+    return pack_offer(json.dumps(given))
 
 
 def about_data(**changes: Any) -> bytes:
@@ -138,7 +138,7 @@ def peak() -> int:
 
 OFFERS: dict[str, tuple[Callable[[], bytes], str]] = {
     "noise": (lambda: b"\x80\x04\x95 a pickle", "sent something that is not accepted: magic is"),
-    "no JSON": (lambda: encode(Frame(OFFER, {"offer": "{" * 5000})), "it cannot be read"),
+    "no JSON": (lambda: pack_offer("{" * 5000), "it cannot be read"),
     "no text": (lambda: encode(Frame(OFFER, {"offer": 5})), "fields.offer is 5"),
     "another message": (lambda: pack(Rest(0, "x")), "kind is rest: expected offer first"),
     "no settings": (lambda: offering(settings={}), "other settings than this version of smofi knows"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import smofi
 from smofi.cli import main
+from smofi.data import Source
 from smofi.errors import InputError
+from smofi.experiment.stored import stored_config
+from smofi.runs import RunWriter
 from smofi.serving.roster import Roster
+from smofi.serving.server import Server, Serving
 from support.deployed import deployed, small
 
 
@@ -73,3 +78,52 @@ def test_a_damaged_list_of_clients(tmp_path: Path) -> None:
         InputError, match=r"clients\.json is damaged: expected a list of clients with name, samples and"
     ):
         Roster.read(tmp_path)
+
+
+def test_a_setting_that_changes_is_kept(run: Path, tmp_path: Path) -> None:
+    """Otherwise the next `--resume` would ask for fewer rounds than there are."""
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    smofi.serve({"checkpoint_every": 2}, copy, listen="127.0.0.1:0", resume=True)
+    assert stored_config(copy, served=True).checkpoint_every == 2
+    assert stored_config(run, served=True).checkpoint_every == 1
+
+
+def test_it_goes_on_with_the_same_data_only(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Source, "fingerprint", lambda source: "of other samples")
+    with pytest.raises(InputError, match="was made with other data"):
+        smofi.serve({}, run, listen="127.0.0.1:0", resume=True)
+
+
+def test_a_folder_that_was_taken_meanwhile_is_left_alone(run: Path, tmp_path: Path) -> None:
+    """Between a server's first look at it and its own files, data is read, which takes a while."""
+    folder = tmp_path / "run"
+    server = Server(Serving(small(clients=2), folder, "127.0.0.1:0"))
+    shutil.copytree(run, folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+    with pytest.raises(InputError, match="it already contains a run"):
+        server.open(None)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_server_that_ended_while_it_started_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving = Serving(small(clients=2, method=["fedavg", "smofi"]), tmp_path / "run", "127.0.0.1:0")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as here:
+        here.setattr(RunWriter, "describe_comparison", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Server(serving).open(None)
+    for one in Server(serving).open(None):
+        one.close()
+    assert not Roster.read(tmp_path / "run").closed
+
+
+def test_a_long_list_of_clients(tmp_path: Path) -> None:
+    roster = Roster()
+    for number in range(4000):
+        roster.add(f"hospital-{number:05}.example.org", samples=100, tests=10)
+    roster.close()
+    roster.save(tmp_path)
+    assert Roster.read(tmp_path) == roster

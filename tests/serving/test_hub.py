@@ -8,14 +8,15 @@ import torch
 
 from smofi.engine.remote.links import Expected, Lost
 from smofi.engine.remote.messages import Evaluate, Evaluated
+from smofi.net.frames import read
 from smofi.net.messages import pack
 from smofi.net.status import Board
 from smofi.net.transport.dialer import Dialer
 from smofi.serving.hub import Hub
-from smofi.serving.offer import Accepted, Offer
+from smofi.serving.offer import Accepted, Offer, read_over
 from smofi.serving.roster import Roster
 from support.deployed import PATIENT, SOON
-from support.ends import Ends, eventually
+from support.ends import Ends, Received, Welcomed, eventually, heard
 
 
 def offer(layout: str) -> Offer:
@@ -99,6 +100,27 @@ def test_what_has_come_is_seen_when_there_is_no_time_left(ends: Ends) -> None:
     found: list[Any] = []
     assert eventually(lambda: found.append(hub.receive(0.0)) or found[-1], SOON)  # type: ignore[func-returns-value]
     assert found[-1] == (0, Evaluated(0, 10, 5, 1.0))
+
+
+def test_a_run_that_pauses_says_so(ends: Ends) -> None:
+    """Not while it gathers its clients: that it waits for them was said."""
+    hub, said, here = a_hub(ends), list[str](), iter(["nobody is here", None, "one is gone", "two are gone", None])
+    hub.say = said.append
+    hub.wait_for(lambda: next(here))
+    assert not said
+    hub.wait_for(lambda: next(here))
+    assert said == ["Paused: one is gone", "Going on"]
+
+
+def test_all_who_are_there_are_told_that_it_is_over(ends: Ends) -> None:
+    """Also one that has come and has not accepted yet, and one that nobody has noticed so far."""
+    hub, clients = a_hub(ends), [ends.dial(name, times=PATIENT) for name in "ab"]
+    until(hub, lambda: hub.owed)
+    assert eventually(lambda: len(hub.listener.peers()) == 2, SOON)
+    hub.end("the run is finished")
+    for client in clients:
+        assert read(heard(client, Welcomed, SOON).payload).kind == "offer"
+        assert read_over(read(heard(client, Received, SOON).payload)) == "the run is finished"
 
 
 def test_a_client_that_does_not_fit_is_told(ends: Ends) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
+import torch
 
 from smofi import data
 from smofi.errors import InputError
 from smofi.net.frames import Frame, encode, read
-from smofi.serving.offer import Offer
+from smofi.serving.offer import LONGEST, Offer, pack_offer
 from support.deployed import small
 
 CODE = "python:mine:made"
@@ -69,6 +71,28 @@ def test_it_arrives_as_it_was_sent() -> None:
     ids=str,
 )
 def test_what_is_no_offer(changes: dict[str, Any]) -> None:
-    sent = json.loads(read(offered().pack()).fields["offer"]) | changes
+    sent = json.loads(json.dumps(asdict(offered()), default=list)) | changes
     with pytest.raises(InputError, match="this server's run is not accepted"):
-        Offer.read(read(encode(Frame("offer", {"offer": json.dumps(sent)}))))
+        Offer.read(read(pack_offer(json.dumps(sent))))
+
+
+def test_a_task_of_many_columns() -> None:
+    """Each has a mean and a deviation, and there may be more of them than a header holds."""
+    offer, many = offered(), [0.123456789 + number for number in range(20_000)]
+    offer.task.update(mean=many, deviation=many)
+    assert Offer.read(read(offer.pack())).task["mean"] == many
+
+
+@pytest.mark.parametrize(
+    ("tensors", "sentence"),
+    [
+        ({}, "tensors.offer is missing"),
+        ({"offer": torch.zeros(2, 2, dtype=torch.uint8)}, "tensors.offer.shape"),
+        ({"offer": torch.zeros(2)}, "tensors.offer.dtype"),
+        ({"offer": torch.zeros(LONGEST + 1, dtype=torch.uint8)}, "more than 16,777,216"),
+    ],
+    ids=["none", "a matrix", "numbers", "long"],
+)
+def test_what_is_no_text(tensors: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Offer.read(read(encode(Frame("offer", {}, tensors))))

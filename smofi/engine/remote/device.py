@@ -79,7 +79,7 @@ class DeviceRound:
     def finish(self, message: Output) -> Returned:
         """U shape: the loss on the client's own labels."""
         with self._computing():
-            loss, gradient = self.half.finish(message.output, message.share)
+            loss, gradient = self.half.finish(message.output.to(self.device.device), message.share)
         if not bool(torch.isfinite(loss)):  # the gradient says it: only tensors can
             loss, gradient = torch.zeros_like(loss), torch.full_like(gradient, torch.nan)
         return Returned(message.round, message.step, float(loss), gradient)
@@ -88,7 +88,7 @@ class DeviceRound:
         """The way back, and the update of the client's columns."""
         local, own, lr = self.setup.local, self.half.columns, self.message.lr
         with self._computing():
-            self.half.backward(message.gradient)
+            self.half.backward(message.gradient.to(self.device.device))
         self.steps.advance(None)
         with torch.no_grad():
             if message.square is None:

@@ -114,12 +114,12 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What came of it: counts, and the sum of the losses."""
+    """What came of it: counts, and the sum of the losses; None if that is no finite number, which no message has."""
 
     round: int
     samples: int
     correct: int
-    loss: float
+    loss: float | None
 
 
 Down = Begin | Output | CutGradient | Rest | Evaluate

@@ -35,6 +35,11 @@ class RemoteRow:
     def client(self) -> int:
         return self.plan.client
 
+    @property
+    def device(self) -> torch.device:
+        """Where the server computes."""
+        return self.context.state.weights.device
+
     def begin(self) -> Begin:
         """What the client starts the round from."""
         context, own = self.context, self.crossing.columns
@@ -66,19 +71,21 @@ class RemoteRow:
         if isinstance(message, Activation | Finished) and message.square is not None:
             self.square = message.square
 
-    def take_activation(self) -> Activation:
-        """The activation, used once."""
+    def take_activation(self) -> tuple[Tensor, Tensor | None]:
+        """Activation and targets, used once; where the server computes."""
         arrived, self.activation = self.activation, None
         assert arrived is not None
-        return arrived
+        targets = arrived.targets
+        return arrived.activation.to(self.device), None if targets is None else targets.to(self.device)
 
     def take_returned(self) -> tuple[Tensor, Tensor]:
         """Loss and gradient of the server's output, used once; zeros for a client that was lost meanwhile."""
         returned, self.returned = self.returned, None
+        output, dtype, device = self.crossing.output, self.crossing.setup.layout.dtype, self.device
         if returned is None:
-            shape = self.crossing.output
-            return torch.zeros(()), torch.zeros(self.plan.batch_size, *shape.sizes, dtype=shape.dtype)
-        return torch.tensor(returned.loss, dtype=self.crossing.setup.layout.dtype), returned.gradient
+            nothing = torch.zeros(self.plan.batch_size, *output.sizes, dtype=output.dtype, device=device)
+            return torch.zeros((), device=device), nothing
+        return torch.tensor(returned.loss, dtype=dtype, device=device), returned.gradient.to(device)
 
     @torch.no_grad()
     def update(self) -> None:

@@ -170,10 +170,10 @@ class RemoteStepper:
                 return partial(self._answer, group, [loss for loss, _ in returned])
             arrived = [one.take_activation() for one in group]
             self.context.reseed(first.steps.seed + ON_SERVER)
-            output = first.server.forward([one.activation for one in arrived], [one.keys for one in steps])
+            output = first.server.forward([activation for activation, _ in arrived], [one.keys for one in steps])
             if first.cut.u_shaped:
                 return partial(self._send_output, group, output)
-            loss = first.server.loss([one.targets for one in arrived if one.targets is not None])
+            loss = first.server.loss([targets for _, targets in arrived if targets is not None])
             return partial(self._answer, group, [loss] * len(group))
 
     def _send_output(self, group: Sequence[RemoteRow], output: Tensor) -> None:

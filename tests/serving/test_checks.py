@@ -1,0 +1,60 @@
+"""What cannot be served is refused before anything is read or started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import smofi
+from smofi import models
+from smofi.errors import InputError
+from smofi.experiment.keeping import RunKeeper
+from smofi.serving.checks import check_serving
+from smofi.serving.client import Joining
+from smofi.serving.limits import largest_message, limits_for
+from smofi.serving.own_data import OwnData
+from smofi.serving.server import Serving
+from smofi.serving.setups import setup_of, task_of
+from support.deployed import small
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "settings", "sentence"),
+    [
+        ("clients", {"metrics": ("top1", "macro_f1")}, "metrics='macro_f1' is not accepted: expected top1"),
+        ("none", {"target_accuracy": 0.5}, "target_accuracy=0.5 is not accepted: with evaluate=none, none is ever"),
+    ],
+)
+def test_measures_that_nobody_takes(evaluate: str, settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        check_serving(Serving(small(**settings), Path("run"), evaluate=evaluate))
+    check_serving(Serving(small(**settings), Path("run")))
+
+
+def test_a_file_is_not_what_a_run_goes_on_with(tmp_path: Path) -> None:
+    """It would have been ignored."""
+    with pytest.raises(InputError, match=r"config='run\.yaml' is not accepted: expected with resume, a mapping"):
+        smofi.serve("run.yaml", str(tmp_path), resume=True)
+
+
+def test_a_client_takes_what_a_server_may_send() -> None:
+    """VGG-16 on images of 224 pixels sends 411 MB at its first cut."""
+    config, shape = small(model="vgg16", cut="0", batch_size=32), (3, 224, 224)
+    model = models.build("vgg16", seed=0, input_shape=shape, classes=10, width=64)
+    setup = setup_of(config, model, torch.device("cpu"))
+    task = task_of("image", shape, 10, setup.layout)
+    largest = largest_message(setup, config, task, 8, whole_model=False)
+    assert largest > 32 * 64 * 224 * 224 * 4
+    with pytest.raises(InputError, match="clients take at most"):
+        limits_for(10**10)
+    assert limits_for(largest).payload <= Joining("localhost:7443", OwnData("digits")).limits.payload
+
+
+def test_the_command_that_goes_on_with_a_served_run(tmp_path: Path) -> None:
+    (tmp_path / "clients.json").write_text("[]\n")
+    keeper = RunKeeper(tmp_path, 1)
+    keeper.close()
+    assert keeper._continue_with == f"smofi serve --resume {tmp_path}"
