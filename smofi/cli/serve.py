@@ -25,7 +25,8 @@ from smofi.plural import plural
 
 if TYPE_CHECKING:
     from smofi.engine.events import Event
-    from smofi.serving.server import Server, Serving
+    from smofi.serving.checks import Serving
+    from smofi.serving.server import Server
 
 
 def serve(
@@ -55,7 +56,7 @@ def serve(
         config = stored_config(server.resume, given, served=True)
     with loading():
         from smofi.net.transport.times import Times
-        from smofi.serving.server import Serving
+        from smofi.serving.checks import Serving
 
     named = server.resume or server.output
     with nullcontext(named) if named else claimed_folder(config.data) as folder:

@@ -4,7 +4,7 @@ server          a listener, and the runs of a configuration with their folders
 run             a run whose clients may be missing             hub       the connections, by client
 roster          who takes part: names, numbers, sizes          offer     what a server asks, what a client accepts
 admission       the gate, as the listener asks it              limits    how large a message can be
-checks          a server as described, before it starts
+checks          a server as described, before it starts        assembly  a run, put together
 
 client          the conversation with a server                 participation   what a client answers
 own_data        its samples, as the server's model takes them  leaving         what would leave its machine
@@ -56,7 +56,8 @@ def serve(
     from smofi.config import Config, read_config
     from smofi.errors import refuse
     from smofi.experiment.stored import stored_config
-    from smofi.serving.server import Serving, served
+    from smofi.serving.checks import Serving
+    from smofi.serving.server import served
 
     if isinstance(config, Mapping):
         new = {"checkpoint_every": 1, **config}

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from smofi.config import Config
 from smofi.errors import check_choice, check_count, check_number, refuse, refuse_unwanted
 from smofi.net.transport.addresses import is_loopback, parse
-
-if TYPE_CHECKING:
-    from smofi.serving.server import Serving
+from smofi.net.transport.limits import Limits
+from smofi.net.transport.times import Times
 
 EVALUATES = ("server", "clients", "none")
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A server as its user describes it. `certs` None is plain text, on this machine only. A round needs `min_clients`;
+    an answer is waited for `step_deadline` seconds. `allow` lists the clients that may take part, a name a line.
+    `limits` are by default what the largest message of the run needs."""
+
+    config: Config
+    folder: Path
+    listen: str = "127.0.0.1:7443"
+    certs: Path | None = None
+    allow: Path | None = None
+    min_clients: int | None = None
+    evaluate: str = "server"
+    step_deadline: float | None = 900.0
+    resume: bool = False
+    command: str = ""
+    times: Times = field(default_factory=Times)
+    limits: Limits | None = None
+
+    @property
+    def least(self) -> int:
+        """How many clients a round needs: by default all that the configuration speaks of."""
+        return self.min_clients if self.min_clients is not None else self.config.clients or 1
 
 
 def check_serving(serving: Serving) -> None:

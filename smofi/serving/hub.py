@@ -47,7 +47,7 @@ class Hub:
         self.listener, self.roster, self.board = listener, roster, board
         self.offer: Offer | None = None
         self.wire: Compression | None = None
-        self.fits: Callable[[str], str | None] = lambda name: None
+        self.fits: Callable[[str, int], str | None] = lambda name, samples: None
         self.changed: Callable[[], object] = lambda: None
         self.here: set[str] = set()
         self.owed: dict[str, deque[Expected | Offer | None]] = {}
@@ -159,6 +159,9 @@ class Hub:
 
     def _joined(self, event: Joined) -> None:
         assert self.offer is not None
+        if self.offences[event.name] >= OFFENCES:  # it was told so, and is a new process now
+            self.listener.dismiss(event.name, f"{OFFENCES} of its messages were not accepted", final=True)
+            return
         self.owed[event.name] = deque([self.offer])
         self.listener.welcome(event.name, self.offer.pack())
 
@@ -198,7 +201,7 @@ class Hub:
         return number, message
 
     def _accepted(self, name: str, offer: Offer, accepted: Accepted) -> None:
-        problem = self.fits(name)
+        problem = self.fits(name, accepted.samples)
         if accepted.layout != offer.layout:
             problem = "its model has other tensors than the server's: is its smofi of another version?"
         if problem:

@@ -16,6 +16,7 @@ from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.remote.links import Shape
 from smofi.net.frames import Frame, Parsed, encode
 from smofi.net.messages import Fields, take
+from smofi.net.plain import plain_text
 from smofi.serving.setups import refuse_offer
 
 OFFER, ACCEPTED, OVER = "offer", "accepted", "over"
@@ -157,4 +158,4 @@ def read_over(parsed: Parsed) -> str:
     reason = given.text("reason", 500)
     given.end()
     take(parsed, {})
-    return reason
+    return plain_text(reason)

@@ -12,7 +12,8 @@ import pytest
 from smofi.cli import main
 from smofi.config import Config
 from smofi.net.certs import init, issue, revoke
-from smofi.serving.server import Serving, served
+from smofi.serving.checks import Serving
+from smofi.serving.server import served
 from support.chaos import free_port
 
 

@@ -12,11 +12,10 @@ import smofi
 from smofi import models
 from smofi.errors import InputError
 from smofi.experiment.keeping import RunKeeper
-from smofi.serving.checks import check_serving
+from smofi.serving.checks import Serving, check_serving
 from smofi.serving.client import Joining
 from smofi.serving.limits import largest_message, limits_for
 from smofi.serving.own_data import OwnData
-from smofi.serving.server import Serving
 from smofi.serving.setups import setup_of, task_of
 from support.deployed import small
 

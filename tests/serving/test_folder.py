@@ -13,8 +13,9 @@ from smofi.data import Source
 from smofi.errors import InputError
 from smofi.experiment.stored import stored_config
 from smofi.runs import RunWriter
+from smofi.serving.checks import Serving
 from smofi.serving.roster import Roster
-from smofi.serving.server import Server, Serving
+from smofi.serving.server import Server
 from support.deployed import deployed, small
 
 

@@ -125,7 +125,7 @@ def test_all_who_are_there_are_told_that_it_is_over(ends: Ends) -> None:
 
 def test_a_client_that_does_not_fit_is_told(ends: Ends) -> None:
     hub, client = a_hub(ends), ends.dial("a", times=PATIENT)
-    hub.fits = lambda name: f"{name} has no cut"
+    hub.fits = lambda name, samples: f"{name} has no cut"
     client.send(Accepted(10, 10, "first").pack())
     until(hub, lambda: "a" in hub.owed)
     until(hub, lambda: "a" not in hub.owed)

@@ -37,7 +37,8 @@ from smofi.config.federation import gather
 from smofi.engine.events import Event, Record
 from smofi.engine.passes import direct
 from smofi.net.transport.times import Times
-from smofi.serving.server import Server, Serving, served
+from smofi.serving.checks import Serving
+from smofi.serving.server import Server, served
 from support.ends import eventually
 from support.processes import ENVIRONMENT, ROOT
 

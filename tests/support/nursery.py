@@ -21,9 +21,10 @@ import torch
 import smofi
 from smofi.config import Config
 from smofi.net.transport.times import Times
+from smofi.serving.checks import Serving
 from smofi.serving.client import Client, Joining
 from smofi.serving.own_data import OwnData
-from smofi.serving.server import Serving, served
+from smofi.serving.server import served
 
 
 def say(sentence: str) -> None:
