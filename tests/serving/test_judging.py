@@ -29,11 +29,11 @@ def test_a_loss_that_is_not_finite_does_not_end_its_client() -> None:
     offer = Offer.read(read(Offer.of(config, source, layout_hash(layout), "clients", 8).pack()))
     client = Participation(Agreed.of(offer, config, source.train, source.test, torch.device("cpu")))
     huge = Evaluate(0, torch.full((layout.size,), 1e30), torch.ones(layout.statistics_size))
-    (answer,) = client.answers(read(pack(huge)))
+    (answer,) = client.answers(read(b"".join(pack(huge))))
     assert isinstance(answer, Evaluated)
     assert answer.loss is None
     expected = Expected(Evaluated, 0, most=len(source.test))
-    assert read_up(read(pack(answer)), expected) == answer
+    assert read_up(read(b"".join(pack(answer))), expected) == answer
 
 
 def test_losses_are_added_in_the_order_of_clients() -> None:

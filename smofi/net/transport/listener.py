@@ -93,6 +93,7 @@ class Listener:
         if loop is not None:
             try:
                 background.run(loop, self._stop(reason, grace))
+                self._reception.asking.shutdown()
             finally:
                 background.release(self._end)
 

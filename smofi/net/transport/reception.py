@@ -52,7 +52,7 @@ class Reception:
         self._streams = 0
         self._strangers: Counter[bytes | None] = Counter()
         self._dismissed: OrderedDict[bytes, Refused] = OrderedDict()
-        self._asking = ThreadPoolExecutor(1, "smofi-net-gate")
+        self.asking = ThreadPoolExecutor(1, "smofi-net-gate")
         self.closing: str | None = None
 
     async def join(self, _: Any, stream: Any) -> None:
@@ -140,7 +140,7 @@ class Reception:
         """What the gate says; it may read files, so not here."""
         assert self._gate is not None
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._asking, self._gate.name_of, pem)
+            return await asyncio.get_running_loop().run_in_executor(self.asking, self._gate.name_of, pem)
         except (Refused, asyncio.CancelledError):
             raise
         except Exception:
@@ -247,4 +247,3 @@ class Reception:
         for peer in peers:
             peer.stop_waiting()
             peer.session.end()
-        await asyncio.get_running_loop().run_in_executor(None, self._asking.shutdown)
