@@ -65,7 +65,7 @@ def _others(path: Path) -> list[str]:
         own |= {MANIFEST, *map(part_of, manifest.files)} | {name for name in manifest.files if _is_whole(folder, name)}
     if is_lock(path / LOCK):
         own.add(LOCK)
-    if folder.clients_file.is_file() and folder.clients_file.stat().st_size <= len("[]\n"):  # nobody has come yet
+    if folder.clients_file.is_file() and folder.clients_file.stat().st_size <= len("[]\n"):  # no client has come yet
         own.add(folder.clients_file.name)
     return [entry.name for entry in path.iterdir() if entry.name not in own]
 

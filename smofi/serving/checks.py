@@ -40,7 +40,7 @@ class Serving:
 
 
 def check_serving(serving: Serving) -> None:
-    """Refuse what cannot be served: an address, a quorum, a time, a measure that nobody takes."""
+    """Refuse what cannot be served: an address, a quorum, a time, a measure that no client takes."""
     host, _ = parse(serving.listen, "listen")
     if serving.certs is None and not is_loopback(host):
         refuse_unwanted("listen", serving.listen, "without certificates, a server listens on 127.0.0.1 only")

@@ -142,7 +142,7 @@ class Server:
             yield one, one.train()
 
     def _fits(self, planner: Planner, name: str, samples: int) -> str | None:
-        """Why a client with so many samples cannot take part, if it cannot."""
+        """Why a client with this number of samples cannot take part, if it cannot."""
         roster, cuts, settings = self.hub.roster, planner.cuts, planner.settings
         steps = planner.method.steps or settings.local_epochs * (samples // settings.batch_size)
         if steps > MOST_STEPS:

@@ -1,4 +1,4 @@
-"""A connection to the status page: there are only so many, and none stays that asks for nothing."""
+"""A connection to the status page: their number is limited, and none stays that asks for nothing."""
 
 from __future__ import annotations
 

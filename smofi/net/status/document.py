@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from smofi.web import digest_of, script_of, style_of
+
 PAGE = Path(__file__).parent / "page"
-SCRIPTS = ("theme.js", "words.js", "chart.js", "clients.js", "live.js")
+SCRIPTS = ("words.js", "chart.js", "clients.js", "live.js")
 
 
 @cache
@@ -20,14 +20,14 @@ def document() -> str:
     True
     """
     page = _asset("page.html").replace("{{version}}", _version())
-    return page.replace("{{style}}", _asset("page.css")).replace("{{script}}", _script())
+    return page.replace("{{style}}", _style()).replace("{{script}}", _script())
 
 
 @cache
 def policy() -> str:
     """Only this script and this style, recognised by their hashes; streams from the same server; the icon in it."""
     return (
-        f"default-src 'none'; script-src {_digest(_script())}; style-src {_digest(_asset('page.css'))}; "
+        f"default-src 'none'; script-src {digest_of(_script())}; style-src {digest_of(_style())}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
@@ -43,9 +43,9 @@ def _asset(name: str) -> str:
     return (PAGE / name).read_text("utf-8")
 
 
+def _style() -> str:
+    return style_of(_asset("page.css"))
+
+
 def _script() -> str:
-    return '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
-
-
-def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    return script_of(map(_asset, SCRIPTS))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,16 +15,16 @@ from smofi.report.page.section import Section
 from smofi.report.page.table import Cell, Column, table
 from smofi.report.page.target import MARKER
 from smofi.report.page.words import warnings_about
+from smofi.web import digest_of, script_of, style_of
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("theme.js", "sorting.js", "chart.js", "curves.js", "partition.js", "timeline.js", "start.js")
+SCRIPTS = ("sorting.js", "chart.js", "curves.js", "partition.js", "timeline.js", "start.js")
 
 
 def document(title: str, found: Sequence[FoundRun], sections: Sequence[Section]) -> str:
     """The page as text."""
     library = f"/*! D3, https://d3js.org\n{_asset('d3-LICENSE.txt')}*/\n{_asset('d3.min.js')}"
-    own = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
-    style = _asset("page.css")
+    own, style = script_of(map(_asset, SCRIPTS)), style_of(_asset("page.css"))
     data = as_json([section.data() for section in sections])
     head = element(
         "head",
@@ -59,12 +57,9 @@ def _asset(name: str) -> str:
 
 def _policy(scripts: Sequence[str], style: str) -> str:
     """Only these scripts and this style, recognised by their hashes, and nothing from anywhere."""
-
-    def digest(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    allowed = " ".join(map(digest, scripts))
-    return f"default-src 'none'; script-src {allowed}; style-src {digest(style)}; base-uri 'none'; form-action 'none'"
+    allowed = " ".join(map(digest_of, scripts))
+    only = f"script-src {allowed}; style-src {digest_of(style)}"
+    return f"default-src 'none'; {only}; base-uri 'none'; form-action 'none'"
 
 
 def _top(title: str, found: Sequence[FoundRun], sections: Sequence[Section]) -> Html:

@@ -2,20 +2,17 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from smofi.engine.events import Record, RoundDone, RoundStarted, RunStarted, TickDone
 from smofi.net.status import Board, StatusServer
-from smofi.net.status.document import PAGE
 from support.browser import CONTRASTS, Browser, browser_path
 
 pytestmark = pytest.mark.skipif(browser_path() is None, reason="no Chromium: install the package chromium")
 
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>"
 ROWS = "[...document.querySelectorAll('tbody tr')].map(row => row.cells[0].querySelector('span').textContent)"
-REPORT = Path(__file__).parents[3] / "smofi/report/page/assets"
 
 
 @pytest.fixture(scope="module")
@@ -209,13 +206,3 @@ def test_before_the_run_it_says_what_it_waits_for(browser: Browser) -> None:
         assert text(browser, "#headline") == "Waiting to start: 0 clients are connected."
         assert (text(browser, "#states"), text(browser, "#no-events")) == ("None has joined yet.", "None yet.")
         assert browser.console == []
-
-
-def test_it_has_the_colours_of_the_reports() -> None:
-    def colours(style: str) -> list[str]:
-        return re.findall(r":root[^{]*\{[^}]*\}", style)
-
-    ours, theirs = (PAGE / "page.css").read_text("utf-8"), (REPORT / "page.css").read_text("utf-8")
-    assert len(colours(ours)) == 3
-    assert colours(ours) == colours(theirs)
-    assert (PAGE / "theme.js").read_text("utf-8") == (REPORT / "theme.js").read_text("utf-8")
