@@ -16,6 +16,7 @@ from smofi.serving.checks import Serving, check_serving
 from smofi.serving.client import Joining
 from smofi.serving.limits import largest_message, limits_for
 from smofi.serving.own_data import OwnData
+from smofi.serving.server import Server
 from smofi.serving.setups import setup_of, task_of
 from support.deployed import small
 
@@ -57,3 +58,13 @@ def test_the_command_that_goes_on_with_a_served_run(tmp_path: Path) -> None:
     keeper = RunKeeper(tmp_path, 1)
     keeper.close()
     assert keeper._continue_with == f"smofi serve --resume {tmp_path}"
+
+
+def test_a_client_that_claims_too_many_samples_does_not_fit(tmp_path: Path) -> None:
+    """What is random in a step is drawn when the round begins: a claim must not take the server's memory."""
+    server = Server(Serving(small(batch_size=8, local_epochs=2), tmp_path / "run", listen="127.0.0.1:0"))
+    planner = server.assembly.session(server.config, server.hub, None).run.planner
+    assert server._fits(planner, "a", 8 * 500_000) is None
+    assert server._fits(planner, "a", 8 * 500_001) == (
+        "its 4,000,008 samples are 1,000,002 steps a round, and at most 1,000,000 are accepted"
+    )
