@@ -9,16 +9,20 @@ from smofi.reproduce.items.tasks import CIFAR10, FASHION, SMALL_CIFAR10
 
 NORMS = {"BatchNorm": None, "GroupNorm of 2 groups": "group(2)"}
 
+SMALL_ROUNDS = 20
+"""At small scale: a ResNet-18 takes minutes for each run of that length."""
+
 
 def _depth(scale: str) -> tuple[Panel, ...]:
     task = CIFAR10 if scale == "paper" else SMALL_CIFAR10
     quick = Line("FedAvg + SMoFi, α = -1", f"smofi(alpha=-1, global_momentum={task.beta})")
+    fewer: Changes = {} if scale == "paper" else {"rounds": SMALL_ROUNDS}
     models: dict[str, Changes] = {
         "ResNet-8": {"model": "resnet8", "width": 16, "cut": "1"},
         "ResNet-18": {"model": "resnet18", "width": None if scale == "paper" else 16, "cut": "2"},
     }
     return tuple(
-        Panel(f"{task.title}, {name}", task, (*five_on(task), quick), changes, beside=beside(CIFAR10))
+        Panel(f"{task.title}, {name}", task, (*five_on(task), quick), {**changes, **fewer}, beside=beside(CIFAR10))
         for name, changes in models.items()
     )
 
