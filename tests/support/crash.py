@@ -21,7 +21,8 @@ TINY = Config(
 )  # fmt: skip
 
 spawning = multiprocessing.get_context("forkserver")
-spawning.set_forkserver_preload(["smofi.cli.commands", "sklearn.datasets"])
+spawning.set_forkserver_preload(["smofi.cli.commands", "sklearn.datasets", "torch.fx.experimental.symbolic_shapes"])
+"""The last is loaded by torch in the first backward pass, which takes two seconds of work."""
 
 
 def train(folder: Path, config: Config = TINY, die_at: tuple[str, int] | None = None) -> None:

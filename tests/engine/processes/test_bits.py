@@ -18,9 +18,6 @@ FEW = ["late", "late, own cuts, adam", "own U shapes", "many", "many, sflv1"]
 FEW += ["contiguous, sflv2", "contiguous, mergesfl", "random, mergesfl", "loss in double"]
 """Circumstances that are compared every time, client by client."""
 
-OF_FOUR = ["fedprox(mu=0.1)+smofi", "fednag", "sflv2('step')", "mergesfl", "late", "many, sflv1"]
-"""What four workers are compared for every time: each way to share work, to add and to take turns."""
-
 WHOLE = ["smofi(global_momentum=0)", "fedavg", 'sflv1("step")', "sflv2", "sflv2('step')", "mergesfl"]
 """Cases without a wire, whose cut is no U shape."""
 
@@ -46,9 +43,11 @@ def same_as_alone(
 
 @pytest.mark.parametrize("executor", ["loop", "vmap"])
 def test_every_method(executor: str, tmp_path: Path) -> None:
-    """Some of them split for real, too, over a wire that changes nothing: the bits of the model that is not split."""
+    """Some of them split for real, too, over a wire that changes nothing: the bits of the model that is not split.
+    Four workers client by client and two with many clients at once; all numbers with both by test_every_method_with_more."""
     splits = [f"{SPLIT}{case}" for case in WHOLE] if executor == "loop" else []
-    alone = same_as_alone(tmp_path, [2], [*CASES, *(FEW if executor == "loop" else FEW[:1]), *splits], executor)
+    sizes, few = ([4], FEW) if executor == "loop" else ([2], FEW[:1])
+    alone = same_as_alone(tmp_path, sizes, [*CASES, *few, *splits], executor)
     split = {key.removeprefix(SPLIT): tensor for key, tensor in alone.items() if key.startswith(SPLIT)}
     assert differing({key: alone[key] for key in split}, split) == []
     assert len(split) >= len(splits)
@@ -56,15 +55,10 @@ def test_every_method(executor: str, tmp_path: Path) -> None:
         assert any(alone[key].count_nonzero() for key in alone if key.endswith(f": {name}")), name
 
 
-@pytest.mark.parametrize("executor", ["loop", pytest.param("vmap", marks=pytest.mark.slow)])
-def test_some_with_four(executor: str, tmp_path: Path) -> None:
-    same_as_alone(tmp_path, [4], OF_FOUR, executor)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["loop", "vmap"])
 def test_every_method_with_more(executor: str, tmp_path: Path) -> None:
-    same_as_alone(tmp_path, [4, 8], [*CASES, *CIRCUMSTANCES], executor)
+    same_as_alone(tmp_path, [2, 4, 8], [*CASES, *CIRCUMSTANCES], executor)
 
 
 @pytest.mark.slow
