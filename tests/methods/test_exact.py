@@ -203,9 +203,7 @@ def test_every_optimizer(method: Case, optimizer: str) -> None:
 WITH_MOMENTS, MOMENTS = [NAG, SMOFI, SFLV1_STEP, SFLV2_STEP, MERGESFL], ["nag", "adam", "adamw"]
 
 
-@pytest.mark.parametrize(
-    ("method", "optimizer"), often(in_turn(WITH_MOMENTS, MOMENTS), WITH_MOMENTS, MOMENTS), ids=str
-)
+@pytest.mark.parametrize(("method", "optimizer"), often(in_turn(WITH_MOMENTS, MOMENTS), WITH_MOMENTS, MOMENTS), ids=str)
 def test_every_optimizer_with_statistics(method: Case, optimizer: str) -> None:
     check(method, optimizer)
 

@@ -291,10 +291,10 @@ def identity(tensor: Tensor, direction: str, client: int) -> Tensor:
     return tensor
 
 
-@pytest.mark.parametrize(
-    "method",
-    often(lambda method: method in ("fedavg", "fednag"), ["fedavg", "fedprox(mu=0.5)", "fednar(max_norm=0.4)", "fednag"]),
-)
+CUT_ANYWHERE = ["fedavg", "fedprox(mu=0.5)", "fednar(max_norm=0.4)", "fednag"]
+
+
+@pytest.mark.parametrize("method", often(lambda method: method in ("fedavg", "fednag"), CUT_ANYWHERE))
 @pytest.mark.parametrize("wire", [pytest.param(None, marks=pytest.mark.slow), identity], ids=["whole", "wire"])
 def test_every_split_is_the_unsplit_model_step_by_step(method: str, wire: Any) -> None:
     """One batch an epoch, so that the epochs count the steps; these methods do not look where the cut is."""

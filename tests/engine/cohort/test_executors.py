@@ -65,9 +65,10 @@ def test_every_method(method: str) -> None:
     assert gap(outcome(prepared(WAYS["all at once"], method, **CASES[method])), one_by_one) < 1e-10
 
 
-@pytest.mark.parametrize(
-    ("method", "way"), often(lambda method, way: method == "smofi", SEPARATE, ["two at a time", "at once while four are left"])
-)
+IN_PARTS = ["two at a time", "at once while four are left"]
+
+
+@pytest.mark.parametrize(("method", "way"), often(lambda method, way: method == "smofi", SEPARATE, IN_PARTS))
 def test_every_method_in_parts(method: str, way: str) -> None:
     one_by_one = outcome(prepared(Execution(), method, **CASES[method]))
     assert gap(outcome(prepared(WAYS[way], method, **CASES[method])), one_by_one) < 1e-10

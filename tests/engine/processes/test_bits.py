@@ -44,7 +44,7 @@ def same_as_alone(
 @pytest.mark.parametrize("executor", ["loop", "vmap"])
 def test_every_method(executor: str, tmp_path: Path) -> None:
     """Some of them split for real, too, over a wire that changes nothing: the bits of the model that is not split.
-    Four workers client by client and two with many clients at once; all numbers with both by test_every_method_with_more."""
+    Four workers client by client, and two with many clients at once; the next test has every number with both."""
     splits = [f"{SPLIT}{case}" for case in WHOLE] if executor == "loop" else []
     sizes, few = ([4], FEW) if executor == "loop" else ([2], FEW[:1])
     alone = same_as_alone(tmp_path, sizes, [*CASES, *few, *splits], executor)
