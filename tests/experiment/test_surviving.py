@@ -19,17 +19,15 @@ from smofi.errors import SmofiError, TrainingWarning
 from smofi.experiment import resume, start
 from smofi.runs import RunFolder, read_checkpoint
 from support.crash import TINY, same_end, train
+from support.crash import command as forked_command
 
 FLAGS = ["--clients", "6", "--participation", "0.5", "--model", "cnn", "--width", "4", "--method", "smofi",
          "--local-epochs", "1", "--batch-size", "16", "--checkpoint-every", "1000"]  # fmt: skip
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "smofi", *map(str, arguments)]
-
-
 def finished(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "smofi", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_a_full_disk_is_told_and_tried_again(tmp_path: Path) -> None:
@@ -99,14 +97,14 @@ def test_a_signal_saves_at_the_end_of_the_round_and_the_run_goes_on_from_there(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    process = subprocess.Popen(
-        command("run", *FLAGS, "--rounds", 100000, "--output", folder), stderr=subprocess.PIPE, text=True, stdout=-3
-    )
+    errors = tmp_path / "errors"
+    process = forked_command("run", *FLAGS, "--rounds", 100000, "--output", folder, errors=errors)
     wait_for_rounds(folder, 2)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == code
-    assert err == f"Interrupted; continue with: smofi run --resume {folder}\n"
+    assert process.pid
+    os.kill(process.pid, number)
+    process.join(timeout=60)
+    assert process.exitcode == code
+    assert errors.read_text() == f"Interrupted; continue with: smofi run --resume {folder}\n"
     done = len((folder / "metrics.jsonl").read_text().splitlines())
     assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"round-{done:06d}.safetensors"]
     assert not (folder / "result.json").exists()

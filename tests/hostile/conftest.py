@@ -1,4 +1,4 @@
-"""One process that forks the others, for all tests of a file."""
+"""A nursery for the processes of a file."""
 
 from __future__ import annotations
 

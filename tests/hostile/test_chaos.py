@@ -11,13 +11,13 @@ from support.chaos import Nursery, differing, free_port, rounds_in, until
 from support.fleet import Fleet, make_pki
 from support.proxy import Proxy
 
-CLIENTS, ROUNDS = 4, 3
+CLIENTS, ROUNDS = 3, 3
 MODEL = ["--model", "python:support.sleepy:network"]
 SLEEP = "0.1"
 """Seconds of each client's step: a round is not over before anything can happen to it."""
 
 SETTINGS = ["--data", "digits", *MODEL, "--cut", "1", "--clients", str(CLIENTS)]
-SETTINGS += ["--max-train", "256", "--max-test", "50", "--partition", "iid", "--local-epochs", "1"]
+SETTINGS += ["--max-train", "192", "--max-test", "50", "--partition", "iid", "--local-epochs", "1"]
 SETTINGS += ["--batch-size", "8", "--participation", "1", "--method", "smofi", "--seed", "1", "--rounds", str(ROUNDS)]
 
 
@@ -71,12 +71,12 @@ def test_a_killed_client_is_left_out_and_comes_back(nursery: Nursery, pki: Path,
         server = one.server
         assert server
         until(lambda: "RoundStarted" in server.text(), 300, "no round begins")
-        one.kill_client(3)
-        one.join(3, *MODEL, SLEEP=SLEEP)
+        one.kill_client(2)
+        one.join(2, *MODEL, SLEEP=SLEEP)
         one.finish(300)
     assert len(rounds_in(one.output)) == ROUNDS
-    assert [json.loads(line)["left_out"] for line in rounds_in(one.output)] == [[3], [], []]
-    assert "client-3 is not part of round 1: another process took its place" in server.text()
+    assert [json.loads(line)["left_out"] for line in rounds_in(one.output)] == [[2], [], []]
+    assert "client-2 is not part of round 1: another process took its place" in server.text()
 
 
 def test_a_client_that_is_too_late_is_left_out_and_not_blamed(nursery: Nursery, pki: Path, tmp_path: Path) -> None:

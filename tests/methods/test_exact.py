@@ -2,7 +2,8 @@
 
 Six clients of 5, 9, 3, 17, 13 and 8 samples with batches of 4, so that the numbers of steps differ and the third has
 too little data; three of them a round, three rounds, with weight decay and a decaying learning rate. Each case also
-has to differ from what it would be without its ingredients, so that none can pass by doing nothing.
+has to differ from what it would be without its ingredients, so that none can pass by doing nothing. Every method and
+every optimizer and cut is tried every time; all of their combinations only by `make slow`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import smofi
 from reference import Method, Optimizer, Result, convnet, federation, perceptron
 from reference import train as train_by_reference
 from smofi import methods
+from support.often import in_turn, often
 
 torch.set_num_threads(1)
 
@@ -159,14 +161,22 @@ def test_a_base_alone(base: Case) -> None:
     check(base)
 
 
-@pytest.mark.parametrize("plugin", PLUGINS, ids=str)
-@pytest.mark.parametrize("base", BASES, ids=str)
+@pytest.mark.parametrize(
+    ("base", "plugin"), often(lambda base, plugin: base is AVG or plugin is SMOFI, BASES, PLUGINS), ids=str
+)
 def test_a_base_with_a_plugin(base: Case, plugin: Case) -> None:
     check(pair(base, plugin))
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS, ids=str)
-@pytest.mark.parametrize("base", [*BASES, NAR_PART], ids=str)
+@pytest.mark.parametrize(
+    ("base", "placement"),
+    often(
+        lambda base, placement: base is AVG or placement is MERGESFL or (base is NAR and placement is SFLV2_STEP),
+        [*BASES, NAR_PART],
+        PLACEMENTS,
+    ),
+    ids=str,
+)
 def test_a_base_on_a_placement(base: Case, placement: Case) -> None:
     if placement is MERGESFL and base is NAR:  # a merged step has no one client's norm of the whole model
         with pytest.raises(smofi.CompositionError):
@@ -175,16 +185,25 @@ def test_a_base_on_a_placement(base: Case, placement: Case) -> None:
         check(pair(base, placement))
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "nag", "adam", "adamw"])
-@pytest.mark.parametrize("method", [AVG, PROX, NAR, NAR_PART, CLIP, AVGM, SLOWMO, NAG, SMOFI, *PLACEMENTS], ids=str)
+OTHER_OPTIMIZERS = ["sgd", "nag", "adam", "adamw"]
+METHODS = [AVG, PROX, NAR, NAR_PART, CLIP, AVGM, SLOWMO, NAG, SMOFI, *PLACEMENTS]
+
+
+@pytest.mark.parametrize(
+    ("method", "optimizer"),
+    often(in_turn(METHODS, OTHER_OPTIMIZERS, SMOFI), METHODS, OTHER_OPTIMIZERS),
+    ids=str,
+)
 def test_every_optimizer(method: Case, optimizer: str) -> None:
     # Without momentum FedNAG has none to carry, and is FedAvg.
     others = () if optimizer == "sgd" and method is NAG else method.others
     check(replace(method, others=others), optimizer, model=perceptron)
 
 
-@pytest.mark.parametrize("optimizer", ["nag", "adam", "adamw"])
-@pytest.mark.parametrize("method", [NAG, SMOFI, SFLV1_STEP, SFLV2_STEP, MERGESFL], ids=str)
+WITH_MOMENTS, MOMENTS = [NAG, SMOFI, SFLV1_STEP, SFLV2_STEP, MERGESFL], ["nag", "adam", "adamw"]
+
+
+@pytest.mark.parametrize(("method", "optimizer"), often(in_turn(WITH_MOMENTS, MOMENTS), WITH_MOMENTS, MOMENTS), ids=str)
 def test_every_optimizer_with_statistics(method: Case, optimizer: str) -> None:
     check(method, optimizer)
 
@@ -196,11 +215,13 @@ def send(tensor: Tensor, direction: str, client: int) -> Tensor:
 
 OWN_CUTS = [0, 2, 1, (1, 1), 3, (0, 2)]
 CUTS = [0, 3, (0, 1), (1, 2), "0-3", OWN_CUTS]
+SPLIT = [NAR_PART, SMOFI, SFLV1_STEP, SFLV1_EPOCH, SFLV2_STEP, SFLV2_CLIENT, MERGESFL]
 
 
-@pytest.mark.parametrize("cut", CUTS, ids=str)
 @pytest.mark.parametrize(
-    "method", [NAR_PART, SMOFI, SFLV1_STEP, SFLV1_EPOCH, SFLV2_STEP, SFLV2_CLIENT, MERGESFL], ids=str
+    ("method", "cut"),
+    often(lambda method, cut: in_turn(SPLIT, CUTS, SMOFI)(method, cut) or cut == OWN_CUTS, SPLIT, CUTS),
+    ids=str,
 )
 def test_every_cut(method: Case, cut: Any) -> None:
     if isinstance(cut, list) and method.expected.server != "surrogates":  # one server model, one cut
@@ -210,28 +231,50 @@ def test_every_cut(method: Case, cut: Any) -> None:
         check(method, cut=cut)
 
 
-@pytest.mark.parametrize("optimizer", ["nag", "adam"])
-@pytest.mark.parametrize("cut", ["0-3", OWN_CUTS], ids=str)
-@pytest.mark.parametrize("method", [NAG, SMOFI, pair(PROX, SMOFI), SFLV1_STEP], ids=str)
+@pytest.mark.parametrize(
+    ("method", "cut", "optimizer"),
+    often(
+        lambda method, cut, optimizer: (
+            (method is SMOFI and optimizer == "adam")
+            or (method, cut, optimizer) in [(NAG, OWN_CUTS, "nag"), (SFLV1_STEP, "0-3", "nag")]
+        ),
+        [NAG, SMOFI, pair(PROX, SMOFI), SFLV1_STEP],
+        ["0-3", OWN_CUTS],
+        ["nag", "adam"],
+    ),
+    ids=str,
+)
 def test_cuts_that_differ_with_moments(method: Case, cut: Any, optimizer: str) -> None:
     check(method, optimizer, cut=cut)
 
 
-@pytest.mark.parametrize("cut", [1, (1, 2), "0-3"], ids=str)
-@pytest.mark.parametrize("method", [AVG, PROX, NAR, NAR_PART, SMOFI, *PLACEMENTS, pair(NAR_PART, MERGESFL)], ids=str)
+REAL, REAL_CUTS = [AVG, PROX, NAR, NAR_PART, SMOFI, *PLACEMENTS, pair(NAR_PART, MERGESFL)], [1, (1, 2), "0-3"]
+
+
+@pytest.mark.parametrize(("method", "cut"), often(in_turn(REAL, REAL_CUTS, SMOFI), REAL, REAL_CUTS), ids=str)
 def test_a_split_that_is_real(method: Case, cut: Any) -> None:
     """With a wire the parts have separate graphs, and only activations and their gradients pass between them."""
     check(replace(method, others=()), cut=cut, wire=send)
 
 
-@pytest.mark.parametrize("method", [NAR, NAR_PART, SMOFI, *SURROGATES], ids=str)
+@pytest.mark.parametrize(
+    "method",
+    often(lambda method: method in (NAR, SMOFI, SFLV1_STEP), [NAR, NAR_PART, SMOFI, *SURROGATES]),
+    ids=str,
+)
 def test_a_split_that_is_real_at_each_clients_own_cut(method: Case) -> None:
     check(replace(method, others=()), cut=OWN_CUTS, wire=send)
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
-@pytest.mark.parametrize("steps", [3, 7])
-@pytest.mark.parametrize("name", ["slowmo", "fednag", "mergesfl"])
+@pytest.mark.parametrize(
+    ("name", "steps", "optimizer"),
+    often(
+        lambda *one: one in [("slowmo", 3, "momentum"), ("fednag", 7, "adam"), ("mergesfl", 3, "adam")],
+        ["slowmo", "fednag", "mergesfl"],
+        [3, 7],
+        ["momentum", "adam"],
+    ),
+)
 def test_fixed_steps(name: str, steps: int, optimizer: str) -> None:
     """Three steps are less than any client's local epochs, seven more than some have."""
     method, without = {
@@ -243,17 +286,25 @@ def test_fixed_steps(name: str, steps: int, optimizer: str) -> None:
     assert [record.steps for record in got.history] == [[steps] * 3] * 3
 
 
-@pytest.mark.parametrize("cut", [1, (1, 1)], ids=str)
-@pytest.mark.parametrize("steps", [None, 6])
-@pytest.mark.parametrize("base", [AVG, PROX, NAR_PART], ids=str)
+@pytest.mark.parametrize(
+    ("base", "steps", "cut"),
+    often(
+        lambda *one: one in [(AVG, None, 1), (PROX, None, (1, 1)), (NAR_PART, 6, 1)],
+        [AVG, PROX, NAR_PART],
+        [None, 6],
+        [1, (1, 1)],
+    ),
+    ids=str,
+)
 def test_mergesfl_with_batches_by_speed(base: Case, steps: int | None, cut: Any) -> None:
     """Batches of 4, 3, 2, 1 and 1 when all clients are there; the fastest of a round's three always has 4."""
     merged = case("mergesfl", methods.mergesfl(steps=steps), server="merged", steps=steps)
     check(pair(base, merged), cut=cut, speeds=[1.0, 0.7, 5.0, 0.4, 0.3, 0.05])
 
 
-@pytest.mark.parametrize("cut", [1, (1, 1)], ids=str)
-@pytest.mark.parametrize("steps", [None, 6])
+@pytest.mark.parametrize(
+    ("steps", "cut"), often(lambda *one: one in [(None, 1), (6, (1, 1))], [None, 6], [1, (1, 1)]), ids=str
+)
 def test_mergesfl_with_more_samples_for_faster_clients(steps: int | None, cut: Any) -> None:
     """The slowest of a round's three always has 4; the fastest would have many more than its samples."""
     fastest = Method(server="merged", steps=steps)
@@ -264,19 +315,21 @@ def test_mergesfl_with_more_samples_for_faster_clients(steps: int | None, cut: A
     check(merged, cut=cut, speeds=[1.0, 0.7, 5.0, 0.4, 0.3, 0.2])
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
+CLIPPED = [
+    CLIP,
+    CLIP_PART,
+    pair(PROX, CLIP),
+    pair(NAR, CLIP_PART),
+    pair(CLIP, SMOFI),
+    pair(CLIP, SFLV2_STEP),
+    pair(CLIP_PART, MERGESFL),
+    pair(pair(PROX, CLIP_PART), SMOFI),
+]
+
+
 @pytest.mark.parametrize(
-    "method",
-    [
-        CLIP,
-        CLIP_PART,
-        pair(PROX, CLIP),
-        pair(NAR, CLIP_PART),
-        pair(CLIP, SMOFI),
-        pair(CLIP, SFLV2_STEP),
-        pair(CLIP_PART, MERGESFL),
-        pair(pair(PROX, CLIP_PART), SMOFI),
-    ],
+    ("method", "optimizer"),
+    often(in_turn(CLIPPED, ["momentum", "adamw"]), CLIPPED, ["momentum", "adamw"]),
     ids=str,
 )
 def test_clipping(method: Case, optimizer: str) -> None:
@@ -294,8 +347,10 @@ def test_fednars_own_decay_replaces_the_optimizers(optimizer: str) -> None:
     check(replace(mine, others=(FEDAVG, NAR.expected, replace(mine.expected, nar_norm=10.0))), optimizer)
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "nag", "adam"])
-@pytest.mark.parametrize("alpha", [-0.1, -1.0, -10.0])
+ALPHAS, FUSED = [-0.1, -1.0, -10.0], ["momentum", "nag", "adam"]
+
+
+@pytest.mark.parametrize(("alpha", "optimizer"), often(in_turn(ALPHAS, FUSED, -0.1), ALPHAS, FUSED))
 def test_staleness(alpha: float, optimizer: str) -> None:
     """Without global momentum only the fusion is left, and the exponent shows."""
     mine = case("smofi", methods.smofi(alpha=alpha, global_momentum=0.0), alpha=alpha)
@@ -306,8 +361,14 @@ def test_smofi_without_alignment_is_global_momentum() -> None:
     check(case("smofi", methods.smofi(global_momentum=0.4, align=False), outer="momentum", outer_momentum=0.4))
 
 
-@pytest.mark.parametrize("placement", [SFLV1_STEP, SFLV2_STEP, SFLV2_CLIENT, MERGESFL], ids=str)
-@pytest.mark.parametrize("plugin", [AVGM, SLOWMO], ids=str)
+UPDATED = [SFLV1_STEP, SFLV2_STEP, SFLV2_CLIENT, MERGESFL]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "placement"),
+    often(lambda plugin, placement: in_turn(UPDATED, [AVGM, SLOWMO])(placement, plugin), [AVGM, SLOWMO], UPDATED),
+    ids=str,
+)
 def test_a_global_update_on_a_placement(plugin: Case, placement: Case) -> None:
     check(pair(plugin, placement))
 

@@ -99,24 +99,26 @@ def test_many_rounds_are_planned_by_the_first_thousand() -> None:
 @pytest.mark.parametrize(
     ("method", "changes"),
     [
-        ("fedavg", {}),
         ("fedavg", {"optimizer": "sgd(lr=0.05)"}),
         ("smofi", {}),
-        ("smofi", {"optimizer": "adam"}),
-        ("smofi", {"cut": "1,1"}),
         ("smofi", {"cut": "[0,1,2,0,1,2,0,1]", "diagnose": True}),
-        ("fedavg", {"diagnose": True}),
         ("fednag", {}),
         ("slowmo(lr=1, momentum=0.5)", {}),
-        ("sflv1", {"norm": "group"}),
         ("sflv2('step')", {}),  # client after client, batches are gathered later
         ("mergesfl", {"optimizer": "adam"}),
-        ("fedavg", {"executor": "vmap"}),
-        ("smofi", {"executor": "vmap"}),
         ("smofi", {"executor": "vmap", "optimizer": "adam", "cut": "[0,1,2,0,1,2,0,1]"}),
-        ("sflv1", {"executor": "vmap"}),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+            ("fedavg", {}),
+            ("smofi", {"optimizer": "adam"}),
+            ("smofi", {"cut": "1,1"}),
+            ("fedavg", {"diagnose": True}),
+            ("sflv1", {"norm": "group"}),
+            ("fedavg", {"executor": "vmap"}),
+            ("smofi", {"executor": "vmap"}),
+            ("sflv1", {"executor": "vmap"}),
+        )),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("nothing_older")
 def test_the_memory_is_what_tensors_really_take(method: str, changes: dict[str, Any]) -> None:
     config = Config(**SMALL.model_dump() | changes)

@@ -334,6 +334,7 @@ def test_an_unknown_mode_is_refused() -> None:
 
 
 SMALL = ["--method", "smofi", "--rounds", "2", "--local-epochs", "1", "--output", "out"]
+SMALL += ["--clients", "8", "--model", "cnn", "--width", "4"]
 
 
 def test_a_real_run_on_a_terminal(tmp_path: Path) -> None:

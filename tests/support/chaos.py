@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import json
@@ -95,21 +96,17 @@ class Usage:
         return f"{self.memory:.1f} MiB, {self.files} files, {self.threads} threads"
 
 
-class Nursery:
-    """Starts `smofi` commands, and ends whatever is left of them."""
+class Zygote:
+    """The process that forks all others. It has loaded everything, which takes seconds."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        paths = [str(ROOT), str(ROOT / "tests")]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        environment.setdefault("SMOFI_DATA", str(folder / "cache"))
         self._numbers = itertools.count()
         self._children: dict[int, Process] = {}
         self._waiting: dict[int, Process] = {}
-        self._early: dict[int, int] = {}
-
-    def __enter__(self) -> Nursery:
-        paths = [str(ROOT), str(ROOT / "tests")]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-        environment.setdefault("SMOFI_DATA", str(self.folder / "cache"))
-        self._zygote = subprocess.Popen(
+        self._process = subprocess.Popen(
             [sys.executable, str(ZYGOTE)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -117,47 +114,40 @@ class Nursery:
             text=True,
             bufsize=1,
         )
-        assert self._zygote.stdout
-        ready = self._zygote.stdout.readline()
+        assert self._process.stdout
+        ready = self._process.stdout.readline()
         assert ready, "the process that forks others did not start"
         self._thread = threading.Thread(target=self._listen, name="nursery", daemon=True)
         self._thread.start()
-        return self
+        atexit.register(self.close)
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        for child in list(self._children.values()):
-            child.signal(signal.SIGKILL)
-        for child in list(self._children.values()):
-            child.ended.wait(10)
-        assert self._zygote.stdin
-        self._zygote.stdin.close()
-        self._zygote.wait()
+    def close(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
         self._thread.join()
-        assert self._zygote.stdout
-        self._zygote.stdout.close()
+        assert self._process.stdout
+        self._process.stdout.close()
 
-    def smofi(
-        self, *words: object, log: str | None = None, namespace: str | None = None, **environment: str
-    ) -> Process:
-        """Start a command."""
+    def start(self, child: Process, environment: dict[str, str]) -> None:
+        """Start a command in the folder that this process is in."""
         number = next(self._numbers)
-        child = Process([str(word) for word in words], self.folder / f"{log or number}.log", namespace)
         self._waiting[number] = child
         command = {
             "number": number,
             "words": child.words,
+            "folder": os.getcwd(),
             "log": str(child.log),
-            "namespace": namespace,
+            "namespace": child.namespace,
             "environment": environment,
         }
-        assert self._zygote.stdin
-        self._zygote.stdin.write(json.dumps(command) + "\n")
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(command) + "\n")
         assert child.started.wait(60)
-        return child
 
     def _listen(self) -> None:
-        assert self._zygote.stdout
-        for line in self._zygote.stdout:
+        assert self._process.stdout
+        for line in self._process.stdout:
             told = json.loads(line)
             if "started" in told:
                 child = self._waiting.pop(told["number"])
@@ -168,6 +158,44 @@ class Nursery:
                 child = self._children.pop(told["ended"])
                 child.code = told["code"]
                 child.ended.set()
+
+
+_zygotes: list[Zygote] = []
+
+
+def zygote(folder: Path) -> Zygote:
+    """One for all tests of this process."""
+    if not _zygotes:
+        _zygotes.append(Zygote(folder))
+    return _zygotes[0]
+
+
+class Nursery:
+    """Starts `smofi` commands, and ends whatever is left of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._children: list[Process] = []
+
+    def __enter__(self) -> Nursery:
+        self._zygote = zygote(self.folder)
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        for child in self._children:
+            child.signal(signal.SIGKILL)
+        for child in self._children:
+            child.ended.wait(10)
+
+    def smofi(
+        self, *words: object, log: str | None = None, namespace: str | None = None, **environment: str
+    ) -> Process:
+        """Start a command."""
+        name = log or str(len(self._children))
+        child = Process([str(word) for word in words], self.folder / f"{name}.log", namespace)
+        self._children.append(child)
+        self._zygote.start(child, environment)
+        return child
 
 
 def free_port() -> int:

@@ -21,7 +21,8 @@ TINY = Config(
 )  # fmt: skip
 
 spawning = multiprocessing.get_context("forkserver")
-spawning.set_forkserver_preload(["smofi.cli.commands", "sklearn.datasets"])
+spawning.set_forkserver_preload(["smofi.cli.commands", "sklearn.datasets", "torch.fx.experimental.symbolic_shapes"])
+"""The last is loaded by torch in the first backward pass, which takes two seconds of work."""
 
 
 def train(folder: Path, config: Config = TINY, die_at: tuple[str, int] | None = None) -> None:
@@ -41,19 +42,24 @@ def child(folder: Path, config: Config = TINY, die_at: tuple[str, int] | None = 
     return process
 
 
-def command(*arguments: object, start: str = "fork") -> BaseProcess:
-    """A command in a new process with a process group of its own; `start` says how it starts further workers."""
-    process = spawning.Process(target=_command, args=([str(one) for one in arguments], start))
+def command(*arguments: object, start: str = "fork", errors: Path | None = None) -> BaseProcess:
+    """A command in a new process with a process group of its own; `start` says how it starts further workers. What it
+    prints is lost, but for what it says on standard error, if that has a file."""
+    process = spawning.Process(target=_command, args=([str(one) for one in arguments], start, errors))
     process.start()
     return process
 
 
-def _command(arguments: list[str], start: str) -> None:
+def _command(arguments: list[str], start: str, errors: Path | None) -> None:
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a server of forks has it ignored
     os.environ["SMOFI_START"] = start
     torch.set_num_threads(1)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
+    if errors:
+        with errors.open("w") as file:
+            os.dup2(file.fileno(), 2)
     sys.exit(main(arguments))
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.fx.experimental.symbolic_shapes  # by torch, in the first backward pass: two seconds of work
 
 import smofi
 from smofi.config import Config

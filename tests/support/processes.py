@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from smofi.engine.processes.forked import ForkedWorkers
+from support.crash import spawning
 
 Work = Callable[[ForkedWorkers], dict[str, Tensor]]
 ROOT = Path(__file__).parents[2]
@@ -39,9 +40,31 @@ def sharded_by_torchrun(folder: Path, size: int, only: Sequence[str] = (), **opt
 
 
 def run_sharded(by: Sequence[str], output: Path, *arguments: str) -> None:
+    if not by:
+        forked_sharded(output, *arguments)
+        return
     started = [sys.executable, *by, str(ROOT / "tests/support/sharded.py"), str(output), *arguments]
     done = subprocess.run(started, env=ENVIRONMENT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def forked_sharded(output: Path, *arguments: str) -> None:
+    """In a process that is forked from one that has loaded torch."""
+    told = output.with_name(f"{output.name}.log")
+    process = spawning.Process(target=_sharded, args=(told, str(output), *arguments))
+    process.start()
+    process.join(600)
+    assert process.exitcode == 0, told.read_text()
+
+
+def _sharded(told: Path, *arguments: str) -> None:
+    from support.sharded import main
+
+    log = os.open(told, os.O_WRONLY | os.O_CREAT)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    sys.argv = ["sharded.py", *arguments]
+    main()
 
 
 def fresh(folder: Path) -> Path:

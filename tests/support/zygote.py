@@ -23,6 +23,7 @@ def load() -> None:
     """What commands would load one by one."""
     import grpc.aio  # noqa: F401
     import torch
+    import torch.fx.experimental.symbolic_shapes  # by torch, in the first backward pass: two seconds of work
 
     from smofi import data
     from smofi.cli import commands, join, serve  # noqa: F401
@@ -45,6 +46,7 @@ def run(command: dict[str, Any]) -> int:
         if libc.setns(place, NETWORK):
             raise OSError(ctypes.get_errno(), "setns")
         os.close(place)
+    os.chdir(command["folder"])
     log = os.open(command["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(log, stream)

@@ -88,7 +88,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize(("name", "shape", "classes", "options", "batch"), SMALL)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)])
 def test_a_client_has_the_same_bits_in_passes_of_all_sizes(
     name: str, shape: tuple[int, ...], classes: int, options: dict[str, Any], batch: int, dtype: torch.dtype
 ) -> None:

@@ -43,9 +43,11 @@ def same_as_alone(
 
 @pytest.mark.parametrize("executor", ["loop", "vmap"])
 def test_every_method(executor: str, tmp_path: Path) -> None:
-    """Some of them split for real, too, over a wire that changes nothing: the bits of the model that is not split."""
+    """Some of them split for real, too, over a wire that changes nothing: the bits of the model that is not split.
+    Four workers client by client, and two with many clients at once; the next test has every number with both."""
     splits = [f"{SPLIT}{case}" for case in WHOLE] if executor == "loop" else []
-    alone = same_as_alone(tmp_path, [2, 4], [*CASES, *(FEW if executor == "loop" else FEW[:1]), *splits], executor)
+    sizes, few = ([4], FEW) if executor == "loop" else ([2], FEW[:1])
+    alone = same_as_alone(tmp_path, sizes, [*CASES, *few, *splits], executor)
     split = {key.removeprefix(SPLIT): tensor for key, tensor in alone.items() if key.startswith(SPLIT)}
     assert differing({key: alone[key] for key in split}, split) == []
     assert len(split) >= len(splits)
@@ -55,8 +57,8 @@ def test_every_method(executor: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["loop", "vmap"])
-def test_every_method_with_eight(executor: str, tmp_path: Path) -> None:
-    same_as_alone(tmp_path, [8], [*CASES, *CIRCUMSTANCES], executor)
+def test_every_method_with_more(executor: str, tmp_path: Path) -> None:
+    same_as_alone(tmp_path, [2, 4, 8], [*CASES, *CIRCUMSTANCES], executor)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from smofi.experiment import resume, start
 from smofi.experiment.following import worker_count
 from smofi.runs import RunFolder
 from smofi.training import prepare
+from support.crash import command as forked_command
 from support.crash import same_end
 from support.processes import ENVIRONMENT, QUICK, accuracies, differing, gone, sharded, sharded_by_torchrun, workers_of
 from support.sharded import CASES, FAMILIES
@@ -74,10 +76,6 @@ def test_rows_are_dealt_so_that_every_step_is_balanced(workers: int) -> None:
 # ------------------------------------------------------------------------------------------------------- the command
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "smofi", "run", *map(str, arguments)]
-
-
 @pytest.mark.parametrize("way", ["fork", pytest.param("spawn", marks=SLOW)])
 def test_a_run_of_two_workers_resumed_by_one_is_that_of_one(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -97,35 +95,33 @@ def settings(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in zip(names, QUICK[1::2], strict=True) if key != "display"} | changes
 
 
-def begun(folder: Path, leader: subprocess.Popen[str], rounds: int = 6) -> None:
+def begun(folder: Path, leader: BaseProcess, errors: Path, rounds: int = 6) -> None:
     """Wait for so many rounds."""
     metrics, until = folder / "metrics.jsonl", time.monotonic() + 60
     while not (metrics.exists() and metrics.read_text().count("\n") >= rounds):
         assert time.monotonic() < until, "the run does not get going"
-        assert leader.poll() is None, leader.stderr and leader.stderr.read()
+        assert leader.exitcode is None, errors.read_text()
         time.sleep(0.1)
 
 
 @pytest.mark.parametrize("victim", [pytest.param("first", marks=SLOW), "second"])
 @pytest.mark.parametrize("way", ["fork", pytest.param("spawn", marks=SLOW)])
 def test_a_worker_that_is_killed_ends_the_run_and_leaves_nobody_behind(way: str, victim: str, tmp_path: Path) -> None:
-    asked = command(*QUICK, "--rounds", 100_000, "--workers", 2, "--output", tmp_path / "run")
-    environment = ENVIRONMENT | {"SMOFI_START": way}
-    with subprocess.Popen(
-        asked, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as leader:
-        begun(tmp_path / "run", leader)
-        (follower,) = workers_of(leader.pid)
-        os.kill(leader.pid if victim == "first" else follower, signal.SIGKILL)
-        leader.wait(timeout=30)
-        assert leader.stderr is not None
-        if victim == "second":
-            assert leader.returncode == 2
-            saved = RunFolder(tmp_path / "run").saved_rounds()[-1]
-            assert leader.stderr.read() == (
-                f"error: worker 2 has ended (killed by signal 9), so the run cannot go on; round {saved} is saved: "
-                f"continue with: smofi run --resume {tmp_path / 'run'}\n"
-            )
+    errors = tmp_path / "errors"
+    asked = [*QUICK, "--rounds", 100_000, "--workers", 2, "--output", tmp_path / "run"]
+    leader = forked_command("run", *asked, start=way, errors=errors)
+    begun(tmp_path / "run", leader, errors)
+    assert leader.pid
+    (follower,) = workers_of(leader.pid)
+    os.kill(leader.pid if victim == "first" else follower, signal.SIGKILL)
+    leader.join(timeout=30)
+    if victim == "second":
+        assert leader.exitcode == 2
+        saved = RunFolder(tmp_path / "run").saved_rounds()[-1]
+        assert errors.read_text() == (
+            f"error: worker 2 has ended (killed by signal 9), so the run cannot go on; round {saved} is saved: "
+            f"continue with: smofi run --resume {tmp_path / 'run'}\n"
+        )
     assert gone(follower), "a worker is left behind"
     (again,) = resume(tmp_path / "run", {"target_accuracy": 0.01})
     assert len(again.train().history) >= 5  # the last checkpoint is whole
@@ -137,19 +133,17 @@ def test_a_signal_to_all_of_them_lets_the_first_one_finish_the_round(
     way: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     """As a terminal sends it, or whoever ends a job. The second method is still to come: the other waits for it."""
-    asked = command(*QUICK, "--method", "fedavg", "--rounds", 100_000, "--workers", 2, "--output", tmp_path / "run")
-    environment = ENVIRONMENT | {"SMOFI_START": way}
-    with subprocess.Popen(
-        asked, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as leader:
-        begun(tmp_path / "run" / "smofi", leader, rounds=3)
-        (follower,) = workers_of(leader.pid)
-        for process in (follower, leader.pid):
-            os.kill(process, number)
-        leader.wait(timeout=30)
-        assert leader.stderr is not None
-        told = leader.stderr.read()
-    assert (leader.returncode, told.count("\n")) == (128 + number, 1), told
+    errors = tmp_path / "errors"
+    asked = [*QUICK, "--method", "fedavg", "--rounds", 100_000, "--workers", 2, "--output", tmp_path / "run"]
+    leader = forked_command("run", *asked, start=way, errors=errors)
+    begun(tmp_path / "run" / "smofi", leader, errors, rounds=3)
+    assert leader.pid
+    (follower,) = workers_of(leader.pid)
+    for process in (follower, leader.pid):
+        os.kill(process, number)
+    leader.join(timeout=30)
+    told = errors.read_text()
+    assert (leader.exitcode, told.count("\n")) == (128 + number, 1), told
     assert "Interrupted; continue with: smofi run --resume" in told
     assert gone(follower, seconds=1)
     done = len(accuracies(tmp_path / "run" / "smofi"))
@@ -200,7 +194,8 @@ def test_another_worker_is_silent_and_writes_nothing(
     assert workers_of(os.getpid()) == others
 
 
-MISBEHAVING = command("--model", "python:support.misbehaving:network", "--cut", 0, "--method", "fedavg", "--workers", 2)
+MISBEHAVING = [sys.executable, "-m", "smofi", "run", "--model", "python:support.misbehaving:network", "--cut", "0"]
+MISBEHAVING += ["--method", "fedavg", "--workers", "2"]
 
 
 @pytest.mark.slow
@@ -287,12 +282,12 @@ def test_how_workers_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_refusal_is_said_once_and_nobody_is_started_for_it(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").touch()
-    asked = command(*QUICK, "--workers", 2, "--output", tmp_path)
-    done = subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert (
-        done.stderr.count("expected a new or an empty folder, but it has config.yaml") == done.stderr.count("\n") == 1
-    )
+    errors = tmp_path.with_name(f"{tmp_path.name}-errors")
+    refused = forked_command("run", *QUICK, "--workers", 2, "--output", tmp_path, errors=errors)
+    refused.join(timeout=60)
+    assert refused.exitcode == 2
+    told = errors.read_text()
+    assert told.count("expected a new or an empty folder, but it has config.yaml") == told.count("\n") == 1
 
 
 def test_what_is_refused() -> None:

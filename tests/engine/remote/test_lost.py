@@ -21,6 +21,7 @@ from reference import Client, Method, Replica, Result, Round, convnet, federatio
 from smofi.engine.remote.messages import Activation, Finished, Returned
 from smofi.engine.remote.stepper import NobodyLeft
 from support.local_links import LocalLinks, remotely
+from support.often import in_turn, often
 from support.remote_sessions import distance, exact
 
 SIZES = (8, 13, 21, 16)
@@ -202,51 +203,66 @@ def check(
     return links
 
 
-@pytest.mark.parametrize("names", [SMOFI, AVG, NAG, STEP, EPOCH, SFLV2, TURNS, MERGED], ids=lambda names: names[0])
-@pytest.mark.parametrize("step", [0, 3, 9])
+def named(value: Any) -> str:
+    """A case by the name of its method."""
+    return str(value[0] if isinstance(value, tuple) else value)
+
+
+EVERY = [SMOFI, AVG, NAG, STEP, EPOCH, SFLV2, TURNS, MERGED]
+
+
+@pytest.mark.parametrize(
+    ("names", "step"), often(in_turn(EVERY, [3, 0, 9], SMOFI, MERGED), EVERY, [3, 0, 9]), ids=named
+)
 def test_lost_before_an_activation(names: tuple[str, Method], step: int) -> None:
     """Client 2 has ten steps, more than any other: before its first, in the middle, before its last."""
     check(names, before_activation(2, step), Losses({2: step}), seed=step)
 
 
-@pytest.mark.parametrize("names", [SMOFI, AVG, NAG, STEP, EPOCH, SFLV2, MERGED], ids=lambda names: names[0])
-@pytest.mark.parametrize("client", [0, 2])
+SOME = [SMOFI, AVG, NAG, STEP, EPOCH, SFLV2, MERGED]
+
+
+@pytest.mark.parametrize(("names", "client"), often(in_turn(SOME, [0, 2], SMOFI), SOME, [0, 2]), ids=named)
 def test_lost_after_its_last_step(names: tuple[str, Method], client: int) -> None:
     """Of client 0 that is the fourth step of ten, of client 2 the last."""
     check(names, before_finished(client), Losses({client: [4, 6, 10, 8][client]}))
 
 
-@pytest.mark.parametrize("names", [SMOFI, STEP, EPOCH, SFLV2, MERGED], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", [SMOFI, STEP, EPOCH, SFLV2, MERGED], ids=named)
 def test_statistics_of_the_lost(names: tuple[str, Method]) -> None:
     check(names, before_activation(1, 2), Losses({1: 2}), model=convnet)
 
 
-@pytest.mark.parametrize("names", [SMOFI, AVG, NAG, STEP, SFLV2, TURNS, MERGED], ids=lambda names: names[0])
-@pytest.mark.parametrize("step", [0, 2])
+RETURNING = [SMOFI, AVG, NAG, STEP, SFLV2, TURNS, MERGED]
+
+
+@pytest.mark.parametrize(
+    ("names", "step"), often(in_turn(RETURNING, [2, 0], SMOFI, MERGED), RETURNING, [2, 0]), ids=named
+)
 def test_the_u_shape(names: tuple[str, Method], step: int) -> None:
     """Lost between the server's output and what should come back for it."""
     check(names, before_returned(1, step), Losses({1: step}, {1}), cut=(1, 1))
 
 
-@pytest.mark.parametrize("names", [NAR, NAR_SMOFI, NAR_SFLV2], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", [NAR, NAR_SMOFI, NAR_SFLV2], ids=named)
 @pytest.mark.parametrize("step", [1, 3])
 def test_lost_while_its_norm_is_waited_for(names: tuple[str, Method], step: int) -> None:
     """|g|² of the step before comes with the activation: without it, the server's gradient comes to nothing."""
     check(names, before_activation(1, step), Losses({1: step - 1}))
 
 
-@pytest.mark.parametrize("names", [NAR, NAR_SMOFI, NAR_SFLV2], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", [NAR, NAR_SMOFI, NAR_SFLV2], ids=named)
 def test_lost_while_its_last_norm_is_waited_for(names: tuple[str, Method]) -> None:
     check(names, before_finished(1), Losses({1: 5}))
 
 
-@pytest.mark.parametrize("names", [SMOFI, STEP, EPOCH, MERGED, SFLV2], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", [SMOFI, STEP, EPOCH, MERGED, SFLV2], ids=named)
 def test_several_are_lost(names: tuple[str, Method]) -> None:
     loses = any_of(before_activation(0, 2), before_activation(2, 5), before_finished(3))
     check(names, loses, Losses({0: 2, 2: 5, 3: 8}))
 
 
-@pytest.mark.parametrize("names", [SMOFI, STEP], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", [SMOFI, STEP], ids=named)
 def test_lost_with_a_cut_of_its_own(names: tuple[str, Method]) -> None:
     """A column is fused among those whose server side holds it, the lost included (decision 19)."""
     check(names, before_activation(2, 3), Losses({2: 3}), cut=[0, 1, 0, 2])
@@ -272,7 +288,7 @@ def test_a_loss_that_is_known_early() -> None:
     assert found == {step - 1, step}
 
 
-@pytest.mark.parametrize("names", [SMOFI, STEP, SFLV2, MERGED, NAG], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", [SMOFI, STEP, SFLV2, MERGED, NAG], ids=named)
 def test_all_are_lost(names: tuple[str, Method]) -> None:
     session = exact(names[0], perceptron, SIZES, rounds=1, participation=1.0, optimizer=SGD)
     remotely(session, loses=lambda client, message: isinstance(message, Activation) and message.step == client)

@@ -8,6 +8,7 @@ import pytest
 
 from reference import convnet
 from support.local_links import remotely
+from support.often import in_turn, often
 from support.remote_sessions import check_same, exact, on_digits, on_text
 
 METHODS = [
@@ -46,7 +47,13 @@ def test_every_method(method: str) -> None:
     check_same(on_digits, method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method",
+    often(
+        lambda method: method in ("smofi", "fednag", "sflv1(period='epoch')", "mergesfl", "fednar(max_norm=0.5)+sflv2"),
+        METHODS,
+    ),
+)
 def test_the_u_shape(method: str) -> None:
     check_same(exact, method, model=convnet, cut=(1, 1), rounds=2)
 
@@ -57,15 +64,22 @@ def test_the_u_shape_of_a_larger_model(method: str) -> None:
     check_same(on_digits, method, cut=(1, 1))
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("method", ["smofi", "fednag", "fednar(max_norm=0.3)", "sflv1(period='step')", "mergesfl"])
+OPTIMIZED = ["smofi", "fednag", "fednar(max_norm=0.3)", "sflv1(period='step')", "mergesfl"]
+
+
+@pytest.mark.parametrize(("method", "optimizer"), often(in_turn(OPTIMIZED, OPTIMIZERS, "smofi"), OPTIMIZED, OPTIMIZERS))
 def test_every_optimizer(method: str, optimizer: str) -> None:
     """Adam counts its updates: those that a client carries over from the round before, too."""
     check_same(exact, method, optimizer=OPTIMIZERS[optimizer])
 
 
-@pytest.mark.parametrize("cut", ["0-2", OWN_CUTS, MIXED_CUTS], ids=["drawn", "own", "mixed"])
-@pytest.mark.parametrize("method", ["smofi", "fednag", "sflv1(period='step')", "fednar(max_norm=0.5)"])
+DIFFERENT = ["0-2", OWN_CUTS, MIXED_CUTS]
+AT_DIFFERENT = ["smofi", "fednag", "sflv1(period='step')", "fednar(max_norm=0.5)"]
+
+
+@pytest.mark.parametrize(
+    ("method", "cut"), often(in_turn(AT_DIFFERENT, DIFFERENT, "smofi"), AT_DIFFERENT, DIFFERENT), ids=str
+)
 def test_cuts_that_differ(method: str, cut: Any) -> None:
     check_same(exact, method, model=convnet, cut=cut, rounds=2)
 
@@ -75,8 +89,11 @@ def test_one_server_with_a_cut_drawn_each_round(method: str) -> None:
     check_same(on_digits, method, cut="0-2")
 
 
-@pytest.mark.parametrize("wire", ["int8", "bf16", "fp16"])
-@pytest.mark.parametrize("cut", [1, (1, 1)], ids=str)
+@pytest.mark.parametrize(
+    ("wire", "cut"),
+    often(lambda wire, cut: wire == "int8" or cut == 1, ["int8", "bf16", "fp16"], [1, (1, 1)]),
+    ids=str,
+)
 def test_a_wire_with_fewer_bits(wire: str, cut: Any) -> None:
     check_same(on_digits, "smofi", wire=wire, cut=cut)
 
@@ -86,8 +103,15 @@ def test_a_wire_with_fewer_bits_and_merged_batches(cut: Any) -> None:
     check_same(on_digits, "mergesfl", wire="int8", cut=cut)
 
 
-@pytest.mark.parametrize("cut", [1, (1, 1)], ids=str)
-@pytest.mark.parametrize("method", ["smofi", "mergesfl", "sflv2"])
+@pytest.mark.parametrize(
+    ("method", "cut"),
+    often(
+        lambda *one: one in [("smofi", (1, 1)), ("mergesfl", 1), ("sflv2", 1)],
+        ["smofi", "mergesfl", "sflv2"],
+        [1, (1, 1)],
+    ),
+    ids=str,
+)
 def test_dropout(method: str, cut: Any) -> None:
     check_same(on_text, method, cut=cut)
 
@@ -101,8 +125,9 @@ def test_augmentation() -> None:
     check_same(on_digits, "smofi", augment="crop(1)+flip")
 
 
-@pytest.mark.parametrize("cut", [1, (1, 1)], ids=str)
-@pytest.mark.parametrize("wire", [None, "int8"])
+@pytest.mark.parametrize(
+    ("cut", "wire"), often(lambda *one: one in [(1, "int8"), ((1, 1), None)], [1, (1, 1)], [None, "int8"]), ids=str
+)
 def test_mixed_precision(cut: Any, wire: str | None) -> None:
     check_same(on_digits, "smofi", precision="bf16", cut=cut, **{"wire": wire} if wire else {})
 
