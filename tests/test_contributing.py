@@ -50,6 +50,7 @@ def write_stl10(folder: Path) -> None:
         (folder / f"{split}_y.bin").write_bytes(bytes(1 + k % 10 for k in range(count)))
 
 
+@pytest.mark.slow
 def test_the_guide_is_followed(copy: Path, tmp_path: Path) -> None:
     """All sections in one process, for most of the time is that of importing torch."""
     data, commands = tmp_path / "data", [command for section in GUIDE.values() for command in section.commands]

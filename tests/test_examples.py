@@ -36,6 +36,7 @@ def test_a_difference_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "Not the same: smofi: weight" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_folder_of_yours_is_left_alone(tmp_path: Path) -> None:
     asked = [sys.executable, str(PROGRAM), "--output", str(tmp_path)]
     done = subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True, check=False)

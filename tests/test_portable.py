@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.processes import ENVIRONMENT
 
 TRAINING = """
@@ -19,6 +21,7 @@ sys.exit(smofi.cli.main(sys.argv[1:]))
 TINY = ["--clients", "8", "--model", "cnn", "--width", "4", "--method", "smofi", "--rounds", "1", "--local-epochs", "1"]
 
 
+@pytest.mark.slow
 def test_it_trains_without_the_modules_of_posix(tmp_path: Path) -> None:
     flags = [*TINY, "--workers", "1", "--memory-limit", "64GB", "--output", str(tmp_path / "run")]
     done = subprocess.run(

@@ -37,17 +37,23 @@ def resume(
     path = check_path("path", path)
     config = settings if isinstance(settings, Config) else stored_config(path, settings)
     torch.set_num_threads(config.threads)
-    abouts = _abouts(path)
+    abouts = abouts_in(path)
     config, federations = as_started(config, path, abouts, progress)
     with opened(config, federations, path, callback, workers, resumed=True) as runs:
-        go_on(path, runs, config, federations)
+        go_on(path, runs, abouts, config, federations)
         return runs
 
 
-def go_on(path: Path, runs: Sequence[FolderRun], config: Config, federations: Mapping[int, Federation]) -> None:
+def go_on(
+    path: Path,
+    runs: Sequence[FolderRun],
+    abouts: Sequence[Mapping[str, Any]],
+    config: Config,
+    federations: Mapping[int, Federation],
+) -> None:
     """Make runs, whose folders are locked, what they were when they were last saved, and write how they go on."""
     data_hash = federations[config.seed].source.fingerprint()
-    for one, about in zip(runs, _abouts(path), strict=True):
+    for one, about in zip(runs, abouts, strict=True):
         _check_same(one, about, federations[one.seed], data_hash)
         one.session.run.remarks += _remarks(one, config)
         if len(runs) > 1:
@@ -64,7 +70,7 @@ def go_on(path: Path, runs: Sequence[FolderRun], config: Config, federations: Ma
         raise InputError(f"{path} cannot be resumed: {error.strerror}") from error
 
 
-def _abouts(path: Path) -> list[Mapping[str, Any]]:
+def abouts_in(path: Path) -> list[Mapping[str, Any]]:
     """What the folders of all runs say about them; refused if one is gone."""
     return [folder.about() or {} for folder in folders_in(path)]
 
@@ -75,7 +81,7 @@ def as_started(
     """The settings, and for each seed the data, as the run in this folder had them. Earlier versions kept nothing about
     metrics. They judged by the accuracy, and clients by the samples that they train on: such a run goes on so."""
     federations = gather_each(with_own_partition(config, path), progress)
-    if all("metrics" in about for about in abouts or _abouts(path)):
+    if all("metrics" in about for about in abouts or abouts_in(path)):
         return config, federations
     if "top1" in config.metrics or federations[config.seed].validation is not None:
         others = (metric for metric in config.metrics if metric != "top1")

@@ -159,9 +159,6 @@ class Hub:
 
     def _joined(self, event: Joined) -> None:
         assert self.offer is not None
-        if self.offences[event.name] >= OFFENCES:  # it was told so, and is a new process now
-            self.listener.dismiss(event.name, f"{OFFENCES} of its messages were not accepted", final=True)
-            return
         self.owed[event.name] = deque([self.offer])
         self.listener.welcome(event.name, self.offer.pack())
 

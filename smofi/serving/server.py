@@ -19,7 +19,7 @@ from smofi.engine.plan import Planner
 from smofi.errors import check_path
 from smofi.experiment.keeping import RunKeeper
 from smofi.experiment.opening import FolderRun, describe_new
-from smofi.experiment.resuming import go_on
+from smofi.experiment.resuming import abouts_in, go_on
 from smofi.net.status import Board
 from smofi.net.transport.listener import Listener
 from smofi.plural import plural
@@ -109,7 +109,7 @@ class Server:
     def _keep(self, runs: Sequence[FolderRun]) -> None:
         federations = {seed: self._federation() for seed in self.config.each_seed}
         if self.serving.resume:
-            go_on(self.path, runs, self.config, federations)
+            go_on(self.path, runs, abouts_in(self.path), self.config, federations)
             return
         self._check_free()  # another process may have begun meanwhile
         self.hub.roster.save(self.path)  # first: with its configuration, the folder has a served run

@@ -2,6 +2,8 @@
 which a page runs nothing but its own script.
 
 colours.css, theme.js      the first of a page's styles and of its scripts
+
+Internal: may change without notice.
 """
 
 from __future__ import annotations

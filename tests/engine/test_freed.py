@@ -42,8 +42,24 @@ def kinds(alive: weakref.WeakSet[Any]) -> list[str]:
     return sorted(type(one).__name__ for one in alive)
 
 
-@pytest.mark.parametrize("method", ["fedavg", "smofi", "sflv1", "sflv2", "mergesfl", "fednag"])
-@pytest.mark.parametrize("changes", [{}, {"wire": "int8"}, {"executor": "vmap"}, {"diagnose": True}], ids=str)
+METHODS = ["fedavg", "smofi", "sflv1", "sflv2", "mergesfl", "fednag"]
+CHANGES: list[dict[str, Any]] = [{"wire": "int8"}, {"executor": "vmap"}, {"diagnose": True}]
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        *((method, {}) for method in METHODS),
+        *(("smofi", changes) for changes in CHANGES),
+        *(
+            pytest.param(method, changes, marks=pytest.mark.slow)
+            for method in METHODS
+            for changes in CHANGES
+            if method != "smofi"
+        ),
+    ],
+    ids=str,
+)
 def test_a_round_leaves_its_room_alone(method: str, changes: dict[str, Any], alive: weakref.WeakSet[Any]) -> None:
     session = smofi.prepare(perceptron(), federation([3], sizes=(8, 5, 9)), method=method, **SETTINGS, **changes)
     assert kinds(alive) == []  # trials have left nothing behind

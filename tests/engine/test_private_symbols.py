@@ -78,6 +78,7 @@ def test_they_stand_in_one_file_per_room() -> None:
     assert found.keys() <= ROOMS, found
 
 
+@pytest.mark.slow
 def test_smofi_trains_without_them_to_the_same_bits(tmp_path: Path) -> None:
     done = run(str(ROOT / "tests/support/without_privates.py"), cache=tmp_path)
     assert done.returncode == 0, done.stderr

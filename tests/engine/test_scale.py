@@ -32,7 +32,7 @@ def thousands(method: str, executor: str, callback: Callback | None = None) -> s
     return smofi.prepare(model, clients, clients[0], **how, **settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", ["smofi", "fedavg"])
+@pytest.mark.parametrize("method", ["smofi", pytest.param("fedavg", marks=pytest.mark.slow)])
 def test_a_thousand_clients_a_round(method: str) -> None:
     session = thousands(method, "vmap")
     record = session.run.one_round(session.run.planner.plan(0))

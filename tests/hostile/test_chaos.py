@@ -11,7 +11,7 @@ from support.chaos import Nursery, differing, free_port, rounds_in, until
 from support.fleet import Fleet, make_pki
 from support.proxy import Proxy
 
-CLIENTS, ROUNDS = 3, 3
+CLIENTS, ROUNDS = 4, 3
 MODEL = ["--model", "python:support.sleepy:network"]
 SLEEP = "0.1"
 """Seconds of each client's step: a round is not over before anything can happen to it."""

@@ -152,7 +152,7 @@ def test_a_png_of_readme_width_that_is_not_blank(tmp_path: Path) -> None:
     assert len(np.unique(some.reshape(-1, some.shape[-1]), axis=0)) > 20
 
 
-@pytest.mark.parametrize("suffix", [".svg", ".pdf", ".PNG"])
+@pytest.mark.parametrize("suffix", [".svg", *(pytest.param(one, marks=pytest.mark.slow) for one in (".pdf", ".PNG"))])
 def test_the_same_advice_gives_the_same_bytes(suffix: str, tmp_path: Path) -> None:
     one, other = (save_advice(str(tmp_path / f"{name}{suffix}"), ADVICE).read_bytes() for name in "ab")
     assert one == other

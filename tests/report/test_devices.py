@@ -108,7 +108,7 @@ def test_a_png_of_readme_width_with_something_in_every_panel(tmp_path: Path) -> 
         assert bluish[rows, columns].sum() > 2000
 
 
-@pytest.mark.parametrize("suffix", [".svg", ".pdf", ".png"])
+@pytest.mark.parametrize("suffix", [".svg", *(pytest.param(one, marks=pytest.mark.slow) for one in (".pdf", ".png"))])
 def test_the_same_devices_give_the_same_bytes(suffix: str, tmp_path: Path) -> None:
     one, other = (save_devices(str(tmp_path / f"{name}{suffix}"), FIVE).read_bytes() for name in "ab")
     assert one == other

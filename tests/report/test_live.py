@@ -337,6 +337,7 @@ SMALL = ["--method", "smofi", "--rounds", "2", "--local-epochs", "1", "--output"
 SMALL += ["--clients", "8", "--model", "cnn", "--width", "4"]
 
 
+@pytest.mark.slow
 def test_a_real_run_on_a_terminal(tmp_path: Path) -> None:
     """What a person sees, through a pseudo-terminal of 72 x 40."""
     parent, child = pty.openpty()

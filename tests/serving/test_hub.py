@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from typing import Any
 
 import torch
@@ -13,8 +12,7 @@ from smofi.net.frames import read
 from smofi.net.messages import pack
 from smofi.net.status import Board
 from smofi.net.transport.dialer import Dialer
-from smofi.net.transport.events import Dismissed
-from smofi.serving.hub import OFFENCES, Hub
+from smofi.serving.hub import Hub
 from smofi.serving.offer import Accepted, Offer, read_over
 from smofi.serving.roster import Roster
 from support.deployed import PATIENT, SOON
@@ -132,22 +130,3 @@ def test_a_client_that_does_not_fit_is_told(ends: Ends) -> None:
     until(hub, lambda: "a" in hub.owed)
     until(hub, lambda: "a" not in hub.owed)
     assert not hub.here
-
-
-def test_one_that_was_told_not_to_come_back_is_not_welcomed(ends: Ends) -> None:
-    hub = a_hub(ends)
-    hub.offences["a"] = OFFENCES
-    client, told = ends.dial("a", times=PATIENT), list[str]()
-
-    def dismissed() -> bool:
-        try:
-            assert not isinstance(client.receive(0.0), Welcomed)
-        except Dismissed as error:
-            told.append(error.reason)
-        except queue.Empty:
-            pass
-        return bool(told)
-
-    until(hub, dismissed)
-    assert told == ["3 of its messages were not accepted"]
-    assert "a" not in hub.owed

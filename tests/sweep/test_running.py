@@ -17,6 +17,7 @@ from support.cells import cell, ran, tiny
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are not the same there")
 
 
+@pytest.mark.slow
 def test_cells_run_once_and_failures_stop_no_other(tmp_path: Path) -> None:
     """One is there already, one is new, one cannot begin because something is in its place, one fails as it begins."""
     there, new, blocked = cell(seed=0), cell(seed=1), cell(seed=2)

@@ -231,6 +231,7 @@ def test_closing_twice_does_nothing_and_a_second_run_is_not_lost_silently(
         one(start())
 
 
+@pytest.mark.slow
 def test_an_error_in_the_run_marks_it_failed(tmp_path: Path) -> None:
     one = tracker("mlflow", tmp_path / "one", {}, "one")
     assert isinstance(one, MLflow)

@@ -317,6 +317,7 @@ def test_without_the_package_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
         hub.fetch("cifar10", silent)
 
 
+@pytest.mark.slow
 def test_offline_is_refused_at_once(tmp_path: Path) -> None:
     program = "from smofi.data.readers.hub import fetch; fetch('cifar10', print)"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}

@@ -47,6 +47,7 @@ def test_what_does_not_fit_is_refused_with_the_arithmetic() -> None:
     assert "MB that a process already uses" in sentence
 
 
+@pytest.mark.slow
 def test_as_many_at_once_as_fit() -> None:
     needed = least()  # one more at once takes 36 MB; what the process itself takes varies, too
     some, everyone = (prepared(f"{needed + more}MB").at_once for more in (80, 1000))

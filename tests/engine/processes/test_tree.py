@@ -192,8 +192,18 @@ SMOFI = "smofi(alpha=0, global_momentum=0)"
 UNEQUAL = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
 
 
-@pytest.mark.parametrize("executor", ["loop", "vmap"])
-@pytest.mark.parametrize("method", ["fednag", SMOFI, "sflv1"])
+@pytest.mark.parametrize(
+    ("method", "executor"),
+    [
+        ("fednag", "loop"),
+        (SMOFI, "vmap"),
+        ("sflv1", "loop"),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (("fednag", "vmap"), (SMOFI, "loop"), ("sflv1", "vmap"))
+        ),
+    ],
+)
 def test_a_round_adds_as_defined(method: str, executor: str, tmp_path: Path) -> None:
     for steps in ([2, 2, 2, 2, 2], UNEQUAL):
         expected = by_hand(steps, method)

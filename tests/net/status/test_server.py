@@ -152,7 +152,7 @@ def test_there_are_only_so_many_streams(board: Board, port: int) -> None:
         assert time.monotonic() < deadline
 
 
-@pytest.mark.parametrize("first", [b"", b"GET / HT"])
+@pytest.mark.parametrize("first", [b"GET / HT", pytest.param(b"", marks=pytest.mark.slow)])
 def test_who_asks_for_nothing_is_cut_off(board: Board, monkeypatch: pytest.MonkeyPatch, first: bytes) -> None:
     """And there are only so many: each takes a file descriptor of the process that trains."""
     monkeypatch.setattr("smofi.net.status.connection.SILENCE", 0.5)

@@ -186,6 +186,7 @@ def test_a_client_that_is_stopped_is_missed(ends: Ends) -> None:
         end(process)
 
 
+@pytest.mark.slow
 def test_a_client_that_computes_for_long_is_not_missed(ends: Ends) -> None:
     """Its Python does nothing but compute, for longer than patience and keepalive; gRPC's own threads answer."""
     listener = ends.listen()

@@ -107,7 +107,7 @@ def test_a_payload_that_comes_twice_is_dropped() -> None:
 
 def test_a_payload_in_pieces_is_whole_when_the_last_has_come() -> None:
     here, there = Session(b"", 4, 10**7), Session(b"", 4, 10**7)
-    payload = bytes(range(256)) * 4000
+    payload = bytes(range(256)) * (4 * PIECE // 256 - 10)
     here.put(Kind.PAYLOAD, [payload[:5], payload[5:]])
     kinds = []
     while (data := here.next()) is not None:
