@@ -9,8 +9,11 @@ import atexit
 import shutil
 import tempfile
 
+import pytest
 import torch
 from hypothesis import settings
+
+from smofi.cores import available_cores
 
 torch.set_num_threads(1)
 os.environ["SMOFI_WORKERS"] = "1"  # what several do, the tests of it ask for
@@ -29,3 +32,9 @@ def pytest_collection_finish() -> None:
     """What is there before the first test stays: the collector of cycles need not look through it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are cores: many tests wait for a process, a connection or a browser."""
+    return available_cores() * 3 // 2

@@ -13,6 +13,7 @@ from support.cells import TINY, ran, tiny
 FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
+@pytest.mark.slow
 def test_a_grid_is_trained_and_the_best_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One of its runs is there already: on validation data it cannot be beaten, on test data it is bad."""
     out = tmp_path / "out"

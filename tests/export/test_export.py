@@ -121,7 +121,9 @@ def test_trained_statistics_are_exported(tmp_path: Path) -> None:
     assert not torch.allclose(by_torch(tmp_path / "out" / "model.pt2")(images(5)), trained(images(5)), atol=1e-3)
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize(
+    "cut", ["1", "1,2", *(pytest.param(cut, marks=pytest.mark.slow) for cut in CUTS if cut not in ("1", "1,2"))]
+)
 def test_client_then_server_is_the_whole_model(cut: str, tmp_path: Path) -> None:
     trained, u_shaped = finished(tmp_path / "run"), "," in cut
     client, server = tmp_path / "client", tmp_path / "server"

@@ -79,6 +79,7 @@ def test_a_killed_client_is_left_out_and_comes_back(nursery: Nursery, pki: Path,
     assert "client-2 is not part of round 1: another process took its place" in server.text()
 
 
+@pytest.mark.slow
 def test_a_client_that_is_too_late_is_left_out_and_not_blamed(nursery: Nursery, pki: Path, tmp_path: Path) -> None:
     """What it was asked for arrives in the next round, or in the same one begun anew: that is no offence."""
     one = fleet(nursery, pki, tmp_path / "late", CLIENTS)

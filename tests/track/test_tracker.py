@@ -253,6 +253,7 @@ def test_a_missing_package_is_a_sentence(name: str, tmp_path: Path, monkeypatch:
         tracker(name, tmp_path, {}, "one")
 
 
+@pytest.mark.slow
 def test_a_tracker_that_cannot_start_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="TensorBoard cannot be started: "):

@@ -41,7 +41,7 @@ def same_as_alone(
     return alone
 
 
-@pytest.mark.parametrize("executor", ["loop", "vmap"])
+@pytest.mark.parametrize("executor", ["loop", pytest.param("vmap", marks=pytest.mark.slow)])
 def test_every_method(executor: str, tmp_path: Path) -> None:
     """Some of them split for real, too, over a wire that changes nothing: the bits of the model that is not split.
     Four workers client by client, and two with many clients at once; the next test has every number with both."""

@@ -55,7 +55,7 @@ def brought(rank: int, count: int, dtype: torch.dtype) -> Tensor:
     return drawn(rank)[:count].to(dtype, copy=True)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("size", [1, 2, 3, *(pytest.param(size, marks=pytest.mark.slow) for size in (4, 5, 8))])
 def test_a_sum_of_any_size_and_type_is_that_of_folding_in_every_process(size: int, tmp_path: Path) -> None:
     def work(workers: ForkedWorkers) -> dict[str, Tensor]:
         return {name: workers.sum(brought(workers.rank, *case)) for name, case in CASES.items()}

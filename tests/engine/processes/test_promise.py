@@ -25,7 +25,7 @@ def test_the_promise_is_made(page: str) -> None:
     assert PROMISE in " ".join((ROOT / page).read_text().split())
 
 
-@pytest.mark.parametrize("executor", ["loop", pytest.param("vmap", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("executor", ["loop", "vmap"])
 def test_the_promise_is_kept(executor: str, tmp_path: Path) -> None:
     models = set()
     for workers in re.findall(r"\d+", PROMISE):

@@ -72,6 +72,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SMOFI_DATA", str(tmp_path / "home"))
 
 
+@pytest.mark.slow
 def test_rows_of_a_table_without_smofi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = table(tmp_path / "table")
     accuracy = untrained_run(kind, tmp_path / "run")

@@ -106,6 +106,7 @@ def test_many_changes_are_sent_as_one(board: Board, port: int) -> None:
         assert messages <= 2 + taken / 0.25
 
 
+@pytest.mark.slow
 def test_a_reader_that_takes_nothing_holds_up_neither_the_run_nor_others(board: Board) -> None:
     server = StatusServer(board, "127.0.0.1:0")
     server.start()

@@ -173,6 +173,7 @@ def test_a_client_that_is_started_again_takes_its_place_at_once(ends: Ends) -> N
         end(process)
 
 
+@pytest.mark.slow
 def test_a_client_that_is_stopped_is_missed(ends: Ends) -> None:
     listener = ends.listen()
     process = client(ends.port, "a")
