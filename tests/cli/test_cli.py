@@ -174,6 +174,7 @@ def test_the_methods_are_listed_as_they_are_written(capsys: pytest.CaptureFixtur
     assert "Average the clients' weights" in listed
 
 
+@pytest.mark.slow
 def test_the_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models"]) == 0
     listed = " ".join(capsys.readouterr().out.split())

@@ -14,8 +14,7 @@ from torch import Tensor
 from support.processes import differing, sharded, sharded_by_torchrun
 from support.sharded import CASES, CIRCUMSTANCES, FAMILIES, SPLIT, one_server
 
-FEW = ["late", "late, own cuts, adam", "own U shapes", "many", "many, sflv1"]
-FEW += ["contiguous, sflv2", "contiguous, mergesfl", "random, mergesfl", "loss in double"]
+FEW = ["late, own cuts, adam", "own U shapes", "many", "contiguous, sflv2", "random, mergesfl"]
 """Circumstances that are compared every time, client by client."""
 
 WHOLE = ["smofi(global_momentum=0)", "fedavg", 'sflv1("step")', "sflv2", "sflv2('step')", "mergesfl"]
