@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from smofi.cli.commands import app
-from support.chaos import Nursery, Process, free_port, rounds_in, until
+from support.chaos import Nursery, Process, rounds_in, until
+from support.ports import free_port
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "docs/deployment.md").read_text()

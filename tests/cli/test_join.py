@@ -14,7 +14,7 @@ from smofi.config import Config
 from smofi.net.certs import init, issue, revoke
 from smofi.serving.checks import Serving
 from smofi.serving.server import served
-from support.chaos import free_port
+from support.ports import free_port
 
 
 @pytest.fixture(scope="module")

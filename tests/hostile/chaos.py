@@ -18,9 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from support.chaos import Nursery, accuracy, differing, free_port, rounds_in
+from support.chaos import Nursery, accuracy, differing, rounds_in
 from support.fleet import Fleet, Weather, make_pki
 from support.network import SERVER, Network, missing
+from support.ports import free_port
 
 LOSSES = {
     "killed": (0.5, 4),

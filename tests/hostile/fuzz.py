@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.chaos import Nursery, Process, Usage, differing, free_port, rounds_in, until
+from support.chaos import Nursery, Process, Usage, differing, rounds_in, until
 from support.mallory import ATTACKS, MANY, Mallory, Tally
+from support.ports import free_port
 
 HONEST, ATTACKERS = 3, 6
 MOST_GROWTH = 24.0

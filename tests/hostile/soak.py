@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from support.chaos import Nursery, Process, Usage, free_port, rounds_in, until
+from support.chaos import Nursery, Process, Usage, rounds_in, until
 from support.fleet import Fleet, make_pki
+from support.ports import free_port
 
 CLIENTS, STAY = 4, 2
 MOST = {"memory": 30.0, "files": 3.0, "threads": 2.0}

@@ -13,7 +13,8 @@ import pytest
 from smofi.net.certs import issue, revoke
 from smofi.net.certs.making import now
 from support.certificates import make_pki, serving, sign, unchecked
-from support.chaos import Nursery, Process, free_port, until
+from support.chaos import Nursery, Process, until
+from support.ports import free_port
 
 SETTINGS = ["--data", "digits", "--model", "cnn", "--width", "4", "--cut", "1", "--clients", "9", "--rounds", "1"]
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support.chaos import Nursery, differing, free_port, rounds_in, until
+from support.chaos import Nursery, differing, rounds_in, until
 from support.fleet import Fleet, make_pki
+from support.ports import free_port
 from support.proxy import Proxy
 
 CLIENTS, ROUNDS = 4, 3

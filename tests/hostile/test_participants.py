@@ -16,9 +16,10 @@ from smofi.net.frames import Frame, encode, read
 from smofi.net.transport.channels import grpc
 from smofi.net.transport.envelope import Kind, pack, unpack
 from smofi.serving.offer import Accepted
-from support.chaos import Nursery, free_port, rounds_in, until
+from support.chaos import Nursery, rounds_in, until
 from support.fleet import Fleet, make_pki
 from support.mallory import PATIENCE, Mallory, Tally
+from support.ports import free_port
 
 SETTINGS = ["--data", "digits", "--model", "cnn", "--width", "4", "--cut", "1", "--clients", "2", "--max-train", "64"]
 SETTINGS += ["--max-test", "20", "--partition", "iid", "--local-epochs", "1", "--batch-size", "8"]

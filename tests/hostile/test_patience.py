@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from support.chaos import Nursery, free_port, rounds_in, until
+from support.chaos import Nursery, rounds_in, until
 from support.fleet import Fleet, make_pki
 from support.network import SERVER, Network, missing
+from support.ports import free_port
 
 SETTINGS = ["--data", "digits", "--clients", "2", "--max-train", "64", "--max-test", "20", "--partition", "iid"]
 SETTINGS += ["--local-epochs", "1", "--batch-size", "16", "--participation", "1", "--method", "smofi", "--seed", "1"]

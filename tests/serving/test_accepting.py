@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.deployed import Clients, Serve, deployed, free_port, same_bits, session_of, simulated, small, tensors
+from support.deployed import Clients, Serve, deployed, same_bits, session_of, simulated, small, tensors
+from support.ports import free_port
 
 MINE = """
 import torch

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.deployed import Clients, Serve, free_port, same_bits, simulated, small
+from support.deployed import Clients, Serve, same_bits, simulated, small
+from support.ports import free_port
 from support.proxy import Proxy
 
 

@@ -19,7 +19,8 @@ from smofi.serving.offer import Offer
 from smofi.serving.participation import Agreed, Participation
 from smofi.serving.run import FederatedEvaluator
 from smofi.serving.setups import layout_hash, setup_of
-from support.deployed import Clients, Serve, free_port, small
+from support.deployed import Clients, Serve, small
+from support.ports import free_port
 
 
 def test_a_loss_that_is_not_finite_does_not_end_its_client() -> None:

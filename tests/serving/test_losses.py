@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from smofi.engine.events import RoundDone, TickDone, Warned
-from support.deployed import HASTY, Clients, Serve, free_port, small
+from support.deployed import HASTY, Clients, Serve, small
+from support.ports import free_port
 
 DEADLINE = 15.0
 """Seconds: a client that is well answers in time, however busy the machine."""

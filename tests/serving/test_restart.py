@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from smofi.runs import RunFolder
-from support.deployed import Clients, facts_of, free_port, simulated, small, tensors
+from support.deployed import Clients, facts_of, simulated, small, tensors
 from support.ends import eventually
+from support.ports import free_port
 
 
 def accident(folder: Path, kills: int, **changes: object) -> None:

@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -196,13 +195,6 @@ class Nursery:
         self._children.append(child)
         self._zygote.start(child, environment)
         return child
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 # ------------------------------------------------------------------------------------------------------- what they left

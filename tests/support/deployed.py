@@ -15,7 +15,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -40,6 +39,7 @@ from smofi.net.transport.times import Times
 from smofi.serving.checks import Serving
 from smofi.serving.server import Server, served
 from support.ends import eventually
+from support.ports import free_port
 from support.processes import ENVIRONMENT, ROOT
 
 SOON = 120.0
@@ -70,13 +70,6 @@ SMALL: dict[str, Any] = dict(
 def small(**changes: Any) -> Config:
     """A configuration that trains in a moment."""
     return Config(**{**SMALL, **changes})
-
-
-def free_port() -> int:
-    """A port that was free a moment ago, for a server that is to come back at the same one."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Nursery:

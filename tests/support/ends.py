@@ -16,12 +16,16 @@ from smofi.net.transport.gate import Gate
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.listener import Listener
 from smofi.net.transport.times import Times
+from support.ports import free_port
 
 QUICK = Times(patience=1.5, keepalive=0.5, connect=2.0)
+SOON = 40.0
+"""Seconds in which anything here should happen, on a machine that has much else to do."""
+
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 10.0) -> bool:
+def eventually(condition: Callable[[], Any], seconds: float = SOON) -> bool:
     """Whether something becomes true in time."""
     end = monotonic() + seconds
     while not condition():
@@ -57,7 +61,7 @@ class Ends:
         gate: Gate | None = None,
     ) -> Listener:
         """A server that listens at `self.port`."""
-        listener = Listener(f"127.0.0.1:{port}", credentials, gate, limits or Limits(), times)
+        listener = Listener(f"127.0.0.1:{port or free_port()}", credentials, gate, limits or Limits(), times)
         self.port = listener.start()
         self._close.callback(listener.stop, "the test is over", 1.0)
         return listener
@@ -92,7 +96,7 @@ class Ends:
         self._close.close()
 
 
-def told(listener: Listener, kind: type[T], seconds: float = 10.0) -> T:
+def told(listener: Listener, kind: type[T], seconds: float = SOON) -> T:
     """The server's next event, which is of this kind."""
     event = listener.events.get(seconds)
     assert isinstance(event, kind), event
@@ -106,7 +110,7 @@ def welcome(listener: Listener, name: str) -> Joined:
     return joined
 
 
-def heard(dialer: Dialer, kind: type[T], seconds: float = 10.0) -> T:
+def heard(dialer: Dialer, kind: type[T], seconds: float = SOON) -> T:
     """The client's next event but for Waiting, which is of this kind."""
     end = monotonic() + seconds
     while True:
@@ -154,4 +158,16 @@ def echoing(listener: Listener) -> Iterator[list[Joined | Left]]:
 
 
 __all__ = ["Arrived", "Joined", "Left", "Received", "Restarted", "Waiting", "Welcomed"]
-__all__ += ["Ends", "QUICK", "echoing", "eventually", "heard", "open_files", "quiet", "threads", "told", "welcome"]
+__all__ += [
+    "Ends",
+    "QUICK",
+    "SOON",
+    "echoing",
+    "eventually",
+    "heard",
+    "open_files",
+    "quiet",
+    "threads",
+    "told",
+    "welcome",
+]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from torch import Tensor
 from smofi.engine.processes import workers as workers_module
 from smofi.engine.processes.workers import DistributedWorkers, OneWorker, Workers, sum_each
 from support.fold import fold
+from support.ports import free_port
 from support.processes import differing, exit_code
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -32,9 +32,7 @@ def _in_small_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def meeting_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))
+    monkeypatch.setenv("MASTER_PORT", str(free_port()))
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from smofi.net.transport.events import Arrived, Joined, Left, Received, Restarted, Waiting, Welcomed
 from smofi.net.transport.times import Times
-from support.ends import QUICK, Ends, echoing, eventually, heard, quiet, told, welcome
+from support.ends import QUICK, SOON, Ends, echoing, eventually, heard, quiet, told, welcome
 from support.proxy import Proxy
 
 CLIENT = Path(__file__).parents[2] / "support" / "a_client.py"
@@ -94,7 +94,7 @@ def test_a_network_that_is_cut_for_long_is_noticed_and_found_again(ends: Ends) -
         start = monotonic()
         assert told(listener, Left) == Left("a", "it was away for 1.5 s")
         assert QUICK.patience < monotonic() - start < QUICK.patience + 2 * QUICK.keepalive + 1.5
-        assert isinstance(dialer.receive(5), Waiting)
+        assert isinstance(dialer.receive(SOON), Waiting)
         dialer.send(b"void: the server has given up on this conversation")
         proxy.cut()
         proxy.flow()

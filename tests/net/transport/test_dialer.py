@@ -23,24 +23,19 @@ from smofi.net.transport.events import Arrived, Dismissed, Joined, Left, Receive
 from smofi.net.transport.gate import Refused
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.times import Times
-from support.ends import QUICK, Ends, eventually, heard, quiet, told, welcome
+from support.ends import QUICK, SOON, Ends, eventually, heard, quiet, told, welcome
+from support.ports import free_port
 from support.small_authority import Authority, name_in
 
 
-def unused_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def waiting(dialer: Dialer) -> str:
-    event = dialer.receive(10)
+    event = dialer.receive(SOON)
     assert isinstance(event, Waiting)
     return event.sentence
 
 
 def test_a_client_that_comes_first_waits_for_its_server(ends: Ends) -> None:
-    port = unused_port()
+    port = free_port()
     dialer = ends.dial(port=port)
     sentence = waiting(dialer)
     assert sentence.startswith(f"localhost:{port} does not answer: nothing listens there; trying again in 0.")
@@ -56,7 +51,7 @@ def test_a_better_explanation_is_preferred(ends: Ends) -> None:
         asked.append((host, port))
         return "its certificate has expired" if len(asked) > 1 else None
 
-    port = unused_port()
+    port = free_port()
     dialer = ends.dial(port=port, explain=explain)
     assert "nothing listens there" in waiting(dialer)
     assert "its certificate has expired; trying again" in waiting(dialer)
@@ -67,13 +62,13 @@ def test_an_explanation_may_end_it(ends: Ends) -> None:
     def explain(host: str, port: int) -> str | None:
         raise Refused("your certificate has expired", final=True)
 
-    dialer = ends.dial(port=unused_port(), explain=explain)
+    dialer = ends.dial(port=free_port(), explain=explain)
     with pytest.raises(Dismissed, match="your certificate has expired"):
-        dialer.receive(10)
+        dialer.receive(SOON)
 
 
 def test_an_explanation_that_fails_is_none(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
-    dialer = ends.dial(port=unused_port(), explain=lambda host, port: str(1 // 0))
+    dialer = ends.dial(port=free_port(), explain=lambda host, port: str(1 // 0))
     with caplog.at_level(logging.CRITICAL):
         assert "nothing listens there" in waiting(dialer)
 
@@ -115,7 +110,7 @@ def test_a_server_of_something_else_is_told_apart(ends: Ends) -> None:
 
 
 def test_sentences_do_not_pile_up(ends: Ends) -> None:
-    dialer = ends.dial(port=unused_port())
+    dialer = ends.dial(port=free_port())
     assert eventually(lambda: dialer._line._backoff._tries > 3)
     waiting(dialer)
     with pytest.raises(queue.Empty):
@@ -131,7 +126,7 @@ def test_a_hello_that_fails_is_raised(ends: Ends, caplog: pytest.LogCaptureFixtu
     dialer = Dialer(f"localhost:{ends.port}", None, hello, Limits(), QUICK, "a")
     dialer.start()
     with pytest.raises(OSError, match="no such data"):
-        dialer.receive(5)
+        dialer.receive(SOON)
     dialer.close()
     with pytest.raises(InputError, match="without certificates, a client connects to 127"):
         Dialer("example.org:7443", None, hello, Limits(), QUICK)
@@ -141,7 +136,7 @@ def test_a_hello_that_is_too_long_is_not_sent(ends: Ends) -> None:
     ends.listen()
     dialer = ends.dial(hello=bytes(2000), limits=Limits(hello=1000))
     with pytest.raises(Dismissed, match="the hello has 2000 bytes; at most 1000 are accepted"):
-        dialer.receive(5)
+        dialer.receive(SOON)
 
 
 def test_closing_wakes_who_receives_and_who_sends(ends: Ends) -> None:
@@ -168,7 +163,7 @@ def test_closing_wakes_who_receives_and_who_sends(ends: Ends) -> None:
     assert eventually(lambda: dialer._line.session.kept == 2)
     dialer.close()
     for thread in threads:
-        thread.join(5)
+        thread.join(SOON)
     assert sorted(found) == ["no longer waits", "the connection is closed"]
     with pytest.raises(RuntimeError, match="the connection is closed"):
         dialer.send(b"x")
@@ -282,7 +277,7 @@ def test_a_program_that_closes_nothing_ends_without_noise() -> None:
 
 def test_what_others_say_is_printable(ends: Ends) -> None:
     """A certificate that is not trusted may have any name, and it comes to the terminal."""
-    dialer = ends.dial(port=unused_port(), explain=lambda host, port: "it is signed by CN=\x1b[2J\nTraining is over")
+    dialer = ends.dial(port=free_port(), explain=lambda host, port: "it is signed by CN=\x1b[2J\nTraining is over")
     assert waiting(dialer).startswith(r"it is signed by CN=\x1b[2J\nTraining is over; trying again in ")
 
 

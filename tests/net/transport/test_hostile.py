@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import resource
 import socket
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from time import monotonic, sleep
 
 import grpc
@@ -17,7 +19,7 @@ from smofi.net.transport.envelope import HEAD, Kind, Message, Opening, pack, pac
 from smofi.net.transport.events import Arrived, Dismissed, Joined, Left, Received, Waiting, Welcomed
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.times import Times
-from support.ends import QUICK, Ends, echoing, eventually, heard, open_files, quiet, told, welcome
+from support.ends import QUICK, SOON, Ends, echoing, eventually, heard, open_files, quiet, told, welcome
 from support.http2 import opened_stream
 
 SMALL = Limits(payload=100_000, hello=1000, waiting=8, waiting_bytes=400_000)
@@ -28,7 +30,7 @@ def said(port: int, messages: Iterable[bytes], **options: object) -> list[Messag
     """What the server answers to these messages on one stream, until it ends the stream."""
     own = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
     with grpc.insecure_channel(f"127.0.0.1:{port}", options=own) as channel:
-        call = channel.stream_stream("/smofi.Training/Join")(iter(messages), timeout=10, **options)
+        call = channel.stream_stream("/smofi.Training/Join")(iter(messages), timeout=SOON, **options)
         return [unpack(answer) for answer in call]
 
 
@@ -42,7 +44,7 @@ def said_after_welcome(port: int, *messages: bytes) -> list[Message]:
         yield from messages
 
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        for answer in channel.stream_stream("/smofi.Training/Join")(sent(), timeout=10):
+        for answer in channel.stream_stream("/smofi.Training/Join")(sent(), timeout=SOON):
             answers.append(unpack(answer))
             if answers[-1].kind == Kind.WELCOME:
                 welcomed.set()
@@ -75,7 +77,7 @@ def honest(ends: Ends) -> Iterator[tuple[int, Dialer]]:
         heard(dialer, Welcomed)
         yield ends.port, dialer
         dialer.send(b"still here")
-        assert dialer.receive(5) == Received(b"still here")
+        assert dialer.receive(SOON) == Received(b"still here")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def peak() -> int:
 def test_other_methods_are_not_there(honest: tuple[int, Dialer]) -> None:
     with grpc.insecure_channel(f"127.0.0.1:{honest[0]}") as channel:
         with pytest.raises(grpc.RpcError) as error:
-            channel.unary_unary("/smofi.Training/Leave")(b"", timeout=5)
+            channel.unary_unary("/smofi.Training/Leave")(b"", timeout=SOON)
         assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -197,17 +199,23 @@ def status(port: int) -> str:
 
 
 def test_there_are_only_so_many_strangers_and_streams(ends: Ends) -> None:
-    limits = Limits(streams=2, strangers=3)
-    listener = ends.listen(limits=limits)
+    listener = ends.listen(limits=Limits(streams=2, strangers=3), times=replace(QUICK, connect=20.0))
     stop = threading.Event()
-    silent = [threading.Thread(target=said, args=(ends.port, held(until=stop))) for _ in range(3)]
+
+    def insist() -> None:
+        """Say nothing on a stream; on another one, if the one that asks below took the last place."""
+        while not stop.is_set():
+            with contextlib.suppress(grpc.RpcError):
+                said(ends.port, held(until=stop))
+
+    silent = [threading.Thread(target=insist) for _ in range(3)]
     for one in silent:
         one.start()
     try:
         full = "the server has as many connections as it takes"
-        assert eventually(lambda: full in status(ends.port), 1.5)
+        assert eventually(lambda: full in status(ends.port))
         dialer = ends.dial()
-        waiting = dialer.receive(5)
+        waiting = dialer.receive(SOON)
         assert isinstance(waiting, Waiting)
         assert full in waiting.sentence
     finally:
@@ -221,7 +229,7 @@ def test_there_are_only_so_many_strangers_and_streams(ends: Ends) -> None:
 def test_two_processes_with_one_name(ends: Ends) -> None:
     listener, first = ends.pair("hospital-a")
     second = ends.dial("hospital-a")
-    waiting = second.receive(5)
+    waiting = second.receive(SOON)
     assert isinstance(waiting, Waiting)
     assert "another process is connected as hospital-a" in waiting.sentence
     assert quiet(listener, 0.3)
@@ -279,7 +287,7 @@ def test_hellos_that_the_application_does_not_take_do_not_pile_up(ends: Ends) ->
         opening = pack_opening(Opening(number.to_bytes(16, "little"), False, 0, "bad", bytes(900)))
         stop = threading.Event()
         with grpc.insecure_channel(f"127.0.0.1:{ends.port}") as channel:
-            call = channel.stream_stream("/smofi.Training/Join")(held(opening, until=stop), timeout=10)
+            call = channel.stream_stream("/smofi.Training/Join")(held(opening, until=stop), timeout=SOON)
             kinds.append(unpack(next(call)).kind)
             stop.set()
             call.cancel()
@@ -305,7 +313,7 @@ def test_a_client_of_another_version_is_told_for_good(ends: Ends, monkeypatch: p
     monkeypatch.setattr("smofi.net.transport.line.pack_opening", lambda opening: pretended)
     dialer = ends.dial()
     with pytest.raises(Dismissed, match="version 1 of the protocol and the client version 9"):
-        dialer.receive(5)
+        dialer.receive(SOON)
 
 
 def test_the_head_of_a_message_keeps_numbers_aligned() -> None:

@@ -16,6 +16,7 @@ from smofi.net.transport.listener import Listener
 from smofi.net.transport.times import Times
 from support.ends import (
     QUICK,
+    SOON,
     Arrived,
     Ends,
     Joined,
@@ -93,7 +94,7 @@ def test_what_was_sent_before_arrives_before_the_end(ends: Ends) -> None:
     listener.stop("training is over", grace=5)
     for _ in range(5):
         assert heard(dialer, Received).payload == bytes(10**6)
-    waiting = dialer.receive(5)
+    waiting = dialer.receive(SOON)
     assert isinstance(waiting, Waiting)
     assert "says: training is over; trying again in" in waiting.sentence
 
@@ -125,9 +126,9 @@ def test_a_client_is_dismissed_for_now(ends: Ends) -> None:
     listener, dialer = ends.pair()
     listener.send("a", b"before")
     listener.dismiss("a", "the round goes on without you", final=False)
-    assert dialer.receive(5) == Received(b"before")
-    assert dialer.receive(5) == Restarted()
-    waiting = dialer.receive(5)
+    assert dialer.receive(SOON) == Received(b"before")
+    assert dialer.receive(SOON) == Restarted()
+    waiting = dialer.receive(SOON)
     assert isinstance(waiting, Waiting)
     assert "says: the round goes on without you" in waiting.sentence
     assert told(listener, Left) == Left("a", "the round goes on without you")

@@ -185,7 +185,7 @@ def test_waiting_for_room_ends_with_an_acknowledgement_or_with_the_session() -> 
         waiting.join(0.05)
         assert waiting.is_alive()
         end()
-        waiting.join(5)
+        waiting.join(40)
         assert not waiting.is_alive()
     assert session.next() is None
 
