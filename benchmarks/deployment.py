@@ -4,7 +4,7 @@
     tensors      MB/s each way of activations of 4 MB and their gradients, with 1, 8 and 32 clients
     step         seconds of a step of ResNet-8, over the same split step in one process and a socket's copy of its bytes
     bytes        what the connections carry, TLS and all, over the bytes of the tensors
-    crowd        what 200 connected clients take of the server's memory
+    crowd        what 200 clients take of the server's memory, and how long a round of two steps takes with them
     passes       how many times as fast the server's passes for two clients are in two threads
 
 Server and clients are processes, with TLS unless `--insecure`. A round's seconds are those of its steps and of the
@@ -33,21 +33,11 @@ from typing import Any
 import numpy as np
 import torch
 from shared.connections import (
-    Admission,
     Crossing,
-    Dialer,
-    Gate,
-    Identity,
-    Joined,
-    Limits,
-    Listener,
     Task,
-    Times,
-    client_credentials,
     direct,
     init,
     issue,
-    server_credentials,
     two_at_a_time,
 )
 from shared.goals import Goal, at_least, at_most
@@ -145,8 +135,15 @@ def certificates(folder: Path, clients: int) -> Path:
     return folder / "pki"
 
 
-def serve(case: Case, folder: Path, data: str, port: int, pki: Path | None, pipe: Any) -> None:
-    """The server: sends the seconds, and the payloads' bytes, of every round but the first."""
+def serve(case: Case, folder: Path, data: str, port: int, pki: Path | None, pipe: Any, telling: bool = False) -> None:
+    """The server: sends the seconds, and the payloads' bytes, of every round but the first. If it is `telling`, before
+    that the memory it has when it listens, when all clients are there, and after the first round."""
+
+    def tell(event: smofi.Event) -> None:
+        first = isinstance(event, smofi.RoundStarted) and event.round == 1
+        if telling and (first or (isinstance(event, smofi.RoundDone) and event.record.round == 1)):
+            pipe.send(memory())
+
     records = smofi.serve(
         case.config(data).model_dump(),
         str(folder / "run"),
@@ -154,6 +151,8 @@ def serve(case: Case, folder: Path, data: str, port: int, pki: Path | None, pipe
         certs=str(pki / "server") if pki else None,
         min_clients=case.clients,
         evaluate="none",
+        callback=tell,
+        started=lambda _: pipe.send(memory()) if telling else None,
     )[0].history[1:]
     pipe.send([(one.seconds, sum(one.bytes_up), sum(one.bytes_down)) for one in records])
 
@@ -163,6 +162,15 @@ def join(number: int, data: str, port: int, pki: Path | None, model: str) -> Non
     own = model if model.startswith("python:") else None
     name, certs = (None, str(pki / f"client-{number}")) if pki else (f"client-{number}", None)
     smofi.join(f"localhost:{port}", data, certs=certs, name=name, allow_labels=True, model=own)
+
+
+def join_all(numbers: range, data: str, port: int, pki: Path | None, model: str) -> None:
+    """Clients, each in a thread."""
+    threads = [threading.Thread(target=join, args=(number, data, port, pki, model)) for number in numbers]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
 
 
 @contextmanager
@@ -305,17 +313,22 @@ def wire_bytes(sheet: Sheet, secure: bool, repetitions: int) -> None:
 
 
 def crowd(sheet: Sheet, secure: bool, repetitions: int) -> None:
-    """Connections of few processes: what is measured is the server."""
+    """Clients are threads of few processes: what is measured is the server."""
     with tempfile.TemporaryDirectory() as name, processes() as start:
         folder, port = Path(name), free_port()
         pki = certificates(folder, CROWD) if secure else None
+        case = Case((1, 8, 8), {"model": "cnn", "width": 2, "cut": "1"}, CROWD, steps=2, rounds=2)
+        data = case.write(folder)
         mine, theirs = fork.Pipe()
-        start(_listen, port, pki, theirs)
-        before = mine.recv()
+        start(serve, case, folder, data, port, pki, theirs, True)
         for first in range(0, CROWD, CROWD // 4):
-            start(_dial, range(first, first + CROWD // 4), port, pki)
-        after = mine.recv()
-    sheet.add("kB of the server's memory a client", [(after - before) / CROWD / 1e3], ".0f", clients=CROWD)
+            start(join_all, range(first, first + CROWD // 4), data, port, pki, case.settings["model"])
+        alone, connected, trained = (mine.recv() for _ in range(3))
+        ((seconds, _, _),) = mine.recv()
+    what = "kB of the server's memory a client"
+    sheet.add(what, [(connected - alone) / CROWD / 1e3], ".0f", clients=CROWD, when="connected")
+    sheet.add(what, [(trained - alone) / CROWD / 1e3], ".0f", clients=CROWD, when="after a round")
+    sheet.add("seconds of a round of two steps", [seconds], ".2f", clients=CROWD)
 
 
 def passes(sheet: Sheet, secure: bool, repetitions: int) -> None:
@@ -335,34 +348,6 @@ def passes(sheet: Sheet, secure: bool, repetitions: int) -> None:
             ratios = [two_at_a_time(simulation.state, crossing, batch, pool)[1] for _ in range(repetitions)]
         name = f"{model} width {width}, {'x'.join(map(str, shape[1:]))}, batch {batch}"
         sheet.add("times as fast two at a time", ratios, ".2f", model=name)
-
-
-def _listen(port: int, pki: Path | None, pipe: Any) -> None:
-
-    identity = Identity.load(pki / "server", "server") if pki else None
-    credentials = server_credentials(identity) if identity else None
-    gate = Admission(Gate.of(identity)) if identity else None
-    listener = Listener(f"127.0.0.1:{port}", credentials, gate, Limits(), Times())
-    listener.start()
-    pipe.send(memory())
-    for _ in range(CROWD):
-        event = listener.events.get(120)
-        assert isinstance(event, Joined), event
-        listener.welcome(event.name, b"welcome")
-    pipe.send(memory())
-    listener.stop("the benchmark is over")
-
-
-def _dial(numbers: range, port: int, pki: Path | None) -> None:
-
-    dialers = []
-    for number in numbers:
-        folder = pki and Identity.load(pki / f"client-{number}", "client")
-        credentials = client_credentials(folder) if folder else None
-        name = None if pki else f"client-{number}"
-        dialers.append(Dialer(f"localhost:{port}", credentials, lambda: b"hello", Limits(), Times(), name=name))
-        dialers[-1].start()
-    time.sleep(120)
 
 
 def memory() -> int:

@@ -11,3 +11,9 @@ plain        text from elsewhere, made safe to show
 
 What it needs comes with the extra `net`: pip install "smofi[net]". Internal: may change without notice.
 """
+
+import os
+
+# gRPC writes to stderr by itself, and gets in the way of processes that fork; both are read when it is imported.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

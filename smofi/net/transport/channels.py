@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any
 
 from smofi.errors import InputError
 from smofi.net.transport.envelope import HEAD, PIECE
 from smofi.net.transport.limits import KIB
 from smofi.net.transport.times import Times
-
-# gRPC writes to stderr by itself, and gets in the way of processes that fork; both are read when it is imported.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 try:
     import grpc

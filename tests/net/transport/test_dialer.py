@@ -257,6 +257,25 @@ def test_without_grpc_there_is_a_sentence() -> None:
     assert 'grpcio is not installed; it comes with: pip install "smofi[net]"' in done.stderr
 
 
+BEFORE_GRPC = """
+import os, sys
+class Look:
+    def find_spec(self, name, path=None, target=None):
+        if name == "grpc":
+            print(os.environ.get("GRPC_VERBOSITY"), os.environ.get("GRPC_ENABLE_FORK_SUPPORT"))
+sys.meta_path.insert(0, Look())
+import smofi.net.{room}
+"""
+
+
+@pytest.mark.parametrize("room", ["certs.credentials", "transport.channels"])
+def test_grpc_is_told_to_write_nothing_before_it_is_imported(room: str) -> None:
+    """Whatever is imported first: it looks once."""
+    code = BEFORE_GRPC.replace("{room}", room)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert set(done.stdout.splitlines()) == {"NONE 0"}
+
+
 FORGETFUL = """
 from smofi.net.transport.dialer import Dialer; from smofi.net.transport.listener import Listener
 from smofi.net.transport.limits import Limits; from smofi.net.transport.times import Times
