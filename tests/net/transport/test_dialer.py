@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import queue
 import socket
 import subprocess
@@ -272,7 +273,8 @@ import smofi.net.{room}
 def test_grpc_is_told_to_write_nothing_before_it_is_imported(room: str) -> None:
     """Whatever is imported first: it looks once."""
     code = BEFORE_GRPC.replace("{room}", room)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    fresh = {name: value for name, value in os.environ.items() if not name.startswith("GRPC_")}
+    done = subprocess.run([sys.executable, "-c", code], env=fresh, capture_output=True, text=True, check=True)
     assert set(done.stdout.splitlines()) == {"NONE 0"}
 
 
