@@ -211,6 +211,9 @@ def test_who_is_not_allowed_yet_keeps_trying(ends: Ends) -> None:
     assert "says: b is not on the list of allowed clients; trying again in" in waiting(dialer)
     guard.unwanted.clear()
     assert told(listener, Joined).name == "b"
+    (asking,) = (one for one in threading.enumerate() if one.name.startswith("smofi-net-gate"))
+    listener.stop("the test is over")
+    assert not asking.is_alive()
 
 
 def test_without_a_good_certificate_there_is_no_way_in(ends: Ends) -> None:

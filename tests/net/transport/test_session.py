@@ -208,3 +208,27 @@ def test_pieces_of_nothing_are_not_kept_without_end() -> None:
     taken = (session.take(pack(Kind.PIECE, number, 0, b"")) for number in range(1, 200))
     with pytest.raises(ProtocolError, match="a payload has more than 100000 bytes"):
         list(taken)
+
+
+class Receiving(Session):
+    """Something arrives whenever one looks."""
+
+    arrived = 0
+
+    @property
+    def received(self) -> int:  # type: ignore[override]
+        self.arrived += 1
+        return self.arrived
+
+    @received.setter
+    def received(self, number: int) -> None:
+        pass
+
+
+def test_what_arrives_while_a_message_is_packed_is_still_acknowledged() -> None:
+    """The message tells of so much, and no more counts as told."""
+    session = Receiving(b"", most=10, most_bytes=10_000)
+    session.put(Kind.PAYLOAD, b"payload")
+    sent = session.next()
+    assert sent is not None
+    assert session.owed == session.arrived - unpack(sent).acknowledged
