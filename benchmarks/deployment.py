@@ -3,7 +3,7 @@
     round trip   microseconds of a step of a model that computes nothing, with 1, 8 and 32 clients
     tensors      MB/s each way of activations of 4 MB and their gradients, with 1, 8 and 32 clients
     step         seconds of a step of ResNet-8, over the same split step in one process and a socket's copy of its bytes
-    bytes        what the connections carry, TLS and all, over the bytes of the tensors
+    bytes        what the connections carry, TLS and all, over the bytes of the tensors; and with smaller numbers
     crowd        what 200 clients take of the server's memory, and how long a round of two steps takes with them
     passes       how many times as fast the server's passes for two clients are in two threads
 
@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -309,7 +309,11 @@ def wire_bytes(sheet: Sheet, secure: bool, repetitions: int) -> None:
     each = 2 * 32 * 16 * 32 * 32 * 4 + 32 * 8
     tensor_bytes = case.rounds * case.steps * each
     sheet.add(ON_THE_WIRE, [everything / tensor_bytes], ".4f", of="all rounds")
-    sheet.add("payload bytes over the tensors' bytes", [sum(rows[0][1:]) / (case.steps * each)], ".4f", of="a round")
+    payload = sum(rows[0][1:])
+    sheet.add("payload bytes over the tensors' bytes", [payload / (case.steps * each)], ".4f", of="a round")
+    for wire in ("bf16", "fp16", "int8"):
+        smaller, _ = measured(replace(case, settings=RESNET | {"wire": wire}), secure)
+        sheet.add("payload bytes over fp32's", [sum(smaller[0][1:]) / payload], ".4f", of=wire)
 
 
 def crowd(sheet: Sheet, secure: bool, repetitions: int) -> None:

@@ -23,6 +23,7 @@ RUNS = {
     "table-text-audio": (10, 10),
     "cifar10-depth": (12, 12),
     "norm": (6, 6),
+    "wire": (5, 5),
 }
 """Of one seed, at each scale."""
 

@@ -5,7 +5,7 @@ tasks.py         presets, and the methods tuned for them  lines.py         lines
 tables.py        table1, table2                           sensitivity.py   fig-alpha, fig-cut, fig-beta, ablation
 robustness.py    fig-momentum, fig-optimizers, fig-models
 appendix.py      table-distributions, table-participation, table-text-audio
-ours.py          cifar10-depth and norm, which the paper does not have
+ours.py          cifar10-depth, norm and wire, which the paper does not have
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ ITEMS = {
         appendix.TEXT_AUDIO,
         ours.DEPTH,
         ours.NORM,
+        ours.WIRE,
     )
 }
 """By name, in the paper's order."""

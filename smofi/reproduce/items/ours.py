@@ -1,5 +1,5 @@
-"""What the paper does not have: does SMoFi gain more with a deeper model, on data of this size? And what does the
-normalisation change, of which the paper says nothing?"""
+"""What the paper does not have: does SMoFi gain more with a deeper model, on data of this size? What does the
+normalisation change, of which the paper says nothing? And what do smaller numbers at the cut cost?"""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from smofi.reproduce.items.parts import Changes, Item, Line, Panel
 from smofi.reproduce.items.tasks import CIFAR10, FASHION, SMALL_CIFAR10
 
 NORMS = {"BatchNorm": None, "GroupNorm of 2 groups": "group(2)"}
+
+WIRES = {"fp32": None, "bf16": "bf16", "fp16": "fp16", "int8": "int8"}
 
 SMALL_ROUNDS = 20
 """At small scale: a ResNet-18 takes minutes for each run of that length."""
@@ -33,6 +35,15 @@ def _norm(scale: str) -> tuple[Panel, ...]:
     return tuple(Panel(f"{task.title}, {title}", task, lines, {"norm": norm}) for title, norm in NORMS.items())
 
 
+def _wire(scale: str) -> tuple[Panel, ...]:
+    """All but FedAvg with the split executed for real, as it is in a deployment."""
+    task = CIFAR10 if scale == "paper" else FASHION
+    formats = (
+        Line(f"FedAvg + SMoFi, {name}", task.smofi, {"wire": wire, "executor": "loop"}) for name, wire in WIRES.items()
+    )
+    return (Panel(task.title, task, (Line("FedAvg", "fedavg"), *formats)),)
+
+
 DEPTH = Item(
     "cifar10-depth",
     "A shallow and a deeper model",
@@ -47,5 +58,14 @@ NORM = Item(
     remarks=(
         "The paper does not say which normalisation its ResNets have. BatchNorm is ours everywhere else; GroupNorm of "
         "2 groups is what FedNAR's program has.",
+    ),
+)
+WIRE = Item(
+    "wire",
+    "Smaller numbers at the cut",
+    _wire,
+    remarks=(
+        "Activations and gradients cross the cut in this format, and training goes on with what arrives; weights travel "
+        "as they are. A number takes 4 bytes in fp32, 2 in bf16 and fp16, 1 in int8, which has 4 more per sample.",
     ),
 )
