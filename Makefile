@@ -16,7 +16,7 @@ test: $(STAMP)  ## Run the tests and the examples in docstrings: pytest $(ARGS)
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 slow: $(STAMP)  ## Run the tests that take long: pytest -m slow $(ARGS)
-	@$(BIN)/python -m pytest -m slow $(ARGS)
+	@$(BIN)/python -m pytest -m slow -q -n auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 fuzz: $(STAMP)  ## Attack a server with 100,000 messages while clients train: tests/hostile/fuzz.py $(ARGS)
 	@PYTHONPATH=tests $(BIN)/python -m hostile.fuzz $(ARGS)

@@ -34,11 +34,15 @@ def changed(name: str, change: Callable[[list[bytes]], list[bytes]]) -> Callable
     [
         (changed("metrics.jsonl", lambda all: all[:4]), 4, "metrics.jsonl lacks rounds that were done after the last"),
         (changed("metrics.jsonl", lambda all: all[:2]), 2, "metrics.jsonl lacks rounds that were done after the last"),
-        (lambda run: (run / "metrics.sums").unlink(), 2, "metrics.sums lacks the checksums of rounds from 3 on, which"),
+        (
+            lambda run: (run / "metrics.sums").unlink(),
+            2,
+            "metrics.sums lacks the checksums of rounds from 3 on: their",
+        ),
         (
             changed("metrics.sums", lambda all: all[:1]),
             3,
-            "metrics.sums lacks the checksums of rounds from 4 on, which",
+            "metrics.sums lacks the checksums of rounds from 4 on: their",
         ),
         (changed("metrics.sums", lambda all: [*all[:2], b"4" + all[2][1:]]), 4, "the checksums of rounds from 5 on"),
         (changed("metrics.sums", lambda all: [*all[:2], bytes(34)]), 4, "the checksums of rounds from 5 on"),

@@ -63,7 +63,7 @@ def test_a_signal_finishes_the_round_and_saves(number: signal.Signals, to: str, 
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 4.0, 6.0, 8.0])
-def test_a_signal_before_the_first_round_ends_all_of_them_soon(seconds: float, tmp_path: Path) -> None:
+def test_a_signal_at_the_beginning_ends_all_of_them_soon(seconds: float, tmp_path: Path) -> None:
     with torchrun(tmp_path) as agent:
         time.sleep(seconds)
         workers = workers_of(agent.pid)
@@ -72,7 +72,7 @@ def test_a_signal_before_the_first_round_ends_all_of_them_soon(seconds: float, t
         told = agent.communicate(timeout=60)[1]
     assert time.monotonic() - sent < 20, "torchrun had to kill a worker"
     assert all(gone(worker, seconds=1) for worker in workers)
-    assert all("interrupted" in line for line in said(told))
+    assert all("interrupted" in line.lower() for line in said(told))  # "Interrupted;" if it was quick to begin
 
 
 def test_a_lost_worker_is_told_with_the_way_to_go_on(tmp_path: Path) -> None:
