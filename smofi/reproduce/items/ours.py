@@ -66,6 +66,7 @@ WIRE = Item(
     _wire,
     remarks=(
         "Activations and gradients cross the cut in this format, and training goes on with what arrives; weights "
-        "travel as they are. A number takes 4 bytes in fp32, 2 in bf16 and fp16, 1 in int8, which has 4 more per sample.",
+        "travel as they are. A number takes 4 bytes in fp32, 2 in bf16 and fp16, 1 in int8, which has 4 more per "
+        "sample.",
     ),
 )
