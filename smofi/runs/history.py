@@ -58,7 +58,7 @@ def read_lines(folder: Path, manifest: Manifest) -> tuple[list[bytes], str]:
     if len(before) > len(later):
         return lines, f"{path} lacks rounds that were done after the last save, from {len(lines) + 1} on"
     uncounted = len(later) - len(sums)
-    if uncounted > 1 or (uncounted == 1 and not (whole and still_whole)):  # one line may be being written
+    if uncounted > 1 or (uncounted == 1 and not (whole and still_whole)):  # the last may still be written
         lacking = f"{folder / SUMS} lacks the checksums of rounds from {len(lines) + 1} on"
         return lines, f"{lacking}: their lines in {METRICS} do not count"
     return lines, ""
