@@ -15,7 +15,8 @@ from support.ports import free_port
 DEADLINE = 15.0
 """Seconds: a client that is well answers in time, however busy the machine."""
 
-CONFIG = small(clients=3, participation=1.0, local_epochs=2, rounds=2)
+CONFIG = small(clients=3, partition="iid", participation=1.0, local_epochs=2, rounds=2)
+"""All have 20 steps a round: none is done when the first tick is."""
 
 
 def at_the_first_step(act: Any) -> Any:

@@ -52,10 +52,10 @@ class Peer:
         self.stop_waiting()
         try:
             await asyncio.wait({task})
-        finally:
-            if not task.done():  # gRPC ended the stream, and with it this coroutine
-                task.cancel()
-                await asyncio.wait({task})
+        except asyncio.CancelledError:  # gRPC ended the stream, and with it this coroutine
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)  # it may have ended by itself; nobody asks why
+            raise
         if not task.cancelled():
             task.result()
 
