@@ -8,6 +8,7 @@ device      the client's side: its half, driven by messages
 cohort      the server's side: the rows of a round, added up as in a simulation
 stepper     the way to take a step: passes as activations arrive, updates as soon as they may be made
 row         one client of a round, as the server sees it
+weights_later   gradients of the server's weights, computed after the client has its answer
 pool        how many server passes are computed at a time
 fusion      momentum fusion that survives the loss of a client
 

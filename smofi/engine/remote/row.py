@@ -10,9 +10,11 @@ from torch import Tensor
 from smofi.engine.cohort.chunk import Member
 from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import ServerHalf
+from smofi.engine.finite import all_finite
 from smofi.engine.remote.columns import fill_moments
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.remote.messages import Activation, Begin, Finished, Returned, Up
+from smofi.engine.remote.weights_later import WeightsLater
 
 
 class RemoteRow:
@@ -24,6 +26,7 @@ class RemoteRow:
         self.row, self.member, self.crossing, self.context = row, member, crossing, context
         self.plan, self.cut, self.steps = context.plan.of_client(row), context.plan.cuts[row], member.steps
         self.server: ServerHalf = member.server_half
+        self.later = WeightsLater()
         self.target = self.updates = 0
         self.activation: Activation | None = None
         self.returned: Returned | None = None
@@ -39,6 +42,11 @@ class RemoteRow:
     def device(self) -> torch.device:
         """Where the server computes."""
         return self.context.state.weights.device
+
+    @property
+    def place(self) -> str:
+        """The step that is computed at the moment, in words."""
+        return f"round {self.plan.round + 1}, step {self.updates + 1} of {self.plan.steps}, client {self.client}"
 
     def begin(self) -> Begin:
         """What the client starts the round from."""
@@ -87,6 +95,12 @@ class RemoteRow:
             return torch.zeros((), device=device), nothing
         return torch.tensor(returned.loss, dtype=dtype, device=device), returned.gradient.to(device)
 
+    def compute_weights(self) -> bool:
+        """The gradients of the server's weights, which no client waits for. False if they are no longer numbers."""
+        with self.server.threads():
+            self.later.compute()
+        return all(all_finite(segment.gradient) for segment in self.server.columns)
+
     @torch.no_grad()
     def update(self) -> None:
         """The server's columns take their step."""
@@ -114,6 +128,7 @@ class RemoteRow:
     def forget(self) -> None:
         """Nothing that was begun is ended: its client is lost."""
         self.since = self.activation = self.returned = self.finished = self.square = None
+        self.later.discard()
         if self.updates < self.steps.done and not self.context.setup.method.where.one_server:
             self.void()
 

@@ -3,10 +3,10 @@
     client j    forward -->            <-- cut gradient: backward, update, forward -->
     server               pass of row j     update of row j, where momenta are fused not before m̄ is known
 
-The server answers a client when its own pass is done, whatever the others do. Where each client has a server row of its
-own, it may then be a step ahead of the slowest; where clients meet only at the end of the round, any number of steps;
-and a pool computes the passes of several at a time. Where they share a server model, it visits them in the order of the
-schedule.
+The server answers a client as soon as its cut gradient is known, whatever the others do. If no other waits, the
+gradients of the server's own weights come after that. Where each client has a server row of its own, it may then be a
+step ahead of the slowest; where clients meet only at the end of the round, any number of steps; and a pool computes the
+passes of several at a time. Where they share a server model, it visits them in the order of the schedule.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, as_completed, wait
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -22,7 +23,6 @@ from torch import Tensor
 from smofi.engine.cohort.chunk import Chunk
 from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import client_cut_gradients
-from smofi.engine.cohort.local import Segments
 from smofi.engine.cohort.steps import naming_clients
 from smofi.engine.finite import all_finite
 from smofi.engine.noise import ON_SERVER
@@ -32,6 +32,8 @@ from smofi.engine.remote.messages import CutGradient, Output, Rest, Up
 from smofi.engine.remote.row import RemoteRow
 from smofi.engine.round import NonFinite
 from smofi.errors import SmofiError
+
+WEIGHTS = "the gradient"  # of the server's weights, as a simulation calls it
 
 Lose = Callable[[int], None]
 """lose(row): this client takes no further step."""
@@ -64,6 +66,8 @@ class RemoteStepper:
         self.squares = bool(self.setup.local.model_wide_limits)
         self.reasons: dict[int, str] = {}
         self.diverged = 0
+        self.idle = True
+        """Whether the server waited for the message that came last."""
 
     @property
     def alive(self) -> list[RemoteRow]:
@@ -119,14 +123,22 @@ class RemoteStepper:
         with self.context.kernels():
             if self.pool is None or len(groups) == 1:
                 for group in groups:
-                    self._pass(group)()
+                    # |g|², where it is needed, goes with the answer
+                    self._pass(group, later=(self.shared or self.idle) and not self.squares)()
+                    self._complete(group)
                 return
-            computing = [self.pool.submit(self._pass, group) for group in groups]
+            computing = {self.pool.submit(self._pass, group): group for group in groups}
             try:
                 for computed in as_completed(computing):
                     computed.result()()
+                    self._complete(computing[computed])
             finally:
                 wait(computing)  # if one fails, the others still write to their rows
+
+    def _complete(self, group: Sequence[RemoteRow]) -> None:
+        """The gradients of the server's weights are there; no update is made from what is no longer a number."""
+        if not group[0].compute_weights():
+            self._refuse_step(group, WEIGHTS)
 
     def _may_pass(self, one: RemoteRow) -> bool:
         return one.updates == one.steps.done and (one.steps.done < one.target or self.may_go_ahead)
@@ -159,9 +171,10 @@ class RemoteStepper:
     def _of(self, group: Sequence[RemoteRow]) -> list[RemoteRow]:
         return [one for one in group if one.row not in self.reasons]
 
-    def _pass(self, group: Sequence[RemoteRow]) -> Callable[[], None]:
+    def _pass(self, group: Sequence[RemoteRow], later: bool = False) -> Callable[[], None]:
         """The server's pass, as far as it goes: to the cut gradients, or in the U shape to its output and, when the
-        clients have returned its gradient, from there. Returns what is to be done next."""
+        clients have returned its gradient, from there; with `later`, the gradients of its weights are still to come.
+        Returns what is to be done next."""
         first, steps = group[0], [one.steps for one in group]
         with naming_clients(steps):
             if any(one.returned for one in group):
@@ -170,7 +183,8 @@ class RemoteStepper:
                 return partial(self._answer, group, [loss for loss, _ in returned])
             arrived = [one.take_activation() for one in group]
             self.context.reseed(first.steps.seed + ON_SERVER)
-            output = first.server.forward([activation for activation, _ in arrived], [one.keys for one in steps])
+            with first.later if later else nullcontext():
+                output = first.server.forward([activation for activation, _ in arrived], [one.keys for one in steps])
             if first.cut.u_shaped:
                 return partial(self._send_output, group, output)
             loss = first.server.loss([targets for _, targets in arrived if targets is not None])
@@ -192,8 +206,11 @@ class RemoteStepper:
         """Every client of the group gets its cut gradient, and goes on."""
         first, sizes = group[0], [one.plan.batch_size for one in group]
         cut_gradient = first.server.cut_gradient()
-        if what := _non_finite(losses, cut_gradient, first.server.columns):
+        if what := _non_finite(losses, cut_gradient):
             self._refuse_step(group, what)
+            return
+        if self.squares and not first.compute_weights():
+            self._refuse_step(group, WEIGHTS)
             return
         gradients = client_cut_gradients(cut_gradient, sizes)
         with torch.no_grad():
@@ -216,16 +233,17 @@ class RemoteStepper:
     def _refuse_step(self, group: Sequence[RemoteRow], what: str) -> None:
         """A client with a server row of its own goes; where the server model is shared, the run has diverged."""
         one = group[0]
-        when = f"round {one.plan.round + 1}, step {one.steps.done + 1} of {one.plan.steps}, client {one.client}"
         if self.shared:
-            raise NonFinite(f"{what} became non-finite in {when}", one.client)
+            raise NonFinite(f"{what} became non-finite in {one.place}", one.client)
         self._drop(one, f"{what} became non-finite", diverged=True)
 
     # Messages, and those that do not come
 
     def _wait_until(self, done: Callable[[], bool]) -> None:
         while not done():
-            found = self.links.receive(self._time_left())
+            found = self.links.receive(0.0)
+            self.idle = found is None
+            found = found or self.links.receive(self._time_left())
             if found is None:
                 self._drop_late()
                 continue
@@ -268,15 +286,13 @@ class RemoteStepper:
         self.links.send(one.client, Rest(one.plan.round, reason))
         self.lose(one.row)
         if 2 * self.diverged > len(self.rows):  # a few may be broken or hostile; if most are, it is the run
-            when = f"round {one.plan.round + 1}, step {one.steps.done + 1} of {one.plan.steps}, client {one.client}"
-            raise NonFinite(f"what most clients compute became non-finite in {when}", one.client)
+            raise NonFinite(f"what most clients compute became non-finite in {one.place}", one.client)
         if not self.alive:
             raise NobodyLeft(f"no client is left in round {one.plan.round + 1}: the last one was lost because {reason}")
 
 
-def _non_finite(losses: Sequence[Tensor], gradient: Tensor, columns: Segments) -> str | None:
+def _non_finite(losses: Sequence[Tensor], gradient: Tensor) -> str | None:
     """What of a step is no longer a number: others must not get it through a model or a momentum that they share."""
     named = {"the training loss": losses, "the gradient at the cut": [gradient]}
-    named["the gradient"] = [segment.gradient for segment in columns]
     broken = (what for what, tensors in named.items() if not all(map(all_finite, tensors)))
     return next(broken, None)

@@ -20,9 +20,10 @@ VERSION = 1
 SENTENCE, NAME, SESSION = 2000, 200, 16
 """The most bytes of a sentence and of a name; the bytes of a session's identity."""
 
-PIECE = 512 * 1024
-"""The most bytes of a payload in one message. What arrived of a payload before a blink need not be sent again, so that
-large payloads get through a network that blinks often; and no message waits long behind another one."""
+PIECE = (2048 + 64) * 1024
+"""The most bytes of a payload in one message: 2 MiB of a tensor, and its header. What arrived of a payload before a
+blink need not be sent again, so that large payloads get through a network that blinks often; smaller pieces take longer
+altogether, since gRPC sends one message at a time."""
 
 ALIGNED = 64
 """Where a payload of several pieces begins in memory: at a multiple of this, so that its tensors can stay there."""
@@ -93,7 +94,7 @@ def pieces(parts: Parts) -> Iterator[list[memoryview]]:
     >>> [[bytes(part) for part in piece] for piece in pieces([b"ab", b"c"])]
     [[b'ab', b'c']]
     >>> [sum(map(len, piece)) for piece in pieces([bytes(PIECE - 1), bytes(PIECE)])], list(pieces(b""))
-    ([524288, 524287], [[]])
+    ([2162688, 2162687], [[]])
     """
     piece: list[memoryview] = []
     room = PIECE

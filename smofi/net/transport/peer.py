@@ -54,7 +54,7 @@ class Peer:
             await asyncio.wait({task})
         except asyncio.CancelledError:  # gRPC ended the stream, and with it this coroutine
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)  # it may have ended by itself; nobody asks why
+            await asyncio.gather(task, return_exceptions=True)  # it may have ended by itself: why does not matter
             raise
         if not task.cancelled():
             task.result()

@@ -271,7 +271,7 @@ def test_lost_with_a_cut_of_its_own(names: tuple[str, Method]) -> None:
 def test_a_loss_that_is_known_early() -> None:
     """A client may be a step ahead when it is lost: then the step before does not count either, or does."""
     step, found = 2, set()
-    for seed in range(6):
+    for seed in range(12):
         session = exact(SMOFI[0], perceptron, SIZES, rounds=1, participation=1.0, optimizer=SGD)
         remotely(session, loses=before_activation(1, step), seed=seed, early=True)
         got = session.train()
