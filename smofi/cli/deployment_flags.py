@@ -42,9 +42,12 @@ class ServerFlags:
         int | None, Parameter(help="how many clients a round needs; by default as many as --clients says")
     ] = None
     evaluate: Annotated[
-        Literal["server", "clients", "none"],
-        Parameter(help="where the model is tested: on the server's test data, on what clients hold out"),
-    ] = "server"
+        Literal["server", "clients", "none"] | None,
+        Parameter(
+            help="where the model is tested: on the server's test data, which is the default, or on what clients hold "
+            "out; a run that goes on keeps to it"
+        ),
+    ] = None
     output: Annotated[Path | None, Parameter(help="the folder of the new run; by default one below runs/")] = None
     resume: Annotated[
         Path | None, Parameter(help="go on with the served run in this folder, from its last round saved")

@@ -129,12 +129,19 @@ def _remark_once(sessions: Iterable[Session]) -> None:
 
 
 def describe_new(
-    path: Path, runs: Sequence[FolderRun], config: Config, federations: Federations, data_hash: str, command: str
+    path: Path,
+    runs: Sequence[FolderRun],
+    config: Config,
+    federations: Federations,
+    data_hash: str,
+    command: str,
+    **more: Any,
 ) -> None:
-    """Write what new runs are, whose folders are locked: into each run's folder and, of several, into that of all."""
+    """Write what new runs are, and `more` about them, whose folders are locked: into each run's folder and, of several,
+    into that of all."""
     check_free(path, [one.folder.path for one in runs if one.folder.path != path])  # another process may have begun
     try:
-        _describe(runs, config, federations, data_hash, command)
+        _describe(runs, config, federations, data_hash, provenance(command) | more)
         if len(runs) > 1:
             compared = {one.folder.path.relative_to(path).as_posix(): one.keeper.writer.manifest.run for one in runs}
             RunWriter(RunFolder(path)).describe_comparison(whole_config(config, runs), compared)
@@ -143,13 +150,12 @@ def describe_new(
 
 
 def _describe(
-    runs: Sequence[FolderRun], config: Config, federations: Federations, data_hash: str, command: str
+    runs: Sequence[FolderRun], config: Config, federations: Federations, data_hash: str, origin: Mapping[str, Any]
 ) -> None:
-    origin = provenance(command)
     for one in runs:
         federation = federations[one.seed]
         source = federation.source
-        about = origin | {"seed": one.seed, "task": source.task(), "data_sha256": data_hash}
+        about = {**origin, "seed": one.seed, "task": source.task(), "data_sha256": data_hash}
         about |= {"client_names": federation.client_names} if federation.client_names else {}
         decided = next(first for first in runs if first.name == one.name)  # for all seeds
         about |= {"devices_sha256": one.devices_hash} | _computed(config, decided) | one.judged

@@ -35,7 +35,7 @@ def serve(
     certs: str | None = None,
     allow: str | None = None,
     min_clients: int | None = None,
-    evaluate: str = "server",
+    evaluate: str | None = None,
     deadline: float | None = 900.0,
     resume: bool = False,
     callback: Callback | None = None,
@@ -48,7 +48,8 @@ def serve(
     certs         the server's folder of certificates; None is plain text, on this machine only
     allow         a file with the names of the clients that may join
     min_clients   how many must be there for a round; by default as many as the setting `clients` says
-    evaluate      "server", on its test data; "clients", on what they hold out; or "none"
+    evaluate      "server", on its test data; "clients", on what they hold out; or "none"; by default on the server, or
+                  where the run that goes on was evaluated
     deadline      seconds that a client has for a step before the round goes on without it
     resume        go on with the run in this folder
     started       called with the port once the server listens

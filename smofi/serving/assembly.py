@@ -51,7 +51,7 @@ class Assembly:
     def largest(self, config: Config) -> int:
         """The most bytes that a message of this run can have."""
         setup, _ = self.setup(config)
-        judged_there = self.serving.evaluate == "clients"
+        judged_there = self.serving.evaluates == "clients"
         return largest_message(setup, config, self._task(setup), self.clients(0), judged_there)
 
     def clients(self, known: int) -> int:
@@ -94,12 +94,12 @@ class Assembly:
             pool=self._pool(config, state, Crossing(setup, cuts.options[0], task), clients),
         )
         test = source.test[: config.max_test].to(setup.layout.dtype, self.device)
-        if self.serving.evaluate == "clients":
+        if self.serving.evaluates == "clients":
             judged = shell(setup.template)
             setup.layout.bind(judged, state.weights.__getitem__, state.statistics.__getitem__)
             evaluator: Any = FederatedEvaluator(setup, judged, hub, self.serving.step_deadline)
         else:
-            data = RunData([], test if self.serving.evaluate == "server" else None)
+            data = RunData([], test if self.serving.evaluates == "server" else None)
             evaluator = _evaluator(setup, state, data, config.metrics, OneWorker())
         length = RunLength(config.rounds, config.eval_every)
         stopping = _stopping(Stopping(config.patience, config.target_accuracy), evaluator)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from smofi.config import Config
 from smofi.errors import check_choice, check_count, check_number, refuse, refuse_unwanted
+from smofi.experiment.resuming import abouts_in
 from smofi.net.transport.addresses import is_loopback, parse
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.times import Times
@@ -18,7 +19,8 @@ EVALUATES = ("server", "clients", "none")
 class Serving:
     """A server as its user describes it. `certs` None is plain text, on this machine only. A round needs `min_clients`;
     an answer is waited for `step_deadline` seconds. `allow` lists the clients that may take part, a name a line.
-    `limits` are by default what the largest message of the run needs."""
+    `evaluate` is by default where a run that goes on was evaluated, or on the server; `limits` are by default what the
+    largest message of the run needs."""
 
     config: Config
     folder: Path
@@ -26,7 +28,7 @@ class Serving:
     certs: Path | None = None
     allow: Path | None = None
     min_clients: int | None = None
-    evaluate: str = "server"
+    evaluate: str | None = None
     step_deadline: float | None = 900.0
     resume: bool = False
     command: str = ""
@@ -38,13 +40,26 @@ class Serving:
         """How many clients a round needs: by default all that the configuration speaks of."""
         return self.min_clients if self.min_clients is not None else self.config.clients or 1
 
+    @property
+    def evaluates(self) -> str:
+        """Where the model is tested."""
+        return self.evaluate or "server"
+
+
+def as_evaluated(serving: Serving) -> Serving:
+    """With where the model is tested; a run that goes on is tested where it was, or its curve would mean two things."""
+    before = abouts_in(serving.folder)[0].get("evaluate") if serving.resume else None
+    if before is not None and serving.evaluate not in (None, before):
+        refuse("evaluate", serving.evaluate, f"{before}: the run in {serving.folder} was tested so until now")
+    return replace(serving, evaluate=serving.evaluate or before)
+
 
 def check_serving(serving: Serving) -> None:
     """Refuse what cannot be served: an address, a quorum, a time, a measure that no client takes."""
     host, _ = parse(serving.listen, "listen")
     if serving.certs is None and not is_loopback(host):
         refuse_unwanted("listen", serving.listen, "without certificates, a server listens on 127.0.0.1 only")
-    check_choice("evaluate", serving.evaluate, EVALUATES)
+    check_choice("evaluate", serving.evaluates, EVALUATES)
     for metric in serving.config.metrics:
         if serving.evaluate == "clients" and metric != "top1":
             refuse("metrics", metric, "top1 with evaluate=clients: they send how many samples are right")

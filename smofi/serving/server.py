@@ -25,7 +25,7 @@ from smofi.net.transport.listener import Listener
 from smofi.plural import plural
 from smofi.runs import RunFolder, check_free, folders_for, folders_in
 from smofi.serving.assembly import Assembly
-from smofi.serving.checks import Serving, check_serving, listed
+from smofi.serving.checks import Serving, as_evaluated, check_serving, listed
 from smofi.serving.hub import Hub, Stopped
 from smofi.serving.limits import limits_for
 from smofi.serving.offer import Offer
@@ -41,6 +41,7 @@ class Server:
     """A listener and the runs of a configuration. `board` shows what happens."""
 
     def __init__(self, serving: Serving, board: Board | None = None, progress: ReadProgress = silent) -> None:
+        serving = as_evaluated(serving)
         self.serving, self.board = serving, board or Board()
         config = serving.config
         check_servable(config)
@@ -113,7 +114,8 @@ class Server:
             return
         self._check_free()  # another process may have begun meanwhile
         self.hub.roster.save(self.path)  # first: with its configuration, the folder has a served run
-        describe_new(self.path, runs, self.config, federations, self.source.fingerprint(), self.serving.command)
+        known = self.source.fingerprint(), self.serving.command
+        describe_new(self.path, runs, self.config, federations, *known, evaluate=self.serving.evaluates)
 
     def _federation(self) -> Federation:
         """The server's own data: nothing of it is trained on."""
@@ -132,7 +134,7 @@ class Server:
             config = self.config.with_seed(one.seed).model_copy(update={"method": (one.name,)})
             setup = run.simulation.setup
             clients = self.assembly.clients(len(self.hub.roster.names))
-            offer = Offer.of(config, self.source, layout_hash(setup.layout), self.serving.evaluate, clients)
+            offer = Offer.of(config, self.source, layout_hash(setup.layout), self.serving.evaluates, clients)
             self.hub.fits = partial(self._fits, run.planner)
             self.hub.begin(offer, setup.wire if isinstance(setup.wire, Compression) else None)
             try:

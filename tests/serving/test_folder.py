@@ -68,6 +68,18 @@ def test_a_server_does_not_go_on_with_anything_else(run: Path, tmp_path: Path) -
         smofi.serve({}, tmp_path / "nothing", resume=True)
 
 
+def test_it_is_evaluated_where_it_was(tmp_path: Path) -> None:
+    """Without being told; a curve with other numbers from some round on would mislead."""
+    folder = tmp_path / "run"
+    deployed(small(clients=2, participation=1.0, rounds=1), folder, evaluate="clients")
+    server = Server(Serving(stored_config(folder, {"rounds": 2}, served=True), folder, resume=True))
+    assert server.serving.evaluates == "clients"
+    with pytest.raises(InputError, match=r"evaluate='server' is not accepted: expected clients: .* until now"):
+        smofi.serve({"rounds": 2}, folder, listen="127.0.0.1:0", evaluate="server", resume=True)
+    (only,) = smofi.serve({}, folder, listen="127.0.0.1:0", evaluate="clients", resume=True)
+    assert len(only.history) == 1
+
+
 def test_a_finished_run_needs_no_clients(run: Path) -> None:
     results = smofi.serve({}, run, listen="127.0.0.1:0", resume=True)
     assert [len(result.history) for result in results] == [2, 2]
