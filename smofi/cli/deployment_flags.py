@@ -88,7 +88,7 @@ class WatchingFlags:
 class TimeFlags:
     """The settings of time of a deployment: all that there are."""
 
-    away: Annotated[float, Parameter(help="seconds that a client may be out of reach before it counts as gone")] = 20
+    away: Annotated[float, Parameter(help="seconds that a client may be out of reach before it counts as gone")] = 15
     deadline: Annotated[
         float, Parameter(help="seconds that a client has for a step before the round goes on without it")
     ] = 900

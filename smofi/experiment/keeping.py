@@ -8,7 +8,7 @@ from typing import Any
 
 from smofi.engine.run import Run
 from smofi.errors import SmofiError
-from smofi.runs import FolderLock, RunFolder, RunWriter, StoredCheckpoint, whole_of
+from smofi.runs import FolderLock, RunFolder, RunWriter, StoredCheckpoint, resuming_command
 from smofi.training import Result
 
 KEPT_CHECKPOINTS = 2
@@ -77,7 +77,7 @@ class RunKeeper:
             path = self.folder.path
             raise NotSaved(
                 f"the result could not be written to {path}: {error.strerror}; {self._safe()}. "
-                f"Free some space and continue with: {self._continue_with}",
+                f"Free some space and continue with: {resuming_command(self.folder)}",
                 result,
             ) from error
         try:
@@ -86,7 +86,7 @@ class RunKeeper:
         except OSError as error:
             lost = f"the state after round {len(run.history)} could not be saved: {error.strerror}; {self._safe()}"
             if run.cut_short:
-                raise NotSaved(f"{lost}. Continue from there with: {self._continue_with}", result) from error
+                raise NotSaved(f"{lost}. Continue from there with: {resuming_command(self.folder)}", result) from error
             run.warn(f"{lost}. The final model is saved; more rounds would have to go on from there.")
 
     def _save(self, run: Run) -> None:
@@ -109,13 +109,6 @@ class RunKeeper:
 
     def _is_best(self, run: Run) -> bool:
         return self.has_state and bool(run.history) and run.best_round == len(run.history)
-
-    @property
-    def _continue_with(self) -> str:
-        """The command that goes on with the run; one that was served to clients goes on as a whole."""
-        whole = whole_of(self.folder)
-        served = RunFolder(whole).clients_file.exists()
-        return f"smofi serve --resume {whole}" if served else f"smofi run --resume {self.folder.path}"
 
     def _safe(self) -> str:
         saved = self.writer.saved_rounds

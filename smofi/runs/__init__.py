@@ -13,7 +13,15 @@ Internal: may change without notice.
 """
 
 from smofi.runs.checkpoint import StoredCheckpoint, read_checkpoint
-from smofi.runs.comparison import folders_for, folders_in, is_of_a_run, partition_in, runs_below, whole_of
+from smofi.runs.comparison import (
+    folders_for,
+    folders_in,
+    is_of_a_run,
+    partition_in,
+    resuming_command,
+    runs_below,
+    whole_of,
+)
 from smofi.runs.folder import RunFolder
 from smofi.runs.lock import FolderLock, writer_of
 from smofi.runs.manifest import DamagedFile, UnreadableFile
@@ -45,6 +53,7 @@ __all__ = [
     "read_checkpoint",
     "read_partition_file",
     "runs_below",
+    "resuming_command",
     "whole_of",
     "write_partition_file",
     "write_tracker_id",

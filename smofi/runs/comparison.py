@@ -87,6 +87,14 @@ def whole_of(folder: RunFolder) -> Path:
     return folder.path
 
 
+def resuming_command(folder: RunFolder) -> str:
+    """The command that goes on with a run; one that was served to clients goes on as a whole."""
+    whole = whole_of(folder)
+    if RunFolder(whole).clients_file.exists():
+        return f"smofi serve --resume {whole}"
+    return f"smofi run --resume {folder.path}"
+
+
 def _folder_name(method: str) -> str:
     """A method's name as the name of a folder."""
     return re.sub(r"[^\w.=]+", "-", method).strip("-")

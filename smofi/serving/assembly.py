@@ -92,6 +92,7 @@ class Assembly:
             task=task,
             patience=self.serving.step_deadline,
             pool=self._pool(config, state, Crossing(setup, cuts.options[0], task), clients),
+            weights_later=not config.model.startswith("python:"),
         )
         test = source.test[: config.max_test].to(setup.layout.dtype, self.device)
         if self.serving.evaluates == "clients":

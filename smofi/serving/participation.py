@@ -100,6 +100,8 @@ class Participation:
             if self.current and read_rest(parsed).round == self.current.message.round:
                 self.current = None
         elif kind is Evaluate:
+            if self.agreed.offer.evaluates != "clients":
+                raise BadFrame("kind", f"is {parsed.kind}: this run was offered as one that clients do not evaluate")
             yield self._judge(read_evaluate(parsed, next(iter(self.agreed.crossings.values()))))
         elif kind is Begin:
             agreed = self.agreed

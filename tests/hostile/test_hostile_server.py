@@ -229,8 +229,12 @@ ROUNDS: dict[str, tuple[Callable[[], list[bytes]], str]] = {
         lambda: [pack(begin()), pack(Output(0, 0, torch.zeros(8, 10)))],
         "kind is 'output': expected cut_gradient",
     ),
-    "an enormous model to judge": (
+    "a model to judge, which would tell how many samples a class has": (
         lambda: [pack(Evaluate(0, torch.zeros(10**6), torch.zeros(0)))],
+        "kind is evaluate: this run was offered as one that clients do not evaluate",
+    ),
+    "an enormous model to judge": (
+        lambda: [offering(evaluates="clients"), pack(Evaluate(0, torch.zeros(10**6), torch.zeros(0)))],
         "tensors.weights.shape is [1000000]",
     ),
     "a message of a client": (

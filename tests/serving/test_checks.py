@@ -11,7 +11,7 @@ import torch
 import smofi
 from smofi import models
 from smofi.errors import InputError
-from smofi.experiment.keeping import RunKeeper
+from smofi.runs import RunFolder, resuming_command
 from smofi.serving.checks import Serving, check_serving
 from smofi.serving.client import Joining
 from smofi.serving.limits import largest_message, limits_for
@@ -54,10 +54,9 @@ def test_a_client_takes_what_a_server_may_send() -> None:
 
 
 def test_the_command_that_goes_on_with_a_served_run(tmp_path: Path) -> None:
+    assert resuming_command(RunFolder(tmp_path)) == f"smofi run --resume {tmp_path}"
     (tmp_path / "clients.json").write_text("[]\n")
-    keeper = RunKeeper(tmp_path, 1)
-    keeper.close()
-    assert keeper._continue_with == f"smofi serve --resume {tmp_path}"
+    assert resuming_command(RunFolder(tmp_path)) == f"smofi serve --resume {tmp_path}"
 
 
 def test_a_client_that_claims_too_many_samples_does_not_fit(tmp_path: Path) -> None:

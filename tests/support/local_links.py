@@ -99,7 +99,8 @@ def remotely(
     inputs, targets = simulation.clients[0].batch(torch.arange(1))
     task = Task(tuple(inputs.shape[1:]), inputs.dtype, tuple(targets.shape[1:]), targets.dtype)
     own = {field.name: getattr(simulation, field.name) for field in fields(simulation)}
-    run.simulation = deployment = Deployment(**own, links=links, task=task, patience=patience, pool=pool)
+    options_of = dict(task=task, patience=patience, pool=pool, weights_later=True)
+    run.simulation = deployment = Deployment(**own, **options_of, links=links)
     run.cohort = RemoteCohort  # type: ignore[assignment]
     crossings = {(cut.first, cut.last): deployment.crossing(cut) for cut in run.planner.cuts.options}
     agreed = SimpleNamespace(local_epochs=run.planner.settings.local_epochs)

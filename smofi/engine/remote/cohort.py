@@ -31,12 +31,14 @@ class Deployment(Simulation):
     how many, and of which size.
 
     `patience` is for how many seconds a client's answer is waited for; `pool` computes several server passes at a time.
+    `weights_later`: the model is one that may compute its weights' gradients after a client has its answer.
     """
 
     links: Links = field(kw_only=True)
     task: Task = field(kw_only=True)
     patience: float | None = field(default=None, kw_only=True)
     pool: Executor | None = field(default=None, kw_only=True)
+    weights_later: bool = field(default=False, kw_only=True)
 
     @property
     def side_by_side(self) -> bool:
@@ -74,8 +76,8 @@ class RemoteCohort(SimulatedCohort):
     def make_stepper(self) -> Stepper:
         deployment = self.deployment
         crossings = {row: deployment.crossing(cut) for row, cut in enumerate(self.plan.cuts)}
-        patience, pool = deployment.patience, deployment.pool
-        return RemoteStepper(self.context, deployment.links, crossings, patience, self._lose, pool)
+        own = deployment.patience, self._lose, deployment.pool, deployment.weights_later
+        return RemoteStepper(self.context, deployment.links, crossings, *own)
 
     def ticks(self) -> Generator[Tick, None, None]:
         """The steps of the round, without the clients that are lost by then."""

@@ -44,8 +44,8 @@ class RemoteRow:
         return self.context.state.weights.device
 
     @property
-    def place(self) -> str:
-        """The step that is computed at the moment, in words."""
+    def under_way(self) -> str:
+        """The step that has not changed the row yet, in words."""
         return f"round {self.plan.round + 1}, step {self.updates + 1} of {self.plan.steps}, client {self.client}"
 
     def begin(self) -> Begin:

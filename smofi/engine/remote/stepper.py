@@ -33,8 +33,6 @@ from smofi.engine.remote.row import RemoteRow
 from smofi.engine.round import NonFinite
 from smofi.errors import SmofiError
 
-WEIGHTS = "the gradient"  # of the server's weights, as a simulation calls it
-
 Lose = Callable[[int], None]
 """lose(row): this client takes no further step."""
 
@@ -54,8 +52,10 @@ class RemoteStepper:
         patience: float | None,
         lose: Lose,
         pool: Executor | None = None,
+        weights_later: bool = False,
     ) -> None:
-        """`crossings` are by row; a client that does not answer within `patience` seconds is lost."""
+        """`crossings` are by row; a client that does not answer within `patience` seconds is lost. `weights_later`: it
+        may get its answer before the weights' gradients are computed."""
         self.context, self.setup, self.links, self.lose = context, context.setup, links, lose
         self.crossings, self.patience, self.pool = crossings, patience, pool
         self.rows: dict[int, RemoteRow] = {}
@@ -64,6 +64,7 @@ class RemoteStepper:
         # an average of server rows is a barrier for those that are ahead
         self.may_go_ahead = self.setup.method.placement is None
         self.squares = bool(self.setup.local.model_wide_limits)
+        self.weights_later = weights_later and not self.squares  # |g|² goes with the answer
         self.reasons: dict[int, str] = {}
         self.diverged = 0
         self.idle = True
@@ -123,8 +124,7 @@ class RemoteStepper:
         with self.context.kernels():
             if self.pool is None or len(groups) == 1:
                 for group in groups:
-                    # |g|², where it is needed, goes with the answer
-                    self._pass(group, later=(self.shared or self.idle) and not self.squares)()
+                    self._pass(group, answer_first=self.weights_later and (self.shared or self.idle))()
                     self._complete(group)
                 return
             computing = {self.pool.submit(self._pass, group): group for group in groups}
@@ -137,8 +137,9 @@ class RemoteStepper:
 
     def _complete(self, group: Sequence[RemoteRow]) -> None:
         """The gradients of the server's weights are there; no update is made from what is no longer a number."""
-        if not group[0].compute_weights():
-            self._refuse_step(group, WEIGHTS)
+        lost = group[0].row in self.reasons and not self.shared
+        if not lost and not group[0].compute_weights():
+            self._refuse_step(group, "the gradient")
 
     def _may_pass(self, one: RemoteRow) -> bool:
         return one.updates == one.steps.done and (one.steps.done < one.target or self.may_go_ahead)
@@ -171,10 +172,10 @@ class RemoteStepper:
     def _of(self, group: Sequence[RemoteRow]) -> list[RemoteRow]:
         return [one for one in group if one.row not in self.reasons]
 
-    def _pass(self, group: Sequence[RemoteRow], later: bool = False) -> Callable[[], None]:
+    def _pass(self, group: Sequence[RemoteRow], answer_first: bool = False) -> Callable[[], None]:
         """The server's pass, as far as it goes: to the cut gradients, or in the U shape to its output and, when the
-        clients have returned its gradient, from there; with `later`, the gradients of its weights are still to come.
-        Returns what is to be done next."""
+        clients have returned its gradient, from there; with `answer_first`, the gradients of its weights are still to
+        come. Returns what is to be done next."""
         first, steps = group[0], [one.steps for one in group]
         with naming_clients(steps):
             if any(one.returned for one in group):
@@ -183,7 +184,7 @@ class RemoteStepper:
                 return partial(self._answer, group, [loss for loss, _ in returned])
             arrived = [one.take_activation() for one in group]
             self.context.reseed(first.steps.seed + ON_SERVER)
-            with first.later if later else nullcontext():
+            with first.later if answer_first else nullcontext():
                 output = first.server.forward([activation for activation, _ in arrived], [one.keys for one in steps])
             if first.cut.u_shaped:
                 return partial(self._send_output, group, output)
@@ -210,7 +211,7 @@ class RemoteStepper:
             self._refuse_step(group, what)
             return
         if self.squares and not first.compute_weights():
-            self._refuse_step(group, WEIGHTS)
+            self._refuse_step(group, "the gradient")
             return
         gradients = client_cut_gradients(cut_gradient, sizes)
         with torch.no_grad():
@@ -234,7 +235,7 @@ class RemoteStepper:
         """A client with a server row of its own goes; where the server model is shared, the run has diverged."""
         one = group[0]
         if self.shared:
-            raise NonFinite(f"{what} became non-finite in {one.place}", one.client)
+            raise NonFinite(f"{what} became non-finite in {one.under_way}", one.client)
         self._drop(one, f"{what} became non-finite", diverged=True)
 
     # Messages, and those that do not come
@@ -286,7 +287,7 @@ class RemoteStepper:
         self.links.send(one.client, Rest(one.plan.round, reason))
         self.lose(one.row)
         if 2 * self.diverged > len(self.rows):  # a few may be broken or hostile; if most are, it is the run
-            raise NonFinite(f"what most clients compute became non-finite in {one.place}", one.client)
+            raise NonFinite(f"what most clients compute became non-finite in {one.under_way}", one.client)
         if not self.alive:
             raise NobodyLeft(f"no client is left in round {one.plan.round + 1}: the last one was lost because {reason}")
 

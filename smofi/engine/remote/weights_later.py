@@ -4,9 +4,12 @@
     dL/dW = dL/dy xᵀ       only the server's own update needs this
 
 Backward passes usually compute both, layer by layer. Here the first kind comes first: the client gets its answer, and
-computes while the server does the rest. Convolutions and linear layers are done so; all others take little time, or
-cannot be taken apart. The numbers are the same, to the bit. Altogether it takes about a tenth longer, since a layer's
-input has left the processor's caches by then: it is for a server that has time.
+computes while the server does the rest. Convolutions of batches and linear layers on vectors are done so; all others
+take little time, or cannot be taken apart. Altogether it takes about a tenth longer, since a layer's input has left the
+processor's caches by then: it is for a server that has time.
+
+The numbers of smofi's own models are the same, to the bit. Other people's may do what this does not foresee: hooks on a
+weight, a checkpoint, a gradient within the forward pass, an input that is changed afterwards.
 """
 
 from __future__ import annotations
@@ -46,10 +49,11 @@ class WeightsLater(TorchFunctionMode):
         self._waiting: list[Callable[[], None]] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is functional.linear:
-            return self._called(func, _of_linear, *args, **kwargs or {})
-        if func in CONVOLUTIONS:
-            return self._convolved(func, *args, **kwargs or {})
+        if torch.is_grad_enabled():
+            if func is functional.linear:
+                return self._called(func, _of_linear, 2, *args, **kwargs or {})
+            if func in CONVOLUTIONS:
+                return self._convolved(func, *args, **kwargs or {})
         return func(*args, **kwargs or {})
 
     def _convolved(
@@ -66,13 +70,22 @@ class WeightsLater(TorchFunctionMode):
         shape = stride, padding, dilation, groups
         if isinstance(padding, str):  # it may pad one side more than the other
             return func(input, weight, bias, *shape)
-        return self._called(func, _of_convolution(CONVOLUTIONS[func], *shape), input, weight, bias, *shape)
+        over = CONVOLUTIONS[func]
+        return self._called(func, _of_convolution(over, *shape), over + 2, input, weight, bias, *shape)
 
     def _called(
-        self, func: Any, gradients: Gradients, input: Tensor, weight: Tensor, bias: Tensor | None = None, *others: Any
+        self,
+        func: Any,
+        gradients: Gradients,
+        dimensions: int,
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *others: Any,
     ) -> Any:
         own = [weight] if bias is None else [weight, bias]
-        if torch.is_autocast_enabled(input.device.type) or not (input.requires_grad and all(map(_collects, own))):
+        fits = input.dim() == weight.dim() == dimensions and input.requires_grad and all(map(_collects, own))
+        if not fits or torch.is_autocast_enabled(input.device.type):
             return func(input, weight, bias, *others)
         output = func(input, weight.detach(), None if bias is None else bias.detach(), *others)
         seen = input.detach()
@@ -108,9 +121,8 @@ def _add(own: list[Tensor], gradients: list[Tensor]) -> None:
 
 def _of_linear(outer: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> list[Tensor]:
     # dL/dW = dL/dyᵀ x,   dL/db = sum dL/dy
-    rows = outer.reshape(-1, outer.shape[-1])
-    of_weight = rows.t().mm(x.reshape(-1, x.shape[-1]))
-    return [of_weight] if bias is None else [of_weight, rows.sum(0)]
+    of_weight = outer.t().mm(x)
+    return [of_weight] if bias is None else [of_weight, outer.sum(0)]
 
 
 def _of_convolution(dimensions: int, stride: Any, padding: Any, dilation: Any, groups: int) -> Gradients:

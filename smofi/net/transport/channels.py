@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from smofi.errors import InputError
-from smofi.net.transport.envelope import HEAD, PIECE
+from smofi.net.transport.envelope import HEAD, LARGE_PIECE
 from smofi.net.transport.limits import KIB
 from smofi.net.transport.times import Times
 
@@ -19,11 +19,14 @@ except ModuleNotFoundError:
 BROKEN = (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
 """What gRPC raises when a stream is used that has ended."""
 
-LARGEST = PIECE + HEAD + KIB
+LARGEST = LARGE_PIECE + HEAD + KIB
 """The most bytes of a message. An opening has a name besides, and a hello that is no longer than a piece."""
 
-UNDER_WAY = 2048 * KIB
-"""About how many bytes are on their way to a side that has not read them yet."""
+UNDER_WAY = 512 * KIB
+"""About how many bytes are on their way to a side that has not read them yet; of a larger message, all."""
+
+ANSWERED = 2.5
+"""How many times the keepalive a sign of life may take."""
 
 SERVICE, METHOD = "smofi.Training", "Join"
 
@@ -36,7 +39,8 @@ def common_options(times: Times) -> dict[str, Any]:
         "grpc.max_receive_message_length": LARGEST,
         "grpc.keepalive_time_ms": milliseconds,
         "grpc.keepalive_timeout_ms": milliseconds,
-        "grpc.http2.ping_timeout_ms": milliseconds,  # of pings that measure the connection; they hold up the others
+        # The answer waits behind data that fills a slow network, and comes all the same.
+        "grpc.http2.ping_timeout_ms": round(ANSWERED * milliseconds),
         "grpc.keepalive_permit_without_calls": 1,
         "grpc.http2.max_pings_without_data": 0,
         # Data that fills a slow network holds up pings as well. So what is under way is bounded, and nothing probes how

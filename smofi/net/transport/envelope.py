@@ -20,10 +20,10 @@ VERSION = 1
 SENTENCE, NAME, SESSION = 2000, 200, 16
 """The most bytes of a sentence and of a name; the bytes of a session's identity."""
 
-PIECE = (2048 + 64) * 1024
-"""The most bytes of a payload in one message: 2 MiB of a tensor, and its header. What arrived of a payload before a
-blink need not be sent again, so that large payloads get through a network that blinks often; smaller pieces take longer
-altogether, since gRPC sends one message at a time."""
+PIECE, LARGE_PIECE = (512 + 16) * 1024, (2048 + 64) * 1024
+"""The most bytes of a payload in one message, and on a network that has shown to be fast. What arrived of a payload
+before a blink need not be sent again, so that large ones get through a slow network that blinks often. Large pieces
+take less time in all, since gRPC sends one message at a time; 2 MiB of numbers fit into one of them, or into four."""
 
 ALIGNED = 64
 """Where a payload of several pieces begins in memory: at a multiple of this, so that its tensors can stay there."""
@@ -88,22 +88,22 @@ def pack(kind: Kind, number: int = 0, acknowledged: int = 0, parts: Parts = b"")
     return b"".join((_HEAD.pack(kind, number, acknowledged), *body))
 
 
-def pieces(parts: Parts) -> Iterator[list[memoryview]]:
-    """A payload in pieces of the same size but for the last; nothing is copied.
+def pieces(parts: Parts, most: int) -> Iterator[list[memoryview]]:
+    """A payload in pieces of `most` bytes, but for the last; nothing is copied.
 
-    >>> [[bytes(part) for part in piece] for piece in pieces([b"ab", b"c"])]
+    >>> [[bytes(part) for part in piece] for piece in pieces([b"ab", b"c"], 9)]
     [[b'ab', b'c']]
-    >>> [sum(map(len, piece)) for piece in pieces([bytes(PIECE - 1), bytes(PIECE)])], list(pieces(b""))
-    ([2162688, 2162687], [[]])
+    >>> [sum(map(len, piece)) for piece in pieces([bytes(3), bytes(4)], 4)], list(pieces(b"", 4))
+    ([4, 3], [[]])
     """
     piece: list[memoryview] = []
-    room = PIECE
+    room = most
     for part in [parts] if isinstance(parts, (bytes, bytearray, memoryview)) else parts:
         view = memoryview(part).cast("B")
         while len(view) > room:
             piece.append(view[:room])
             yield piece
-            view, piece, room = view[room:], [], PIECE
+            view, piece, room = view[room:], [], most
         if len(view):
             piece.append(view)
             room -= len(view)

@@ -6,19 +6,44 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from time import monotonic
 from typing import NamedTuple
 
-from smofi.net.transport.envelope import Buffer, Kind, Message, Parts, ProtocolError, joined, pack, pieces, unpack
+from smofi.net.transport.envelope import (
+    HEAD,
+    LARGE_PIECE,
+    PIECE,
+    Buffer,
+    Kind,
+    Message,
+    Parts,
+    ProtocolError,
+    joined,
+    pack,
+    pieces,
+    unpack,
+)
 
 LARGEST = 2**40
+
+
+FAST = 2**20
+"""Bytes a second from which on large pieces are no risk."""
 
 
 class Kept(NamedTuple):
     """A message that is not acknowledged yet."""
 
+    kind: Kind
     told: int  # what it acknowledges itself
-    ends: bool  # whether a payload ends with it
+    since: float
+    queue: int  # the bytes that have to arrive until it has
     message: bytes
+
+    @property
+    def ends(self) -> bool:
+        """Whether a payload ends with it."""
+        return self.kind != Kind.PIECE
 
 
 class Session:
@@ -40,6 +65,7 @@ class Session:
         self.changed = threading.Condition()
         self._putting = threading.Lock()  # the pieces of a payload follow each other
         self._most, self._most_bytes, self._largest = most, most_bytes, largest
+        self._piece = PIECE  # what payloads are cut into
         self._kept: deque[Kept] = deque()
         self._kept_bytes = self._kept_payloads = 0
         self._pieces: list[Buffer] = []  # of the payload that is arriving
@@ -64,7 +90,7 @@ class Session:
                         return self._over
                     self.changed.wait()
             before = None
-            for piece in pieces(parts):
+            for piece in pieces(parts, self._piece):
                 if before is not None:
                     self._keep(Kind.PIECE, before)
                     kept()
@@ -75,15 +101,16 @@ class Session:
 
     def _keep(self, kind: Kind, piece: list[memoryview]) -> None:
         with self.changed:
-            if self._over:
-                return
-            self._last += 1
-            told = self.received  # read once: the event loop may receive in between
-            message = pack(kind, self._last, told, piece)
-            ends = kind != Kind.PIECE
-            self._kept.append(Kept(told, ends, message))
-            self._kept_bytes += len(message)
-            self._kept_payloads += ends
+            if not self._over:
+                self._append(kind, piece)
+
+    def _append(self, kind: Kind, piece: list[memoryview]) -> None:
+        self._last += 1
+        told = self.received  # read once: the event loop may receive in between
+        message = pack(kind, self._last, told, piece)
+        self._kept_bytes += len(message)
+        self._kept.append(Kept(kind, told, monotonic(), self._kept_bytes, message))
+        self._kept_payloads += kind != Kind.PIECE
 
     def next(self) -> bytes | None:
         """The next message to send on this stream, if there is one."""
@@ -130,6 +157,21 @@ class Session:
         self._acknowledge(acknowledged)
         with self.changed:
             self._sent, self._told = 0, self.received
+            self._cut_again()
+
+    def _cut_again(self) -> None:
+        """What is kept has not arrived: it may get other numbers, and small pieces, lest it never arrives."""
+        self._piece = PIECE
+        if all(len(one.message) <= PIECE + HEAD for one in self._kept):
+            return
+        kept, self._kept = self._kept, deque()
+        self._last -= len(kept)
+        self._kept_bytes = self._kept_payloads = 0
+        for one in kept:
+            *others, last = pieces(memoryview(one.message)[HEAD:], PIECE)
+            for piece in others:
+                self._append(Kind.PIECE, piece)
+            self._append(one.kind, last)
 
     def take(self, data: bytes) -> Message | None:
         """A message of the other side, or None for one that was received already; raises ProtocolError."""
@@ -169,6 +211,9 @@ class Session:
                 self._kept_bytes -= len(kept.message)
                 self._kept_payloads -= kept.ends
                 self._sent = max(0, self._sent - 1)
+                if kept.queue >= PIECE:  # less says nothing about the network
+                    fast = kept.queue > FAST * (monotonic() - kept.since)
+                    self._piece = LARGE_PIECE if fast else PIECE
             self.changed.notify_all()
 
     def end(self) -> None:

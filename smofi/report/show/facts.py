@@ -13,6 +13,7 @@ from smofi.report.history import Scale, finite
 from smofi.report.numbers import duration, hours_minutes_seconds, mebibytes, megabytes, percent, three_digits, time_unit
 from smofi.report.progress import bar
 from smofi.report.show.snapshot import Snapshot
+from smofi.runs import resuming_command
 from smofi.settings import seeds_text
 
 Facts: TypeAlias = list[tuple[str, str]]
@@ -58,7 +59,7 @@ def progress(run: Snapshot, unicode: bool) -> Facts:
     if run.state != "still going" and run.stopped:
         facts.append(("stopped", run.stopped))
     if run.state == "interrupted":
-        facts.append(("to continue", f"smofi run --resume {run.path}"))
+        facts.append(("to continue", resuming_command(run.folder)))
     return facts
 
 

@@ -21,6 +21,7 @@ from smofi.report.show.facts import Facts, files, progress, settings
 from smofi.report.show.snapshot import Snapshot
 from smofi.report.style import DIM
 from smofi.report.table import results_table
+from smofi.runs import RunFolder, resuming_command
 
 COLOURS = {"finished": "green", "still going": "cyan", "interrupted": "yellow", "diverged": "red", "damaged": "red"}
 NARROWEST, WIDEST = 20, 100  # of the curves, in characters
@@ -64,7 +65,7 @@ class ComparisonView:
         yield _facts_table([("folder", str(self.path)), *settings(self.runs[0], self.seeds)])
         yield self._states()
         if not any(run.writer for run in self.runs) and any(run.state == "interrupted" for run in self.runs):
-            yield _facts_table([("to continue", f"smofi run --resume {self.path}")])
+            yield _facts_table([("to continue", resuming_command(RunFolder(self.path)))])
         histories = [run.history for run in self.runs if run.history.measured]
         if rows := compare(histories):
             yield results_table(rows)

@@ -93,7 +93,7 @@ def test_a_network_that_is_cut_for_long_is_noticed_and_found_again(ends: Ends) -
         proxy.stall()
         start = monotonic()
         assert told(listener, Left) == Left("a", "it was away for 1.5 s")
-        assert QUICK.patience < monotonic() - start < QUICK.patience + 2 * QUICK.keepalive + 1.5
+        assert QUICK.patience < monotonic() - start < QUICK.patience + 3.5 * QUICK.keepalive + 1.5
         assert isinstance(dialer.receive(SOON), Waiting)
         dialer.send(b"void: the server has given up on this conversation")
         proxy.cut()
@@ -182,7 +182,7 @@ def test_a_client_that_is_stopped_is_missed(ends: Ends) -> None:
         os.kill(process.pid, signal.SIGSTOP)
         start = monotonic()
         told(listener, Left)
-        assert monotonic() - start < QUICK.patience + 2 * QUICK.keepalive + 1.5
+        assert monotonic() - start < QUICK.patience + 3.5 * QUICK.keepalive + 1.5
     finally:
         end(process)
 
@@ -230,6 +230,20 @@ def test_a_slow_network_is_not_taken_for_a_dead_one(ends: Ends) -> None:
         listener.send("a", bytes(size))
         assert len(heard(dialer, Received, 60).payload) == size
         assert proxy.passed < 3 * size  # connections that break by mistake do not send all of it again
+
+
+@pytest.mark.slow
+def test_a_line_of_1_megabit_is_not_taken_for_a_dead_one_at_default_settings(ends: Ends) -> None:
+    """Signs of life wait behind data, for longer than the keepalive."""
+    listener = ends.listen(times=Times())
+    with Proxy(ends.port) as proxy:
+        dialer = ends.dial(port=proxy.port, times=Times())
+        welcome(listener, "a")
+        heard(dialer, Welcomed)
+        proxy.rate = 125_000
+        dialer.send(bytes(3_000_000))
+        assert len(told(listener, Arrived, 80).payload) == 3_000_000
+        assert proxy.accepted == 1
 
 
 def test_a_network_with_long_ways_carries_many_payloads_at_once(ends: Ends) -> None:

@@ -62,7 +62,8 @@ STEPS = st.lists(st.sampled_from(["put", "transmit", "take", "acknowledge", "cut
 @given(STEPS)
 def test_payloads_arrive_once_and_in_order_whatever_is_lost(steps: list[tuple[str, bool]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("smofi.net.transport.envelope.PIECE", 4)  # so that payloads come in one to three pieces
+        patch.setattr("smofi.net.transport.session.PIECE", 4)  # so that payloads come in one to three pieces
+        patch.setattr("smofi.net.transport.session.LARGE_PIECE", 7)
         exchange(steps)
 
 
@@ -119,6 +120,45 @@ def test_a_payload_in_pieces_is_whole_when_the_last_has_come() -> None:
     assert kinds == [Kind.PIECE, Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
     assert message is not None
     assert bytes(message.body) == payload
+
+
+def test_pieces_are_large_on_a_fast_network_and_small_again_after_a_blink() -> None:
+    here, there = Session(b"", 4, 10**8), Session(b"", 4, 10**8)
+    payload = bytes(range(256)) * (3 * PIECE // 256)
+
+    def sent() -> list[Kind]:
+        kinds = []
+        while (data := here.next()) is not None:
+            message = there.take(data)
+            assert message is not None
+            kinds.append(message.kind)
+        assert bytes(message.body) == payload
+        return kinds
+
+    here.put(Kind.PAYLOAD, payload)
+    assert sent() == [Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
+    here.take(there.acknowledgement())  # at once: the network is fast
+    here.put(Kind.PAYLOAD, payload)
+    assert sent() == [Kind.PAYLOAD]
+    here.take(there.acknowledgement())
+    here.put(Kind.PAYLOAD, payload)
+    assert here.next() is not None  # lost
+    here.resume(there.received)
+    assert sent() == [Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
+    here.take(there.acknowledgement())
+    assert here.kept == 0
+
+
+def test_pieces_are_small_on_a_slow_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("smofi.net.transport.session.monotonic", lambda: clock[0])
+    here, there = Session(b"", 4, 10**8), Session(b"", 4, 10**8)
+    for _ in range(3):
+        here.put(Kind.PAYLOAD, bytes(2 * PIECE))
+        taken = [there.take(here.next() or b"") for _ in range(2)]
+        assert [one.kind for one in taken if one] == [Kind.PIECE, Kind.PAYLOAD]
+        clock[0] += 2.5  # about 430 kB a second
+        here.take(there.acknowledgement())
 
 
 def test_a_piece_may_be_sent_while_the_next_one_is_copied() -> None:
