@@ -109,7 +109,7 @@ class ConnectionFlags:
 
     certs: Annotated[
         Path | None,
-        Parameter(help="your folder of certificates: ca.pem, cert.pem and key.pem, from whoever runs it"),
+        Parameter(help="your folder of certificates: ca.pem, cert.pem and key.pem, from whoever runs the server"),
     ] = None
     dry_run: Annotated[
         bool, Parameter(help="say what the server asks for and what would leave this machine", negative=())

@@ -22,6 +22,7 @@ from smofi.engine.processes.endings import Interrupted, handled, in_turn
 from smofi.errors import InputError
 from smofi.experiment.stored import stored_config
 from smofi.plural import plural
+from smofi.serving import saving_every_round
 
 if TYPE_CHECKING:
     from smofi.engine.events import Event
@@ -49,7 +50,7 @@ def serve(
     server.check()
     times.check()
     if server.resume is None:
-        config = resolve(source, {"checkpoint_every": 1} | given, scale)
+        config = saving_every_round(resolve(source, given, scale))
     elif source is not None or server.output is not None or scale is not None:
         raise InputError("--resume is not accepted with a file, --scale or --output: the run's folder has its settings")
     else:
@@ -138,9 +139,8 @@ class _Serve:
         if self.live.mode != "jsonl":
             print_results(config, server.path, results, judged, time.perf_counter() - started, self.live.mode)
         if caught:
-            remark(
-                f"Interrupted; go on with: smofi serve --resume {shlex.quote(str(server.path))} and the same options"
-            )
+            resuming = f"smofi serve --resume {shlex.quote(str(server.path))}"
+            remark(f"Interrupted; go on with: {resuming}, and --certs, --listen, --allow and --min-clients as before")
             return 128 + caught[0]
         return 1 if any(result.diverged for result in results.values()) else 0
 

@@ -243,7 +243,7 @@ class Run:
             self.emit(
                 Warned(
                     f"{len(latest.left_out)} of {len(latest.selected)} clients are not part of round {latest.round}'s "
-                    "model: they left, or took less than half of their steps before step_deadline ended the round"
+                    "model: they left, or were too slow"
                 )
             )
 

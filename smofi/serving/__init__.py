@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smofi.config import Config
     from smofi.engine.events import Callback
     from smofi.training import Result
 
@@ -61,12 +62,11 @@ def serve(
     from smofi.serving.server import served
 
     if isinstance(config, Mapping):
-        new = {"checkpoint_every": 1, **config}
-        settled = stored_config(Path(output), config, served=True) if resume else Config(**new)
+        settled = stored_config(Path(output), config, served=True) if resume else saving_every_round(Config(**config))
     elif resume:
         refuse("config", config, "with resume, a mapping of the settings that change: the run's folder has the others")
     else:
-        settled = read_config(config, {"checkpoint_every": 1})
+        settled = saving_every_round(read_config(config))
     serving = Serving(
         settled,
         Path(output),
@@ -82,6 +82,12 @@ def serve(
         if started:
             started(server.port)
         return [result for _, result in server.train()]
+
+
+def saving_every_round(config: Config) -> Config:
+    """A server saves every round, unless its user says otherwise: what clients have computed is worth keeping."""
+    given = "checkpoint_every" in config.model_fields_set
+    return config if given else config.model_copy(update={"checkpoint_every": 1})
 
 
 def join(

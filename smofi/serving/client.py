@@ -17,6 +17,7 @@ from smofi.engine.cpu.threads import in_threads
 from smofi.engine.noise import own_random_state
 from smofi.engine.remote.messages import Finished
 from smofi.errors import InputError, SmofiError
+from smofi.memory import as_text
 from smofi.net.frames import BadFrame, read
 from smofi.net.messages import pack
 from smofi.net.transport.dialer import Dialer
@@ -25,6 +26,7 @@ from smofi.net.transport.events import Dismissed, Received, Restarted, Waiting, 
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.sizes import size
 from smofi.net.transport.times import Times
+from smofi.plural import plural
 from smofi.serving.limits import OF_A_CLIENT
 from smofi.serving.offer import OFFER, OVER, Offer, read_over
 from smofi.serving.own_data import OwnData
@@ -35,6 +37,10 @@ Say = Callable[[str], object]
 
 WAIT = 20.0
 """Seconds that a dry run waits for the server."""
+
+
+EVERY = 60.0
+"""Seconds between two lines on how far it is."""
 
 
 class NotWanted(SmofiError):
@@ -68,6 +74,7 @@ class Client:
         self.samples: dict[str, tuple[TensorSamples, TensorSamples]] = {}
         self.part: Participation | None = None
         self.bytes_up = self.bytes_down = self.rounds = 0
+        self.told = 0.0
 
     def run(self) -> str:
         """Take part until the run is over; returns why it is. Raises NotWanted if the server refuses this client."""
@@ -125,13 +132,24 @@ class Client:
             agreed = self._agree(Offer.read(parsed))
             self.part = Participation(agreed)
             self._send(agreed.accepted().pack())
+            samples = plural(len(agreed.device.samples), "sample")
+            self.say(f"joined {self.joining.address} with {samples}; a round begins when enough clients are there")
             return None
         if self.part is None:
             raise BadFrame("kind", f"is {parsed.kind}: expected {OFFER} first")
         for answer in self.part.answers(parsed):
             self._send(pack(answer, self.part.agreed.wire))
-            self.rounds += isinstance(answer, Finished)
+            if isinstance(answer, Finished):
+                self.rounds += 1
+                self._tell_progress()
         return None
+
+    def _tell_progress(self) -> None:
+        """After the first round, and then about once a minute."""
+        if self.rounds == 1 or time.monotonic() >= self.told + EVERY:
+            self.told = time.monotonic()
+            sent, received = as_text(self.bytes_up), as_text(self.bytes_down)
+            self.say(f"{plural(self.rounds, 'round')} done; {sent} sent, {received} received")
 
     def _send(self, payload: Parts) -> None:
         self.bytes_up += size(payload)

@@ -37,14 +37,15 @@ def _at(crossing: Crossing, agreed: Agreed, steps: int) -> Iterator[str]:
     plan = ClientPlan(config.seed, 0, 0, steps, config.batch_size)
     up = {"activations": crossing.batch_of(crossing.activation, plan)}
     down = {"their gradient": crossing.batch_of(crossing.activation, plan)}
-    if cut.u_shaped:
+    if cut.u_shaped:  # and one number, the loss
         up["the gradient of its output"] = down["the server's output"] = crossing.batch_of(crossing.output, plan)
-    labels = "labels stay here" if cut.u_shaped else "labels leave this machine: --allow-labels"
+    labels = "labels stay here" if cut.u_shaped else "labels would leave this machine, which needs --allow-labels"
     yield f"Cut {cut}: {labels}."
     sent, received = (_bytes_of(agreed, one) for one in (up, down))
     if not cut.u_shaped:
         sent += 8 * config.batch_size
-    yield f"  up, each step: {_listed(up)}{'' if cut.u_shaped else f' and {config.batch_size} labels'}, {as_text(sent)}"
+    besides = "the loss" if cut.u_shaped else f"{config.batch_size} labels"
+    yield f"  up, each step: {_listed(up)} and {besides}, {as_text(sent)}"
     yield f"  down, each step: {_listed(down)}, {as_text(received)}"
     columns = sum(math.prod(one.sizes) * one.dtype.itemsize for one in crossing.of_columns().values())
     whole = [as_text(steps * each + columns) for each in (sent, received)]

@@ -105,7 +105,7 @@ def test_a_dry_run_says_what_would_leave(pki: Path, port: int, capsys: pytest.Ca
     code, out, err = join(f"localhost:{port} --certs {pki}/hospital-a --data digits --part 1 --dry-run", capsys)
     assert (code, err) == (0, "")
     assert "The server trains cnn with smofi" in out
-    assert "Cut 1: labels leave this machine: --allow-labels." in out
+    assert "Cut 1: labels would leave this machine, which needs --allow-labels." in out
 
 
 def test_a_dry_run_does_not_wait_for_what_will_not_come(

@@ -110,6 +110,9 @@ def scenario(name: str, given: argparse.Namespace, folder: Path, nursery: Nurser
     happened = ", ".join(f"{kind} {count}" for kind, count in weather.count.items())
     say(f"{name}: {len(rounds_in(fleet.output))} rounds in {time.monotonic() - fleet.began:.0f} s; clients {happened}; "
         f"the server was killed {fleet.kills} times; no finished round was lost")  # fmt: skip
+    if fleet.kills < given.kills or not all(weather.count.values()):
+        say(f"{name}: PROBLEM: the run was over before all of it had happened")
+        return False
     if not blinks:
         return judged(accuracy(fleet.output), clean_accuracies(nursery, folder, clients, rounds, given.clean))
     clean = Fleet(
@@ -145,7 +148,7 @@ def main() -> int:
     given = parser.parse_args()
     if why := missing():
         print(f"make chaos {why}.")
-        return 0
+        return 2
     names = [given.only] if given.only else ["losses", "blinks"]
     with tempfile.TemporaryDirectory(prefix="smofi-chaos-") as name, Nursery(Path(name)) as nursery:
         make_pki(Path(name) / "pki", given.clients, SERVER)

@@ -77,6 +77,8 @@ def test_a_client_with_less_than_a_batch(tmp_path: Path) -> None:
         clients.start(1, data=f"npz:{few_digits(tmp_path)}", part=None)
         server.result()
         assert "fewer than a batch of 64: it is never selected" in clients.said("site-1")
+        assert "samples; a round begins when enough clients are there" in clients.said("site-0")
+        assert "1 round done; " in clients.said("site-0")
         assert clients.all_ended() == [0, 0]
     assert server.history[0].selected == [0]
 

@@ -10,8 +10,10 @@ import torch
 
 import smofi
 from smofi import models
+from smofi.config import read_config
 from smofi.errors import InputError
 from smofi.runs import RunFolder, resuming_command
+from smofi.serving import saving_every_round
 from smofi.serving.checks import Serving, check_serving
 from smofi.serving.client import Joining
 from smofi.serving.limits import largest_message, limits_for
@@ -67,3 +69,11 @@ def test_a_client_that_claims_too_many_samples_does_not_fit(tmp_path: Path) -> N
     assert server._fits(planner, "a", 8 * 500_001) == (
         "its 4,000,008 samples are 1,000,002 steps a round, and at most 1,000,000 are accepted"
     )
+
+
+def test_a_server_saves_every_round_unless_its_file_says_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("rounds: 3\n")
+    assert saving_every_round(read_config(path)).checkpoint_every == 1
+    path.write_text("checkpoint_every: 3\n")
+    assert saving_every_round(read_config(path)).checkpoint_every == 3
