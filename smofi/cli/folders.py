@@ -29,11 +29,11 @@ def show(
     Exit code 2 if a file is damaged or missing.
     """
     with loading():
-        from smofi.report.show import RunsView, entries_below, show_runs, snapshots_in
+        from smofi.report.show import RunsView, entries_below, missing_config, show_runs, snapshots_in
     if entries := entries_below(folder):
         console.print(RunsView(folder, entries))
         runs = [run for entry in entries for run in entry.runs]
-        unreadable = [entry.error for entry in entries if entry.error]
+        unreadable = [*missing_config(folder), *(entry.error for entry in entries if entry.error)]
     else:
         runs, unreadable = snapshots_in(folder), []
         console.print(show_runs(folder, runs))

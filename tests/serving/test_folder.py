@@ -44,6 +44,16 @@ def test_it_is_shown(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     said(capsys, 0, "export", run / "smofi", tmp_path / "model", "--format", "safetensors")
 
 
+def test_a_comparison_without_its_settings_is_not_taken_for_a_folder_of_runs(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (copy / "config.yaml").unlink()
+    assert "config.yaml is missing. The runs themselves are as they were" in " ".join(
+        said(capsys, 2, "show", copy).split()
+    )
+
+
 def test_there_is_no_virtual_time_to_show(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = " ".join(said(capsys, 2, "timeline", run / "smofi").split())
     assert "is not accepted" in text or "clock" in text

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from smofi.report.show.listing import RunsView, entries_below
+from smofi.report.show.listing import RunsView, entries_below, missing_config
 from smofi.report.show.snapshot import Snapshot, snapshots_in
 from smofi.report.show.views import ComparisonView, RunView
 
-__all__ = ["RunsView", "Snapshot", "entries_below", "show_runs", "snapshots_in"]
+__all__ = ["RunsView", "Snapshot", "entries_below", "missing_config", "show_runs", "snapshots_in"]
 
 
 def show_runs(folder: Path, runs: list[Snapshot]) -> RenderableType:

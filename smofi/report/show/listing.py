@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from smofi.report.heading import short
 from smofi.report.history import ACCURACY, Scale
 from smofi.report.show.snapshot import Snapshot, snapshots_in
 from smofi.report.show.views import state_text
-from smofi.runs import runs_below
+from smofi.runs import DamagedFile, RunFolder, runs_below
 
 WIDEST = 24
 """Up to this many characters, the name of a data set is not broken."""
@@ -36,6 +37,14 @@ class Entry:
 def entries_below(path: Path) -> list[Entry]:
     """The runs and comparisons right below a folder, the latest last; none if there are none."""
     return sorted((_entry(one) for one in runs_below(path)), key=lambda entry: (entry.started, entry.path))
+
+
+def missing_config(path: Path) -> list[InputError]:
+    """That a folder with runs in it was a comparison, and lacks its own settings."""
+    with suppress(InputError):  # another program's files
+        if RunFolder(path).manifest().runs:
+            return [DamagedFile(f"{path / 'config.yaml'} is missing", "The runs themselves are as they were")]
+    return []
 
 
 def _entry(path: Path) -> Entry:

@@ -14,7 +14,7 @@ SLOW = pytest.mark.slow
 
 SMALL = [
     "--clients",
-    12,
+    20,
     "--participation",
     0.5,
     "--model",
@@ -84,4 +84,5 @@ def test_killed_twice(method: str, executor: str, start: str, workers: tuple[int
     ended("run", *settings, "--rounds", rounds, "--output", whole, "--workers", 1, start=start)
     same_end(folder, whole)
     assert len(metrics(whole)) == rounds
-    assert any(len(set(line["steps"])) > 1 for line in metrics(whole))  # some finish late
+    some_finish_late = any(len(set(line["steps"])) > 1 for line in metrics(whole))
+    assert some_finish_late != ("steps=" in method)
