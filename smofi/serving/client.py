@@ -27,7 +27,7 @@ from smofi.net.transport.limits import Limits
 from smofi.net.transport.sizes import size
 from smofi.net.transport.times import Times
 from smofi.plural import plural
-from smofi.serving.limits import OF_A_CLIENT
+from smofi.serving.limits import BEFORE_AN_OFFER, limits_for
 from smofi.serving.offer import OFFER, OVER, Offer, read_over
 from smofi.serving.own_data import OwnData
 from smofi.serving.participation import Agreed, Participation
@@ -61,7 +61,7 @@ class Joining:
     device: str = "cpu"
     threads: int = 1
     times: Times = field(default_factory=Times)
-    limits: Limits = OF_A_CLIENT
+    limits: Limits = BEFORE_AN_OFFER
     progress: ReadProgress = silent
 
 
@@ -131,6 +131,7 @@ class Client:
         if parsed.kind == OFFER:
             agreed = self._agree(Offer.read(parsed))
             self.part = Participation(agreed)
+            self.dialer.expect(limits_for(agreed.largest).payload)
             self._send(agreed.accepted().pack())
             samples = plural(len(agreed.device.samples), "sample")
             self.say(f"joined {self.joining.address} with {samples}; a round begins when enough clients are there")

@@ -13,8 +13,11 @@ from smofi.errors import InputError
 from smofi.memory import as_text
 from smofi.net.transport.limits import MIB, Limits
 
-OF_A_CLIENT = Limits(payload=2048 * MIB, waiting_bytes=2048 * MIB)
-"""A client connects before it knows how large messages will be."""
+MOST = 2048 * MIB
+"""The most bytes of a message that a client agrees to."""
+
+BEFORE_AN_OFFER = Limits(payload=4 * MIB, waiting_bytes=MOST)
+"""A client connects before it knows how large messages will be, and then expects those of the run."""
 
 WAITING = 4
 """Of the largest messages, how many of one client may wait."""
@@ -41,10 +44,10 @@ def limits_for(largest: int) -> Limits:
     2048576
     """
     payload = largest + MIB
-    if payload > OF_A_CLIENT.payload:
+    if payload > MOST:
         raise InputError(
             f"a message of this run has up to {as_text(largest)}, and clients take at most "
-            f"{as_text(OF_A_CLIENT.payload)}: choose a smaller batch_size, or a cut that less crosses"
+            f"{as_text(MOST)}: choose a smaller batch_size, or a cut that less crosses"
         )
     return Limits(payload=payload, waiting_bytes=WAITING * payload)
 

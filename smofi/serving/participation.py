@@ -21,6 +21,7 @@ from smofi.flat import shell
 from smofi.models import build
 from smofi.net.frames import BadFrame, Parsed
 from smofi.net.messages import KINDS, read_answer, read_begin, read_evaluate, read_rest
+from smofi.serving.limits import largest_message
 from smofi.serving.offer import Accepted, Offer
 from smofi.serving.setups import layout_hash, refuse_offer, setup_of, task_of
 
@@ -37,6 +38,7 @@ class Agreed:
     device: Device
     tests: TensorSamples
     crossings: dict[tuple[int, int], Crossing]
+    largest: int = 0  # bytes of a message
 
     @classmethod
     def of(
@@ -57,7 +59,9 @@ class Agreed:
         crossings = {(cut.first, cut.last): Crossing(setup, cut, asked) for cut in dict.fromkeys(cuts)}
         samples = train.to(layout.dtype, device)
         augment = parse_augment(config.augment) if config.augment else None
-        return cls(offer, config, Device(setup, samples, augment, device), tests.to(layout.dtype, device), crossings)
+        own = Device(setup, samples, augment, device), tests.to(layout.dtype, device)
+        largest = largest_message(setup, config, asked, offer.clients, whole_model=offer.evaluates == "clients")
+        return cls(offer, config, *own, crossings, largest)
 
     @property
     def cuts(self) -> list[Cut]:

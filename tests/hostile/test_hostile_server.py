@@ -32,7 +32,7 @@ from smofi.net.transport.limits import Limits
 from smofi.net.transport.listener import Listener
 from smofi.net.transport.times import Times
 from smofi.serving.client import Client, Joining
-from smofi.serving.offer import OFFER, Offer, pack_offer
+from smofi.serving.offer import OFFER, Offer, pack_offer, pack_over
 from smofi.serving.own_data import OwnData
 from smofi.serving.setups import layout_hash, setup_of, task_of
 
@@ -196,8 +196,8 @@ ROUNDS: dict[str, tuple[Callable[[], list[bytes]], str]] = {
         "tensors.weights has numbers that are not finite",
     ),
     "weights of another model": (
-        lambda: [pack(begin(weights=torch.zeros(10**6)))],
-        "tensors.weights.shape is [1000000]",
+        lambda: [pack(begin(weights=torch.zeros(10**4)))],
+        "tensors.weights.shape is [10000]",
     ),
     "a step before the round": (lambda: [gradient()], "kind is cut_gradient: expected begin first"),
     "another cut": (lambda: [pack(begin(cut=Cut(1, 3, 5)))], "fields.first is [1, 3]: expected blocks of a cut"),
@@ -230,12 +230,12 @@ ROUNDS: dict[str, tuple[Callable[[], list[bytes]], str]] = {
         "kind is 'output': expected cut_gradient",
     ),
     "a model to judge, which would tell how many samples a class has": (
-        lambda: [pack(Evaluate(0, torch.zeros(10**6), torch.zeros(0)))],
+        lambda: [pack(Evaluate(0, torch.zeros(10**4), torch.zeros(0)))],
         "kind is evaluate: this run was offered as one that clients do not evaluate",
     ),
     "an enormous model to judge": (
-        lambda: [offering(evaluates="clients"), pack(Evaluate(0, torch.zeros(10**6), torch.zeros(0)))],
-        "tensors.weights.shape is [1000000]",
+        lambda: [offering(evaluates="clients"), pack(Evaluate(0, torch.zeros(10**4), torch.zeros(0)))],
+        "tensors.weights.shape is [10000]",
     ),
     "a message of a client": (
         lambda: [pack(begin()), listed("activation")],
@@ -245,7 +245,7 @@ ROUNDS: dict[str, tuple[Callable[[], list[bytes]], str]] = {
         lambda: [pack(begin()), offering(model="python:this:s")],
         "no server may name code of yours",
     ),
-    "30 MiB of nothing": (lambda: [bytes(30 * 2**20)], "magic is"),
+    "1 MiB of nothing": (lambda: [bytes(2**20)], "magic is"),
 }
 
 
@@ -254,3 +254,13 @@ ROUNDS: dict[str, tuple[Callable[[], list[bytes]], str]] = {
 def test_a_client_checks_every_message_of_its_server(case: str) -> None:
     make, expected = ROUNDS[case]
     assert expected in refusal(offering(), *make())
+
+
+@pytest.mark.usefixtures("frugal")
+@pytest.mark.parametrize("before", [(), (offering(),)], ids=["as an offer", "after an offer"])
+def test_a_client_takes_no_message_that_is_larger_than_any_of_the_run(before: tuple[bytes, ...]) -> None:
+    said: list[str] = []
+    with serving(*before, bytes(30 * 2**20), pack_over("enough")) as port:
+        joining = Joining(f"127.0.0.1:{port}", OwnData("digits", part=0), name="victim", allow_labels=True)
+        assert Client(joining, said.append).run() == "enough"
+    assert any("does not keep to the protocol: a payload has more than" in one for one in said)

@@ -52,7 +52,7 @@ def test_a_client_takes_what_a_server_may_send() -> None:
     assert largest > 32 * 64 * 224 * 224 * 4
     with pytest.raises(InputError, match="clients take at most"):
         limits_for(10**10)
-    assert limits_for(largest).payload <= Joining("localhost:7443", OwnData("digits")).limits.payload
+    assert limits_for(largest).payload <= Joining("localhost:7443", OwnData("digits")).limits.waiting_bytes
 
 
 def test_the_command_that_goes_on_with_a_served_run(tmp_path: Path) -> None:

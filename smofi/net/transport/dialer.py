@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from smofi.errors import refuse_unwanted
@@ -69,6 +70,11 @@ class Dialer:
         Raises Dismissed when the server wants no more of this client, queue.Empty when nothing comes in time.
         """
         return self._line.inbox.get(timeout)
+
+    def expect(self, largest: int) -> None:
+        """How many bytes a payload may have from now on, either way."""
+        self._limits = replace(self._limits, payload=largest)
+        self._line.expect(largest)
 
     def close(self, goodbye: bool = True) -> None:
         """End the conversation: with a goodbye the server knows at once, without one it waits for a return."""

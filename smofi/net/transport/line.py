@@ -7,6 +7,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from smofi.net.plain import plain_text
@@ -140,6 +141,11 @@ class Line:
             self.inbox.put(Restarted(), seen)
         elif self.session is old:
             seen()
+
+    def expect(self, largest: int) -> None:
+        """From any thread: no payload that comes from now on may have more bytes."""
+        self._limits = replace(self._limits, payload=largest)
+        self._session.largest = self.session.largest = largest
 
     def fail(self, error: Exception) -> None:
         """It is over: whoever sends or receives is told so."""

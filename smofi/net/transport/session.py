@@ -64,7 +64,7 @@ class Session:
         self.received = 0
         self.changed = threading.Condition()
         self._putting = threading.Lock()  # the pieces of a payload follow each other
-        self._most, self._most_bytes, self._largest = most, most_bytes, largest
+        self._most, self._most_bytes, self.largest = most, most_bytes, largest
         self._piece = PIECE  # what payloads are cut into
         self._kept: deque[Kept] = deque()
         self._kept_bytes = self._kept_payloads = 0
@@ -190,8 +190,8 @@ class Session:
     def _whole(self, message: Message) -> Message:
         """A piece as it is; with the last piece, all of the payload."""
         size = self._pieces_bytes + len(message.body)
-        if size > self._largest or len(self._pieces) > 8 + self._largest // 1024:  # pieces of nothing take room, too
-            raise ProtocolError(f"a payload has more than {self._largest} bytes")
+        if size > self.largest or len(self._pieces) > 8 + self.largest // 1024:  # pieces of nothing take room, too
+            raise ProtocolError(f"a payload has more than {self.largest} bytes")
         self.received = message.number
         if message.kind == Kind.PIECE:
             self._pieces.append(message.body)

@@ -42,8 +42,8 @@ def entries_below(path: Path) -> list[Entry]:
 def missing_config(path: Path) -> list[InputError]:
     """That a folder with runs in it was a comparison, and lacks its own settings."""
     with suppress(InputError):  # another program's files
-        if RunFolder(path).manifest().runs:
-            return [DamagedFile(f"{path / 'config.yaml'} is missing", "The runs themselves are as they were")]
+        if (folder := RunFolder(path)).manifest().runs:
+            return [DamagedFile(f"{folder.config_file} is missing", "The runs themselves are as they were")]
     return []
 
 
