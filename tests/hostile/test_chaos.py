@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,31 @@ def test_a_killed_client_is_left_out_and_comes_back(nursery: Nursery, pki: Path,
     assert len(rounds_in(one.output)) == ROUNDS
     assert [json.loads(line)["left_out"] for line in rounds_in(one.output)] == [[2], [], []]
     assert "client-2 is not part of round 1: another process took its place" in server.text()
+
+
+def test_a_server_that_is_told_to_stop_finishes_its_round_and_goes_on_later(
+    nursery: Nursery, pki: Path, tmp_path: Path
+) -> None:
+    """By SIGTERM, as systemd does. The clients stay; one of them is told to stop, too, and is not waited for."""
+    one = fleet(nursery, pki, tmp_path / "stopped", CLIENTS - 1)
+    one.serve()
+    one.join_all(*MODEL, SLEEP=SLEEP)
+    server = one.server
+    assert server
+    until(lambda: "RoundStarted" in server.text(), 300, "no round begins")
+    server.signal(signal.SIGTERM)
+    assert server.wait(120) == 128 + signal.SIGTERM
+    assert f"Interrupted; go on with: smofi serve --resume {one.output}" in server.text()
+    assert "Traceback" not in server.text()
+    (record,) = rounds_in(one.output)
+    assert json.loads(record)["left_out"] == []
+    assert all(client.alive for client in one.joined.values())
+    leaving = one.joined.pop(3)
+    leaving.signal(signal.SIGTERM)
+    assert leaving.wait(60) == 128 + signal.SIGTERM
+    one.serve()
+    one.finish(300)
+    assert len(rounds_in(one.output)) == ROUNDS
 
 
 @pytest.mark.slow
