@@ -189,10 +189,13 @@ def fuzz(folder: Path, messages: int, seed: int, say: Any = lambda line: None) -
             asyncio.run(attack(run.port, run.pki, messages, seed, found.tally, watch))
         found.tally.add("connections that say next to nothing", "closed by the server", lorises.closed)
         found.seconds = time.monotonic() - started
+        if found.seconds > 30 and not lorises.closed:  # three times what a connection has to say who it is
+            found.problems.append("connections that say next to nothing stayed open")
         until(lambda: server.usage().files <= found.before.files + 2, 60, f"files stay open: {server.usage()}")
         found.after = server.usage()
         server.signal(signal.SIGTERM)
-        server.wait(120)
+        if server.wait(120) != 128 + signal.SIGTERM:
+            found.problems.append(f"SIGTERM ended the server with {server.code}: {server.text()[-500:]}")
         found.rounds = len(rounds_in(output)) + 1
         server = run.serve("resumed", "--resume", output, "--rounds", found.rounds, "--display", "jsonl")
         if server.wait(300) != 0:
