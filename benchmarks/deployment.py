@@ -55,6 +55,7 @@ fork = multiprocessing.get_context("fork")
 
 CROWD = 200
 ON_THE_WIRE = "bytes on the wire over the tensors' bytes"
+THROUGHPUT = "MB/s each way, all clients together"
 
 
 class Scale(nn.Module):
@@ -297,7 +298,7 @@ def tensors(sheet: Sheet, secure: bool, repetitions: int) -> None:
     for clients in (1, 8, 32):
         case = Case((1 << 18,), EMPTY, clients, steps=max(4, 32 // clients), rounds=repetitions + 1, batch=4)
         rows, _ = measured(case, secure)
-        sheet.add("MB/s each way", [one[1] / 1e6 / one[0] for one in rows], ".0f", clients=clients)
+        sheet.add(THROUGHPUT, [one[1] / 1e6 / one[0] for one in rows], ".0f", clients=clients)
 
 
 def step(sheet: Sheet, secure: bool, repetitions: int) -> None:
@@ -378,7 +379,7 @@ def table(rows: Sequence[Row]) -> str:
     lines = []
     for row in rows:
         others = {key: value for key, value in row.items() if key not in ("question", "connection", "what", "values")}
-        about = ", ".join(f"{value} clients" if key == "clients" else str(value) for key, value in others.items())
+        about = ", ".join(f"{value} client{'s' * (value > 1)}" if key == "clients" else str(value) for key, value in others.items())
         form = ".4f" if max(row["values"]) < 1 else ".3f" if max(row["values"]) < 10 else ",.0f"
         lines.append([row["question"], row["connection"], about, row["what"], spread(row["values"], form)])
     return markdown(["question", "connection", "", "", ""], lines)
@@ -386,7 +387,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def goals(rows: Sequence[Row]) -> list[Goal]:
     """Little beside the tensors, little beside the work, and much more than others give."""
-    one = pick(rows, "MB/s each way", clients=1)
+    one = pick(rows, THROUGHPUT, clients=1)
     return [
         at_most("deployment: bytes on the wire within 1 % of the tensors' bytes", pick(rows, ON_THE_WIRE), 1.01),
         at_most("deployment: a step within 1.25 times one process and a socket's copy", pick(rows, "ratio"), 1.25),

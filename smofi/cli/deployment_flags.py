@@ -44,8 +44,8 @@ class ServerFlags:
     evaluate: Annotated[
         Literal["server", "clients", "none"] | None,
         Parameter(
-            help="where the model is tested: on the server's test data, which is the default, or on what clients hold "
-            "out; a run that goes on keeps to it"
+            help="where the model is tested: on the server's test data (the default), on what clients hold out, or not "
+            "at all; a resumed run keeps its choice"
         ),
     ] = None
     output: Annotated[Path | None, Parameter(help="the folder of the new run; by default one below runs/")] = None

@@ -243,7 +243,7 @@ class Run:
             self.emit(
                 Warned(
                     f"{len(latest.left_out)} of {len(latest.selected)} clients are not part of round {latest.round}'s "
-                    "model: they left, or were too slow"
+                    "model: they left, or were too slow for the deadline"
                 )
             )
 

@@ -105,7 +105,7 @@ class Participation:
                 self.current = None
         elif kind is Evaluate:
             if self.agreed.offer.evaluates != "clients":
-                raise BadFrame("kind", f"is {parsed.kind}: this run was offered as one that clients do not evaluate")
+                raise BadFrame("kind", f"is {parsed.kind}: this run was not offered with evaluation by clients")
             yield self._judge(read_evaluate(parsed, next(iter(self.agreed.crossings.values()))))
         elif kind is Begin:
             agreed = self.agreed

@@ -231,7 +231,7 @@ ROUNDS: dict[str, tuple[Callable[[], list[bytes]], str]] = {
     ),
     "a model to judge, which would tell how many samples a class has": (
         lambda: [pack(Evaluate(0, torch.zeros(10**4), torch.zeros(0)))],
-        "kind is evaluate: this run was offered as one that clients do not evaluate",
+        "kind is evaluate: this run was not offered with evaluation by clients",
     ),
     "an enormous model to judge": (
         lambda: [offering(evaluates="clients"), pack(Evaluate(0, torch.zeros(10**4), torch.zeros(0)))],

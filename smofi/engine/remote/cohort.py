@@ -31,7 +31,7 @@ class Deployment(Simulation):
     how many, and of which size.
 
     `patience` is for how many seconds a client's answer is waited for; `pool` computes several server passes at a time.
-    `weights_later`: the model is one that may compute its weights' gradients after a client has its answer.
+    `weights_later` says whether a client may have its answer before the gradients of the server's weights are computed.
     """
 
     links: Links = field(kw_only=True)

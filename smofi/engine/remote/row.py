@@ -96,7 +96,7 @@ class RemoteRow:
         return torch.tensor(returned.loss, dtype=dtype, device=device), returned.gradient.to(device)
 
     def compute_weights(self) -> bool:
-        """The gradients of the server's weights, which no client waits for. False if they are no longer numbers."""
+        """Compute the gradients of the server's weights, which no client waits for; False if they are not finite."""
         with self.server.threads():
             self.later.compute()
         return all(all_finite(segment.gradient) for segment in self.server.columns)

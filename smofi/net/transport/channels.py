@@ -26,7 +26,7 @@ UNDER_WAY = 512 * KIB
 """About how many bytes are on their way to a side that has not read them yet; of a larger message, all."""
 
 ANSWERED = 2.5
-"""How many times the keepalive a sign of life may take."""
+"""How long a sign of life may take, in keepalives."""
 
 SERVICE, METHOD = "smofi.Training", "Join"
 

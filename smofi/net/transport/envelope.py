@@ -21,7 +21,7 @@ SENTENCE, NAME, SESSION = 2000, 200, 16
 """The most bytes of a sentence and of a name; the bytes of a session's identity."""
 
 PIECE, LARGE_PIECE = (512 + 16) * 1024, (2048 + 64) * 1024
-"""The most bytes of a payload in one message, and on a network that has shown to be fast. What arrived of a payload
+"""The most bytes of a payload in one message, and on a network that has proved fast. What arrived of a payload
 before a blink need not be sent again, so that large ones get through a slow network that blinks often. Large pieces
 take less time in all, since gRPC sends one message at a time; 2 MiB of numbers fit into one of them, or into four."""
 

@@ -26,9 +26,8 @@ from smofi.net.transport.envelope import (
 
 LARGEST = 2**40
 
-
 FAST = 2**20
-"""Bytes a second from which on large pieces are no risk."""
+"""A network that carries this many bytes a second gets large pieces."""
 
 
 class Kept(NamedTuple):
@@ -37,7 +36,7 @@ class Kept(NamedTuple):
     kind: Kind
     told: int  # what it acknowledges itself
     since: float
-    queue: int  # the bytes that have to arrive until it has
+    queue: int  # bytes that were waiting with it, its own included
     message: bytes
 
     @property
@@ -160,7 +159,7 @@ class Session:
             self._cut_again()
 
     def _cut_again(self) -> None:
-        """What is kept has not arrived: it may get other numbers, and small pieces, lest it never arrives."""
+        """Nothing that is kept has arrived, so it may be numbered anew, in small pieces that get through."""
         self._piece = PIECE
         if all(len(one.message) <= PIECE + HEAD for one in self._kept):
             return
