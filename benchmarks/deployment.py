@@ -379,7 +379,8 @@ def table(rows: Sequence[Row]) -> str:
     lines = []
     for row in rows:
         others = {key: value for key, value in row.items() if key not in ("question", "connection", "what", "values")}
-        about = ", ".join(f"{value} client{'s' * (value > 1)}" if key == "clients" else str(value) for key, value in others.items())
+        counted = {key: f"{value} client{'s' * (value > 1)}" for key, value in others.items() if key == "clients"}
+        about = ", ".join(map(str, (others | counted).values()))
         form = ".4f" if max(row["values"]) < 1 else ".3f" if max(row["values"]) < 10 else ",.0f"
         lines.append([row["question"], row["connection"], about, row["what"], spread(row["values"], form)])
     return markdown(["question", "connection", "", "", ""], lines)
