@@ -7,7 +7,7 @@ from typing import Any
 
 from smofi.errors import InputError
 from smofi.net.transport.envelope import HEAD, LARGE_PIECE
-from smofi.net.transport.limits import KIB
+from smofi.net.transport.limits import KIB, MIB
 from smofi.net.transport.times import Times
 
 try:
@@ -22,8 +22,8 @@ BROKEN = (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError)
 LARGEST = LARGE_PIECE + HEAD + KIB
 """The most bytes of a message. An opening has a name besides, and a hello that is no longer than a piece."""
 
-UNDER_WAY = 512 * KIB
-"""About how many bytes are on their way to a side that has not read them yet; of a larger message, all."""
+UNDER_WAY = 4 * MIB
+"""The most bytes on their way to a side that has not read them yet. A session sends less where the network is slow."""
 
 ANSWERED = 2.5
 """How long a sign of life may take, in keepalives."""
@@ -43,8 +43,7 @@ def common_options(times: Times) -> dict[str, Any]:
         "grpc.http2.ping_timeout_ms": round(ANSWERED * milliseconds),
         "grpc.keepalive_permit_without_calls": 1,
         "grpc.http2.max_pings_without_data": 0,
-        # Data that fills a slow network holds up pings as well. So what is under way is bounded, and nothing probes how
-        # much more there could be.
+        # Data that fills a network holds up pings as well: nothing probes how much more there could be under way.
         "grpc.http2.bdp_probe": 0,
         "grpc.http2.lookahead_bytes": UNDER_WAY,
         "grpc.http2.max_frame_size": UNDER_WAY,

@@ -16,7 +16,10 @@ from smofi.net.transport.limits import Limits
 from smofi.net.transport.session import Session
 
 ACKNOWLEDGE_AFTER, ACKNOWLEDGE_EVERY = 0.05, 8
-"""Seconds and payloads: mostly an answer comes first, and carries the acknowledgement."""
+"""Seconds and messages: mostly an answer comes first, and carries the acknowledgement."""
+
+ACKNOWLEDGE_PIECE_AFTER = 0.005
+"""Seconds, for a piece of a payload: on a slow network the next one waits for it."""
 
 MOST_EMPTY = 1000
 """How many messages may come in a row that bring nothing new."""
@@ -140,6 +143,8 @@ class Link:
         self.traffic.bytes_in += len(data)
         before = self.session.kept
         message = self.session.take(data)
+        if self.session.kept < before and self.session.has_next():
+            self._wake.set()  # what has arrived made way for the next
         if message is None or message.kind == Kind.ACKNOWLEDGED:
             self._empty = 0 if self.session.kept < before else self._empty + 1
             if self._empty > MOST_EMPTY:
@@ -154,15 +159,15 @@ class Link:
         if not self.may_receive:
             raise ProtocolError("a payload came before the welcome")
         self.traffic.payloads_in += len(data) - HEAD
-        self._acknowledge_later()
+        self._acknowledge_within(ACKNOWLEDGE_PIECE_AFTER if message.kind == Kind.PIECE else ACKNOWLEDGE_AFTER)
         if message.kind != Kind.PIECE:
             self._deliver(message)
 
-    def _acknowledge_later(self) -> None:
+    def _acknowledge_within(self, seconds: float) -> None:
         if self.session.owed >= ACKNOWLEDGE_EVERY:
             self._acknowledge()
         elif self._timer is None:
-            self._timer = self._loop.call_later(ACKNOWLEDGE_AFTER, self._acknowledge)
+            self._timer = self._loop.call_later(seconds, self._acknowledge)
 
     def _acknowledge(self) -> None:
         if self._timer is not None:

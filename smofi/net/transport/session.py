@@ -27,7 +27,8 @@ from smofi.net.transport.envelope import (
 LARGEST = 2**40
 
 FAST = 2**20
-"""A network that carries this many bytes a second gets large pieces."""
+"""A network that carries this many bytes a second gets large pieces, and as many at a time as gRPC takes. On any other,
+one small piece is under way at a time: signs of life wait behind it."""
 
 
 class Kept(NamedTuple):
@@ -64,13 +65,13 @@ class Session:
         self.changed = threading.Condition()
         self._putting = threading.Lock()  # the pieces of a payload follow each other
         self._most, self._most_bytes, self.largest = most, most_bytes, largest
-        self._piece = PIECE  # what payloads are cut into
+        self._fast = False
         self._kept: deque[Kept] = deque()
         self._kept_bytes = self._kept_payloads = 0
         self._pieces: list[Buffer] = []  # of the payload that is arriving
         self._pieces_bytes = 0
         self._last = 0  # number of the newest message
-        self._sent = 0  # how many of the kept ones were sent on this stream
+        self._sent = self._under_way = 0  # how many of the kept ones were sent on this stream, and their bytes
         self._told = 0  # what the other side knows to be received here
         self._over = False
 
@@ -89,7 +90,7 @@ class Session:
                         return self._over
                     self.changed.wait()
             before = None
-            for piece in pieces(parts, self._piece):
+            for piece in pieces(parts, LARGE_PIECE if self._fast else PIECE):
                 if before is not None:
                     self._keep(Kind.PIECE, before)
                     kept()
@@ -112,12 +113,15 @@ class Session:
         self._kept_payloads += kind != Kind.PIECE
 
     def next(self) -> bytes | None:
-        """The next message to send on this stream, if there is one."""
+        """The next message to send on this stream, if there is one and it may go before others have arrived."""
         with self.changed:
             if self._sent == len(self._kept):
                 return None
             kept = self._kept[self._sent]
-            self._sent += 1
+            under_way = self._under_way + len(kept.message)
+            if self._under_way and under_way > HEAD + PIECE and not self._fast:
+                return None
+            self._sent, self._under_way = self._sent + 1, under_way
             self._told = max(self._told, kept.told)
             return kept.message
 
@@ -155,12 +159,12 @@ class Session:
         """There is a new stream; each side has told the other what it received. The rest is sent again."""
         self._acknowledge(acknowledged)
         with self.changed:
-            self._sent, self._told = 0, self.received
+            self._sent, self._under_way, self._told = 0, 0, self.received
+            self._fast = False
             self._cut_again()
 
     def _cut_again(self) -> None:
         """Nothing that is kept has arrived, so it may be numbered anew, in small pieces that get through."""
-        self._piece = PIECE
         if all(len(one.message) <= PIECE + HEAD for one in self._kept):
             return
         kept, self._kept = self._kept, deque()
@@ -209,16 +213,16 @@ class Session:
                 kept = self._kept.popleft()
                 self._kept_bytes -= len(kept.message)
                 self._kept_payloads -= kept.ends
-                self._sent = max(0, self._sent - 1)
+                if self._sent:
+                    self._sent, self._under_way = self._sent - 1, self._under_way - len(kept.message)
                 if kept.queue >= PIECE:  # less says nothing about the network
-                    fast = kept.queue > FAST * (monotonic() - kept.since)
-                    self._piece = LARGE_PIECE if fast else PIECE
+                    self._fast = kept.queue > FAST * (monotonic() - kept.since)
             self.changed.notify_all()
 
     def end(self) -> None:
         """The session is over: nothing is kept, and whoever waits for room is let go."""
         with self.changed:
-            self._over, self._kept_bytes, self._kept_payloads, self._sent = True, 0, 0, 0
+            self._over, self._kept_bytes, self._kept_payloads, self._sent, self._under_way = True, 0, 0, 0, 0
             self._kept.clear()
             self._pieces, self._pieces_bytes = [], 0
             self.changed.notify_all()

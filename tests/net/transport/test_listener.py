@@ -91,10 +91,13 @@ def test_what_was_sent_before_arrives_before_the_end(ends: Ends) -> None:
     listener, dialer = ends.pair()
     for _ in range(5):
         listener.send("a", bytes(10**6))
-    listener.stop("training is over", grace=5)
+    # Meanwhile, for whatever is said while waiting is soon replaced by what follows.
+    stopping = threading.Thread(target=listener.stop, args=("training is over",), kwargs={"grace": 5})
+    stopping.start()
     for _ in range(5):
         assert heard(dialer, Received).payload == bytes(10**6)
     waiting = dialer.receive(SOON)
+    stopping.join()
     assert isinstance(waiting, Waiting)
     assert "says: training is over; trying again in" in waiting.sentence
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smofi.net.transport.envelope import PIECE, Kind, ProtocolError, pack, unpack
+from smofi.net.transport.envelope import LARGE_PIECE, PIECE, Kind, Message, ProtocolError, pack, unpack
 from smofi.net.transport.session import Session
 
 
@@ -42,6 +42,12 @@ def transmit(source: Side, sink: Side) -> None:
 def acknowledge(source: Side, sink: Side) -> None:
     if source.session.owed:
         sink.under_way.append(source.session.acknowledgement())
+
+
+def arrive(sink: Side) -> None:
+    """All that is under way arrives."""
+    while sink.under_way:
+        sink.take()
 
 
 def cut(a: Side, b: Side) -> None:
@@ -88,14 +94,22 @@ def exchange(steps: list[tuple[str, bool]]) -> None:
     for here, there in ((a, b), (b, a)):
         while here.session.has_next():
             transmit(here, there)
-        while there.under_way:
-            there.take()
+            arrive(there)
+            acknowledge(there, here)
+            arrive(here)
     assert (a.got, b.got) == (b.sent, a.sent)
     for here, there in ((a, b), (b, a)):
         acknowledge(here, there)
-        while there.under_way:
-            there.take()
+        arrive(there)
     assert (a.session.kept, b.session.kept) == (0, 0)
+
+
+def carried(here: Session, there: Session) -> Message:
+    """The next message arrives, and is acknowledged at once."""
+    message = there.take(here.next() or b"")
+    assert message is not None
+    here.take(there.acknowledgement())
+    return message
 
 
 def test_a_payload_that_comes_twice_is_dropped() -> None:
@@ -110,16 +124,13 @@ def test_a_payload_in_pieces_is_whole_when_the_last_has_come() -> None:
     here, there = Session(b"", 4, 10**7), Session(b"", 4, 10**7)
     payload = bytes(range(256)) * (4 * PIECE // 256 - 10)
     here.put(Kind.PAYLOAD, [payload[:5], payload[5:]])
-    kinds = []
-    while (data := here.next()) is not None:
-        message = there.take(data)
-        assert message is not None
-        kinds.append(message.kind)
-        if len(kinds) == 2:  # a blink: the other two pieces are enough
+    arrived = []
+    while here.has_next():
+        arrived.append(carried(here, there))
+        if len(arrived) == 2:  # a blink: the other two pieces are enough
             here.resume(there.received)
-    assert kinds == [Kind.PIECE, Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
-    assert message is not None
-    assert bytes(message.body) == payload
+    assert [message.kind for message in arrived] == [Kind.PIECE, Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
+    assert bytes(arrived[-1].body) == payload
 
 
 def test_pieces_are_large_on_a_fast_network_and_small_again_after_a_blink() -> None:
@@ -127,38 +138,52 @@ def test_pieces_are_large_on_a_fast_network_and_small_again_after_a_blink() -> N
     payload = bytes(range(256)) * (3 * PIECE // 256)
 
     def sent() -> list[Kind]:
-        kinds = []
-        while (data := here.next()) is not None:
-            message = there.take(data)
-            assert message is not None
-            kinds.append(message.kind)
-        assert bytes(message.body) == payload
-        return kinds
+        arrived = []
+        while here.has_next():
+            arrived.append(carried(here, there))
+        assert bytes(arrived[-1].body) == payload
+        return [message.kind for message in arrived]
 
     here.put(Kind.PAYLOAD, payload)
     assert sent() == [Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
-    here.take(there.acknowledgement())  # at once: the network is fast
     here.put(Kind.PAYLOAD, payload)
     assert sent() == [Kind.PAYLOAD]
-    here.take(there.acknowledgement())
     here.put(Kind.PAYLOAD, payload)
     assert here.next() is not None  # lost
     here.resume(there.received)
     assert sent() == [Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
-    here.take(there.acknowledgement())
     assert here.kept == 0
 
 
-def test_pieces_are_small_on_a_slow_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_fast_network_pieces_do_not_wait_for_each_other() -> None:
+    here, there = Session(b"", 4, 10**8), Session(b"", 4, 10**8)
+    here.put(Kind.PAYLOAD, bytes(2 * PIECE))
+    while here.has_next():
+        carried(here, there)
+    here.put(Kind.PAYLOAD, bytes(3 * LARGE_PIECE))
+    assert [unpack(here.next() or b"").kind for _ in range(3)] == [Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
+
+
+def test_small_messages_are_under_way_together_also_before_a_network_has_proved_fast() -> None:
+    here = Session(b"", 100, 10**8)
+    for _ in range(50):
+        here.put(Kind.PAYLOAD, bytes(PIECE // 100))
+    assert all(here.next() for _ in range(50))
+
+
+def test_pieces_are_small_on_a_slow_network_and_one_is_under_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("smofi.net.transport.session.monotonic", lambda: clock[0])
     here, there = Session(b"", 4, 10**8), Session(b"", 4, 10**8)
     for _ in range(3):
         here.put(Kind.PAYLOAD, bytes(2 * PIECE))
-        taken = [there.take(here.next() or b"") for _ in range(2)]
-        assert [one.kind for one in taken if one] == [Kind.PIECE, Kind.PAYLOAD]
-        clock[0] += 2.5  # about 430 kB a second
-        here.take(there.acknowledgement())
+        for kind in (Kind.PIECE, Kind.PAYLOAD):
+            message = there.take(here.next() or b"")
+            assert message is not None
+            assert message.kind == kind
+            assert here.next() is None
+            clock[0] += 1.25  # about 430 kB a second
+            here.take(there.acknowledgement())
 
 
 def test_a_piece_may_be_sent_while_the_next_one_is_copied() -> None:
@@ -166,9 +191,7 @@ def test_a_piece_may_be_sent_while_the_next_one_is_copied() -> None:
     got = []
 
     def sent() -> None:
-        message = there.take(here.next() or b"")
-        assert message is not None
-        got.append(message)
+        got.append(carried(here, there))
 
     here.put(Kind.PAYLOAD, [b"begins", bytes(3 * PIECE)], kept=sent)
     assert [message.kind for message in got] == [Kind.PIECE, Kind.PIECE, Kind.PIECE, Kind.PAYLOAD]
@@ -183,8 +206,8 @@ def test_payloads_of_two_threads_do_not_mix() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    taken = [there.take(here.next() or b"") for _ in range(3 * len(threads))]
-    whole = [bytes(one.body) for one in taken if one is not None and one.kind == Kind.PAYLOAD]
+    taken = [carried(here, there) for _ in range(3 * len(threads))]
+    whole = [bytes(one.body) for one in taken if one.kind == Kind.PAYLOAD]
     assert sorted(whole) == sorted(payloads * 5)
 
 
