@@ -11,6 +11,7 @@ from pathlib import Path
 
 from support.chaos import Nursery, Process, finished_in, rounds_in, until
 from support.network import Network
+from support.proxy import Proxy
 
 Say = Callable[[str], object]
 
@@ -28,7 +29,8 @@ def make_pki(folder: Path, clients: int, *hosts: str) -> Path:
 
 @dataclass
 class Fleet:
-    """`address` is where clients find the server; `network`, if any, has a machine for each."""
+    """`address` is where clients find the server, but for those whose way leads through one of `proxies`; `network`, if
+    any, has a machine for each client."""
 
     nursery: Nursery
     pki: Path
@@ -40,6 +42,7 @@ class Fleet:
     network: Network | None = None
     patience: list[str] = field(default_factory=list)
     say: Say = lambda line: None
+    proxies: dict[int, Proxy] = field(default_factory=dict)
     server: Process | None = None
     joined: dict[int, Process] = field(default_factory=dict)
     lost_rounds: list[str] = field(default_factory=list)
@@ -90,7 +93,9 @@ class Fleet:
 
     def join(self, number: int, *more: str, **environment: str) -> None:
         place = self.network.machines[number] if self.network else None
-        words = ["join", self.address, "--certs", self.pki / f"client-{number}", "--data", "digits", "--part", number]
+        proxy = self.proxies.get(number)
+        address = f"{proxy.host}:{proxy.port}" if proxy else self.address
+        words = ["join", address, "--certs", self.pki / f"client-{number}", "--data", "digits", "--part", number]
         log = f"client-{number}"
         self.joined[number] = self.nursery.smofi(
             *words, "--allow-labels", *more, log=log, namespace=place, **environment
@@ -160,6 +165,9 @@ class Weather:
         if not free:
             return
         number, kind = self.draw.choice(free), self.draw.choice(list(self.kinds))
+        if kind == "dropped":
+            self._drop(self.draw.choice(list(fleet.proxies)))
+            return
         seconds = self.draw.uniform(*self.kinds[kind])
         self.count[kind] += 1
         self.until[number] = time.monotonic() + seconds, kind
@@ -177,6 +185,12 @@ class Weather:
             "choked": lambda one: network.choke(one, 256),
         }[kind](number)
         fleet.tell(f"client-{number} is {kind} for {seconds:.1f} s")
+
+    def _drop(self, number: int) -> None:
+        """Reset the connection of a client, if it has one; it may make a new one at once."""
+        if self.fleet.proxies[number].cut():
+            self.count["dropped"] += 1
+            self.fleet.tell(f"the connection of client-{number} is dropped")
 
     def clear(self, all_of_it: bool = False) -> None:
         """What has lasted long enough is over."""
