@@ -14,6 +14,8 @@ from support.network import Network
 from support.proxy import Proxy
 
 Say = Callable[[str], object]
+ESTABLISHED, LISTENS = "01", "0A"
+"""States of a socket, as Linux lists them."""
 
 
 def make_pki(folder: Path, clients: int, *hosts: str) -> Path:
@@ -104,16 +106,21 @@ class Fleet:
     def join_all(self, *more: str, **environment: str) -> None:
         """All clients, once the server listens: then none waits longer and longer to try again."""
         assert self.server
-        pid, ending = self.server.pid, f":{int(self.listen.rpartition(':')[2]):04X} "
-        tables = [Path(f"/proc/{pid}/net/{kind}") for kind in ("tcp", "tcp6")]
-
-        def listens() -> bool:
-            lines = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()]
-            return any(words[1].endswith(ending.strip()) and words[3] == "0A" for words in lines)
-
-        until(listens, 120, f"the server does not listen: {self.server.text()}")
+        until(lambda: self._sockets(LISTENS), 120, f"the server does not listen: {self.server.text()}")
         for number in range(self.clients):
             self.join(number, *more, **environment)
+
+    def connections(self) -> int:
+        """How many the server has."""
+        return self._sockets(ESTABLISHED)
+
+    def _sockets(self, state: str) -> int:
+        """Of the server's at its port, how many are in this state."""
+        assert self.server
+        pid, ending = self.server.pid, f":{int(self.listen.rpartition(':')[2]):04X}"
+        tables = [Path(f"/proc/{pid}/net/{kind}") for kind in ("tcp", "tcp6")]
+        lines = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()]
+        return sum(words[1].endswith(ending) and words[3] == state for words in lines)
 
     def kill_client(self, number: int) -> None:
         self.joined[number].kill()
