@@ -1,7 +1,8 @@
 """A run through bad weather: `make chaos`, or python -m hostile.chaos. Needs root, for network namespaces.
 
 Clients are killed and started again, stopped and continued, cut off, unplugged, choked and given lossy lines, each on a
-machine of its own; the server is killed and resumed again and again.
+machine of its own; some are far away, behind a proxy that delays what they say and hear by 20 to 150 ms each way and
+drops their connections; the server is killed and resumed again and again.
 
 losses   clients are lost for some rounds: the run completes, no finished round is lost, and the accuracy is that of
          clean runs with other seeds
@@ -16,12 +17,14 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from support.chaos import Nursery, accuracy, differing, rounds_in
 from support.fleet import Fleet, Weather, make_pki
 from support.network import SERVER, Network, missing
 from support.ports import free_port
+from support.proxy import Proxy
 
 LOSSES = {
     "killed": (0.5, 4),
@@ -30,9 +33,26 @@ LOSSES = {
     "unplugged": (0.5, 4),
     "lossy": (1, 4),
     "choked": (1, 4),
+    "dropped": (0, 0),
 }
-BLINKS = {"stopped": (0.2, 1.5), "cut off": (0.2, 2), "unplugged": (0.2, 1.5), "lossy": (0.5, 2), "choked": (0.5, 2)}
+BLINKS = {
+    "stopped": (0.2, 1.5),
+    "cut off": (0.2, 2),
+    "unplugged": (0.2, 1.5),
+    "lossy": (0.5, 2),
+    "choked": (0.5, 2),
+    "dropped": (0, 0),
+}
 """For how many seconds."""
+
+FAR = 4
+"""Every client with a number that this divides is far away."""
+
+DELAY, JITTER = 0.02, 0.13
+"""Seconds each way, to a client that is far away: from 20 to 150 ms."""
+
+LEAST = 50_000
+"""Bytes to and from each client that is far away."""
 
 
 def say(line: str) -> None:
@@ -101,16 +121,19 @@ def scenario(name: str, given: argparse.Namespace, folder: Path, nursery: Nurser
     # nobody may be missed in the second one: a round waits for all, and all are waited for
     patience = ["--away", "60", "--deadline", "600"] if blinks else ["--away", "3", "--deadline", "15"]
     patience += ["--keepalive", "2", "--min-clients", str(clients if blinks else clients // 2)]
-    fleet = Fleet(
-        nursery, pki, folder / name, settings(clients, rounds, 1), clients, f"{SERVER}:{port}", f"0.0.0.0:{port}",
-        network, patience, say,
-    )  # fmt: skip
-    weather = storm(fleet, rounds, given.kills, BLINKS if blinks else LOSSES, given.seed)
-    fleet.finish(60, away=not blinks)
+    with ExitStack() as stack:
+        proxies = {number: stack.enter_context(far_away(port, network, number)) for number in range(0, clients, FAR)}
+        fleet = Fleet(
+            nursery, pki, folder / name, settings(clients, rounds, 1), clients, f"{SERVER}:{port}", f"0.0.0.0:{port}",
+            network, patience, say, proxies,
+        )  # fmt: skip
+        weather = storm(fleet, rounds, given.kills, BLINKS if blinks else LOSSES, given.seed)
+        fleet.finish(60, away=not blinks)
     happened = ", ".join(f"{kind} {count}" for kind, count in weather.count.items())
     say(f"{name}: {len(rounds_in(fleet.output))} rounds in {time.monotonic() - fleet.began:.0f} s; clients {happened}; "
         f"the server was killed {fleet.kills} times; no finished round was lost")  # fmt: skip
-    if fleet.kills < given.kills or not all(weather.count.values()):
+    delayed = were_delayed(name, proxies)
+    if fleet.kills < given.kills or not all(weather.count.values()) or not delayed:
         say(f"{name}: PROBLEM: the run was over before all of it had happened")
         return False
     if not blinks:
@@ -125,6 +148,23 @@ def scenario(name: str, given: argparse.Namespace, folder: Path, nursery: Nurser
     different = differing(fleet.output, clean.output)
     say(f"{name}: {'the same bits as a clean run' if not different else f'PROBLEM: these differ: {different}'}")
     return not different
+
+
+def far_away(port: int, network: Network, number: int) -> Proxy:
+    """On the server's machine, so that what happens to a client's own line happens as well."""
+    proxy = Proxy(port, SERVER, network.hub, seed=number)
+    proxy.delay, proxy.jitter = DELAY, JITTER
+    return proxy
+
+
+def were_delayed(name: str, proxies: dict[int, Proxy]) -> bool:
+    """Whether every client that is far away was heard, and late; prints the counts."""
+    used = [one for one in proxies.values() if one.passed >= LEAST and one.quickest >= DELAY and one.slowest >= JITTER]
+    connections, passed = (sum(getattr(one, what) for one in proxies.values()) for what in ("accepted", "passed"))
+    quickest, slowest = min(one.quickest for one in proxies.values()), max(one.slowest for one in proxies.values())
+    say(f"{name}: {len(used)} of {len(proxies)} clients far away were delayed: {connections} connections, {passed:,} "
+        f"bytes, {1000 * quickest:.0f} to {1000 * slowest:.0f} ms each way")  # fmt: skip
+    return len(used) == len(proxies)
 
 
 def judged(found: float, clean: list[float]) -> bool:

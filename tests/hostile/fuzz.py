@@ -1,8 +1,17 @@
-"""Attack a server while honest clients train: `make fuzz`, or python -m hostile.fuzz --messages 100000.
+"""Attack servers while honest clients train: `make fuzz`, or python -m hostile.fuzz --messages 100000.
 
-Real processes with certificates, on this machine only. Attackers hold good certificates of the same authority, and send
-what tests/support/attacks.py makes up. Afterwards nothing may have crashed, the server's memory, files and threads must
-be what they were, and the honest clients must have computed the bits of a run that nobody attacked.
+Real processes with certificates, on this machine only. Attackers hold good certificates of the same authority.
+
+outside   they are never selected, and send what tests/support/attacks.py makes up: openings, envelopes and frames that
+          are none, floods and replays
+selected  they take part in rounds and in evaluation, and send forgeries (tests/support/forged.py) of the very message
+          that is expected of them
+U shape   the same where labels stay with the clients, and two messages make a step
+
+Afterwards nothing may have crashed, the server's memory, files and threads must be what they were, no forgery may have
+been taken, and the honest clients must have computed the bits of a run that nobody attacked. At least half of the
+messages are malformed or adversarial in what they say, and there are some of every kind. What is drawn follows from the
+seed; which round it meets, from the machine.
 """
 
 from __future__ import annotations
@@ -10,23 +19,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import random
 import signal
-import socket
 import statistics
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.chaos import Nursery, Process, Usage, differing, rounds_in, until
+from support.attacked import ATTACKERS, HONEST, Attacked, Lorises, make_pki
+from support.attacks import ENVELOPES, FRAMES, OPENINGS
+from support.chaos import Nursery, Usage, differing, rounds_in, until
+from support.forged import ANY, COUNTS, LABELS, ROUND, TENSORS
 from support.mallory import ATTACKS, MANY, Mallory, Tally
-from support.ports import free_port
+from support.participant import FLIPPED, NOT_FINITE, TAKEN, UNFINISHED, WRAPPINGS, Participant
 
-HONEST, ATTACKERS = 3, 6
 MOST_GROWTH = 18.0
 """MiB by which the server's memory may grow after the first quarter of the messages, however many there are. In that
 quarter it finds its size, as it does without any attack."""
@@ -34,201 +45,212 @@ quarter it finds its size, as it does without any attack."""
 MOST_IN_ALL = 40.0
 """MiB by which it may grow from before the first message to after the last."""
 
-TRAINING = ["--data", "digits", "--model", "cnn", "--width", "4", "--cut", "1", "--clients", str(HONEST)]
-TRAINING += ["--max-train", "240", "--max-test", "100", "--partition", "iid", "--local-epochs", "1"]
-TRAINING += ["--batch-size", "16", "--participation", "1", "--method", "smofi", "--seed", "1", "--display", "jsonl"]
+COMMON = ["--data", "digits", "--model", "cnn", "--width", "4", "--max-train", "240", "--max-test", "100"]
+COMMON += ["--partition", "iid", "--local-epochs", "1", "--batch-size", "16", "--participation", "1", "--seed", "1"]
+COMMON += ["--display", "jsonl"]
+
+FLOODS = 0.002
+"""How often an attacker who is never selected sends a flood, of up to 1,200 messages, instead of one message."""
+
+MALFORMED = {*OPENINGS, *ENVELOPES, *FRAMES, *(f"forged: {name}" for name in ANY | TENSORS | ROUND | LABELS | COUNTS)}
+MALFORMED |= {*(f"forged: {name}" for name in WRAPPINGS), NOT_FINITE, FLIPPED, UNFINISHED}
+"""All kinds of messages that are malformed or adversarial in what they say: not floods, nor replays."""
+
+Attack = Callable[["Attacked", int, int, Tally, Callable[[], None]], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Siege:
+    """A run, and who attacks it: with its `share` of all messages, by `attack(run, messages, seed, tally, watch)`."""
+
+    name: str
+    words: list[str]
+    honest: int
+    share: float
+    attack: Attack
 
 
 @dataclass
-class Found:
-    """What came of an attack."""
+class Phase:
+    """What came of a siege."""
 
-    tally: Tally
+    name: str
     before: Usage
     samples: list[tuple[int, Usage]] = field(default_factory=list)
     after: Usage | None = None
     rounds: int = 0
+    sent: int = 0
     seconds: float = 0.0
     round_seconds: float = 0.0
     clean_round_seconds: float = 0.0
+
+
+@dataclass
+class Found:
+    """What came of all attacks."""
+
+    tally: Tally = field(default_factory=Tally)
+    phases: list[Phase] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-
-class Attacked:
-    """A served run and its honest clients, as processes."""
-
-    def __init__(self, nursery: Nursery, folder: Path, pki: Path) -> None:
-        self.nursery, self.folder, self.pki = nursery, folder, pki
-        self.port = free_port()
-
-    def serve(self, name: str, *words: object) -> Process:
-        server = ["serve", "--certs", self.pki / "server", "--listen", f"127.0.0.1:{self.port}"]
-        return self.nursery.smofi(*server, *words, log=f"server-{name}")
-
-    def join(self, name: str) -> list[Process]:
-        clients = []
-        for number in range(HONEST):
-            words = ["join", f"127.0.0.1:{self.port}", "--certs", self.pki / f"honest-{number}", "--part", number]
-            log = f"{name}-honest-{number}"
-            clients.append(self.nursery.smofi(*words, "--data", "digits", "--allow-labels", log=log))
-        return clients
-
-    def train(self, name: str, rounds: int) -> Path:
-        """A run that nobody attacks."""
-        folder = self.folder / name
-        server, clients = self.serve(name, *TRAINING, "--rounds", rounds, "--output", folder), self.join(name)
-        assert server.wait(60 + 20 * rounds) == 0, server.text()
-        assert [client.wait(60) for client in clients] == [0] * HONEST
-        return folder
-
-
-def make_pki(folder: Path) -> Path:
-    from smofi.net.certs import init, issue
-
-    init(folder)
-    issue(folder, server=["127.0.0.1", "localhost"])
-    for name in [f"honest-{n}" for n in range(HONEST)] + [f"mallory-{n}" for n in range(ATTACKERS)]:
-        issue(folder, client=name)
-    return folder
+    def malformed(self) -> int:
+        """How many messages were malformed or adversarial in what they say."""
+        return sum(sum(answers.values()) for kind, answers in self.tally.answers.items() if kind in MALFORMED)
 
 
 # ------------------------------------------------------------------------------------------------------------- attacks
 
 
-async def attack(port: int, pki: Path, messages: int, seed: int, tally: Tally, watch: Any) -> None:
-    """All attackers at once, until so many messages are sent."""
+def credentials(run: Attacked, name: str) -> Any:
     from smofi.net.certs import Identity, client_credentials
 
-    mallories = []
-    for number in range(ATTACKERS):
-        name = f"mallory-{number}"
-        credentials = client_credentials(Identity.load(pki / name, "client"))
-        mallories.append(Mallory(f"127.0.0.1:{port}", credentials, name, tally, seed + number))
-    # floods bring most of the messages; each of the others is answered by itself
-    single = [one for one in ATTACKS if one not in MANY]
+    return client_credentials(Identity.load(run.pki / name, "client"))
 
-    async def go(one: Mallory, number: int) -> None:
-        draw = random.Random(seed * 1000 + number)
-        while tally.sent < messages:
-            await one.attack(draw.choice(list(MANY)) if draw.random() < 0.005 else draw.choice(single))
+
+async def outside(run: Attacked, messages: int, seed: int, tally: Tally, watch: Callable[[], None]) -> None:
+    """Six attackers at once, until so many messages are sent, most of them one by one."""
+    single = [one for one in ATTACKS if one not in MANY]
+    alone = 0
+
+    async def go(number: int) -> None:
+        nonlocal alone
+        name, draw = f"mallory-{number}", random.Random(seed * 1000 + number)
+        one = Mallory(f"127.0.0.1:{run.port}", credentials(run, name), name, tally, seed + number)
+        while tally.sent < messages or alone < messages // 2:
+            many = draw.random() < FLOODS
+            await one.attack(draw.choice(list(MANY) if many else single))
+            alone += not many
             if draw.random() < 0.01:
                 await one.close()  # and a new connection
             watch()
         await one.close()
 
-    await asyncio.gather(*(go(one, number) for number, one in enumerate(mallories)))
+    await asyncio.gather(*map(go, range(6)))
 
 
-class Lorises:
-    """Connections that say nothing, or a byte now and then; those that the server closes are made again."""
+async def selected(run: Attacked, messages: int, seed: int, tally: Tally, watch: Callable[[], None]) -> None:
+    """All attackers at once. Two of them send numbers that are none: if most clients did, a run would have diverged."""
+    end, claims = tally.sent + messages, 240 // run.honest
 
-    def __init__(self, port: int, count: int) -> None:
-        self.port, self.count, self.made, self.closed = port, count, 0, 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+    async def go(number: int) -> None:
+        name = f"mallory-{number}"
+        place = f"127.0.0.1:{run.port}", credentials(run, name), name
+        one = Participant(*place, tally, seed * 1000 + number, claims, diverges=number < 2)
+        while tally.sent < end:
+            await one.take_part()
+            watch()
+        await one.close()
 
-    def __enter__(self) -> Lorises:
-        self._thread.start()
-        return self
+    await asyncio.gather(*map(go, range(ATTACKERS)))
 
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
 
-    def _run(self) -> None:
-        connections: list[socket.socket] = []
-        hello = bytes.fromhex("1603010200010001fc0303")
-        while not self._stop.is_set():
-            while len(connections) < self.count:
-                connections.append(socket.create_connection(("127.0.0.1", self.port)))
-                self.made += 1
-            for number, one in enumerate(list(connections)):
-                try:
-                    one.setblocking(False)
-                    if number % 3:
-                        one.send(hello[self.made % len(hello) :][:1])
-                    gone = one.recv(100) == b""
-                except BlockingIOError:
-                    gone = False
-                except OSError:
-                    gone = True
-                if gone:
-                    one.close()
-                    connections.remove(one)
-                    self.closed += 1
-            self._stop.wait(0.5)
-        for one in connections:
-            one.close()
+# An honest client's share of the sum has the same bits whoever is lost, if there are two with the same share.
+IN_ROUNDS = [*COMMON, "--method", "fedavg", "--clients", "2", "--min-clients", "2", "--evaluate", "clients"]
+SIEGES = [
+    Siege("outside", [*COMMON, "--method", "smofi", "--cut", "1", "--clients", str(HONEST)], HONEST, 0.85, outside),
+    Siege("selected", [*IN_ROUNDS, "--cut", "1"], 2, 0.1, selected),
+    Siege("U shape", [*IN_ROUNDS, "--cut", "1,1"], 2, 0.05, selected),
+]
 
 
 # ----------------------------------------------------------------------------------------------------------- the whole
 
 
-def fuzz(folder: Path, messages: int, seed: int, say: Any = lambda line: None) -> Found:
-    """Attack, and compare with a run that is not attacked."""
+def fuzz(
+    folder: Path, messages: int, seed: int, say: Any = lambda line: None, sieges: Sequence[Siege] = SIEGES
+) -> Found:
+    """Attack, and compare with runs that are not attacked."""
+    found = Found()
     with Nursery(folder) as nursery:
-        run = Attacked(nursery, folder, make_pki(folder / "pki"))
-        output = folder / "attacked"
-        server = run.serve("attacked", *TRAINING, "--rounds", 10**6, "--output", output)
-        clients = run.join("attacked")
-        until(lambda: len(rounds_in(output)) >= 2 or not server.alive, 240, "no round was finished")
-        assert server.alive, server.text()
-        found = Found(Tally(), server.usage())
-        say(f"before: {found.before}; {len(rounds_in(output))} rounds done")
-        started, told = time.monotonic(), time.monotonic()
-
-        def watch() -> None:
-            nonlocal told
-            if time.monotonic() > told + 5:
-                told = time.monotonic()
-                found.samples.append((found.tally.sent, server.usage()))
-                done = f"{found.tally.sent:>7} messages, {len(rounds_in(output))} rounds"
-                say(f"{told - started:5.0f} s  {done}, {found.samples[-1][1]}")
-
-        with Lorises(run.port, 30) as lorises:
-            asyncio.run(attack(run.port, run.pki, messages, seed, found.tally, watch))
-        found.tally.add("connections that say next to nothing", "closed by the server", lorises.closed)
-        found.seconds = time.monotonic() - started
-        if found.seconds > 30 and not lorises.closed:  # three times what a connection has to say who it is
-            found.problems.append("connections that say next to nothing stayed open")
-        until(lambda: server.usage().files <= found.before.files + 2, 60, f"files stay open: {server.usage()}")
-        found.after = server.usage()
-        server.signal(signal.SIGTERM)
-        if server.wait(120) != 128 + signal.SIGTERM:
-            found.problems.append(f"SIGTERM ended the server with {server.code}: {server.text()[-500:]}")
-        found.rounds = len(rounds_in(output)) + 1
-        server = run.serve("resumed", "--resume", output, "--rounds", found.rounds, "--display", "jsonl")
-        if server.wait(300) != 0:
-            found.problems.append(f"the server ended in words: {server.text()[-500:]}")
-        codes = [client.wait(90) for client in clients]
-        if any(codes):
-            found.problems.append(f"honest clients ended with the codes {codes}: {clients[0].text()[-500:]}")
-        check(found, output, run.train("clean", found.rounds), folder)
-    return found
-
-
-def check(found: Found, output: Path, clean: Path, folder: Path) -> None:
-    """What may not have happened."""
-    if different := differing(output, clean):
-        found.problems.append(f"these tensors differ from those of a clean run: {', '.join(different)}")
-    lines = [json.loads(line) for line in rounds_in(output)]
-    if lost := [line["round"] for line in lines if line.get("left_out")]:
-        found.problems.append(f"clients were left out of the rounds {lost}")
-    found.round_seconds = statistics.median(line["seconds"] for line in lines[2:]) if len(lines) > 3 else 0.0
-    calm = [json.loads(line)["seconds"] for line in rounds_in(clean)]
-    found.clean_round_seconds = statistics.median(calm[1:] or calm)
-    assert found.after
-    early = next((usage for sent, usage in found.samples if sent >= found.tally.sent / 4), found.before)
-    if found.after.memory > min(early.memory + MOST_GROWTH, found.before.memory + MOST_IN_ALL):
-        found.problems.append(f"the server's memory grew from {early.memory:.1f} to {found.after.memory:.1f} MiB")
-    if found.after.threads > found.before.threads + 4:
-        found.problems.append(f"threads: {found.before.threads} before, {found.after.threads} after")
-    silent = {attack: answers["no answer"] for attack, answers in found.tally.answers.items() if answers["no answer"]}
-    if silent:
-        found.problems.append(f"left without an answer: {silent}")
+        pki = make_pki(folder / "pki")
+        for siege in sieges:
+            (folder / siege.name).mkdir()
+            run = Attacked(nursery, folder / siege.name, pki, siege.words, siege.honest)
+            own = math.ceil(messages * siege.share / sum(one.share for one in sieges))
+            besiege(run, siege, own, seed, found, say)
+    check_counts(found, messages)
     for log in folder.glob("*.log"):
         if "Traceback" in (text := log.read_text(errors="replace")):
             found.problems.append(f"{log.name} has a traceback: {text[-1500:]}")
+    return found
+
+
+def besiege(run: Attacked, siege: Siege, messages: int, seed: int, found: Found, say: Any) -> None:
+    """One run, from its beginning to its end."""
+    name, output, tally, problems = siege.name, run.folder / "attacked", found.tally, found.problems
+    server = run.serve(name, *run.words, "--rounds", 10**6, "--output", output)
+    clients = run.join(name)
+    until(lambda: len(rounds_in(output)) >= 2 or not server.alive, 240, "no round was finished")
+    assert server.alive, server.text()
+    phase = Phase(name, server.usage())
+    found.phases.append(phase)
+    say(f"{name}, before: {phase.before}; {len(rounds_in(output))} rounds done")
+    sent, started, told = tally.sent, time.monotonic(), time.monotonic()
+
+    def watch() -> None:
+        nonlocal told
+        if not server.alive:
+            raise AssertionError(f"the server of {name} ended with {server.code}: {server.text()[-3000:]}")
+        if time.monotonic() > told + 5:
+            told = time.monotonic()
+            phase.samples.append((tally.sent - sent, server.usage()))
+            done = f"{tally.sent - sent:>7} messages, {len(rounds_in(output))} rounds"
+            say(f"{told - started:5.0f} s  {done}, {phase.samples[-1][1]}")
+
+    with Lorises(run.port, 30) as lorises:
+        asyncio.run(siege.attack(run, messages, seed, tally, watch))
+    tally.add("connections that say next to nothing", "closed by the server", lorises.closed)
+    phase.seconds, phase.sent = time.monotonic() - started, tally.sent - sent
+    if phase.seconds > 30 and not lorises.closed:  # three times what a connection has to say who it is
+        problems.append(f"{name}: connections that say next to nothing stayed open")
+    until(lambda: server.usage().files <= phase.before.files + 2, 60, f"files stay open: {server.usage()}")
+    phase.after = server.usage()
+    server.signal(signal.SIGTERM)
+    if server.wait(120) != 128 + signal.SIGTERM:
+        problems.append(f"{name}: SIGTERM ended the server with {server.code}: {server.text()[-500:]}")
+    phase.rounds = len(rounds_in(output)) + 1
+    server = run.serve(f"{name}-resumed", "--resume", output, "--rounds", phase.rounds, "--display", "jsonl")
+    if server.wait(300) != 0:
+        problems.append(f"{name}: the server ended in words: {server.text()[-500:]}")
+    codes = [client.wait(90) for client in clients]
+    if any(codes):
+        problems.append(f"{name}: honest clients ended with the codes {codes}: {clients[0].text()[-500:]}")
+    problems += [f"{name}: {problem}" for problem in check(phase, run, output)]
+
+
+def check(phase: Phase, run: Attacked, output: Path) -> list[str]:
+    """What may not have happened to a run."""
+    problems, clean = [], run.train("clean", phase.rounds)
+    if different := differing(output, clean):
+        problems.append(f"these tensors differ from those of a clean run: {', '.join(different)}")
+    lines = [json.loads(line) for line in rounds_in(output)]
+    if lost := [line["round"] for line in lines if set(line.get("left_out", ())) & set(range(run.honest))]:
+        problems.append(f"honest clients were left out of the rounds {lost}")
+    phase.round_seconds = statistics.median(line["seconds"] for line in lines[2:]) if len(lines) > 3 else 0.0
+    calm = [json.loads(line)["seconds"] for line in rounds_in(clean)]
+    phase.clean_round_seconds = statistics.median(calm[1:] or calm)
+    assert phase.after
+    early = next((usage for sent, usage in phase.samples if sent >= phase.sent / 4), phase.before)
+    if phase.after.memory > min(early.memory + MOST_GROWTH, phase.before.memory + MOST_IN_ALL):
+        problems.append(f"the server's memory grew from {early.memory:.1f} to {phase.after.memory:.1f} MiB")
+    if phase.after.threads > phase.before.threads + 4:
+        problems.append(f"threads: {phase.before.threads} before, {phase.after.threads} after")
+    return problems
+
+
+def check_counts(found: Found, messages: int) -> None:
+    """Everything was sent, every message was answered, and no forgery was taken."""
+    answers = found.tally.answers
+    if silent := {attack: one["no answer"] for attack, one in answers.items() if one["no answer"]}:
+        found.problems.append(f"left without an answer: {silent}")
+    for attack, one in answers.items():
+        if one[TAKEN]:
+            found.problems.append(f"{attack}: {one[TAKEN]} were taken for what they are not")
+    if found.tally.sent < messages or found.malformed() < messages / 2:
+        found.problems.append(f"only {found.tally.sent} messages were sent, {found.malformed()} of them malformed")
+    wanted = dict.fromkeys(MALFORMED, messages // 10_000 * 5) | dict.fromkeys(MANY, messages // 50_000)
+    if rare := [name for name, least in wanted.items() if sum(answers.get(name, {}).values()) < least]:
+        found.problems.append(f"sent too rarely: {', '.join(sorted(rare))}")
 
 
 def main() -> int:
@@ -239,16 +261,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="smofi-fuzz-") as folder:
         found = fuzz(Path(folder), given.messages, given.seed, lambda line: print(line, flush=True))
     print("\n".join(found.tally.lines()))
-    print(f"{found.tally.sent} messages in {found.seconds:.0f} s, while {found.rounds} rounds were trained")
-    print(f"server before: {found.before}\nserver after:  {found.after}")
-    print(f"a round took {found.round_seconds:.2f} s, in a clean run {found.clean_round_seconds:.2f} s (medians)")
+    for one in found.phases:
+        print(f"{one.name}: {one.sent} messages in {one.seconds:.0f} s, while {one.rounds} rounds were trained")
+        print(f"  server before: {one.before}\n  server after:  {one.after}")
+        print(f"  a round took {one.round_seconds:.2f} s, in a clean run {one.clean_round_seconds:.2f} s (medians)")
+    sent, malformed = found.tally.sent, found.malformed()
+    print(f"{sent} messages, {malformed} of them ({malformed / sent:.0%}) malformed or adversarial in what they say")
     for problem in found.problems:
         print(f"PROBLEM: {problem}")
-    print(
-        "FAILED"
-        if found.problems
-        else "Nothing crashed, nothing grew, and the honest clients have the bits of a clean run."
-    )
+    well = "Nothing crashed, nothing grew, and the honest clients have the bits of a clean run."
+    print("FAILED" if found.problems else well)
     return 1 if found.problems else 0
 
 

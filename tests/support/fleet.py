@@ -11,8 +11,11 @@ from pathlib import Path
 
 from support.chaos import Nursery, Process, finished_in, rounds_in, until
 from support.network import Network
+from support.proxy import Proxy
 
 Say = Callable[[str], object]
+ESTABLISHED, LISTENS = "01", "0A"
+"""States of a socket, as Linux lists them."""
 
 
 def make_pki(folder: Path, clients: int, *hosts: str) -> Path:
@@ -28,7 +31,8 @@ def make_pki(folder: Path, clients: int, *hosts: str) -> Path:
 
 @dataclass
 class Fleet:
-    """`address` is where clients find the server; `network`, if any, has a machine for each."""
+    """`address` is where clients find the server, but for those whose way leads through one of `proxies`; `network`, if
+    any, has a machine for each client."""
 
     nursery: Nursery
     pki: Path
@@ -40,6 +44,7 @@ class Fleet:
     network: Network | None = None
     patience: list[str] = field(default_factory=list)
     say: Say = lambda line: None
+    proxies: dict[int, Proxy] = field(default_factory=dict)
     server: Process | None = None
     joined: dict[int, Process] = field(default_factory=dict)
     lost_rounds: list[str] = field(default_factory=list)
@@ -90,7 +95,9 @@ class Fleet:
 
     def join(self, number: int, *more: str, **environment: str) -> None:
         place = self.network.machines[number] if self.network else None
-        words = ["join", self.address, "--certs", self.pki / f"client-{number}", "--data", "digits", "--part", number]
+        proxy = self.proxies.get(number)
+        address = f"{proxy.host}:{proxy.port}" if proxy else self.address
+        words = ["join", address, "--certs", self.pki / f"client-{number}", "--data", "digits", "--part", number]
         log = f"client-{number}"
         self.joined[number] = self.nursery.smofi(
             *words, "--allow-labels", *more, log=log, namespace=place, **environment
@@ -99,16 +106,21 @@ class Fleet:
     def join_all(self, *more: str, **environment: str) -> None:
         """All clients, once the server listens: then none waits longer and longer to try again."""
         assert self.server
-        pid, ending = self.server.pid, f":{int(self.listen.rpartition(':')[2]):04X} "
-        tables = [Path(f"/proc/{pid}/net/{kind}") for kind in ("tcp", "tcp6")]
-
-        def listens() -> bool:
-            lines = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()]
-            return any(words[1].endswith(ending.strip()) and words[3] == "0A" for words in lines)
-
-        until(listens, 120, f"the server does not listen: {self.server.text()}")
+        until(lambda: self._sockets(LISTENS), 120, f"the server does not listen: {self.server.text()}")
         for number in range(self.clients):
             self.join(number, *more, **environment)
+
+    def connections(self) -> int:
+        """How many the server has."""
+        return self._sockets(ESTABLISHED)
+
+    def _sockets(self, state: str) -> int:
+        """Of the server's at its port, how many are in this state."""
+        assert self.server
+        pid, ending = self.server.pid, f":{int(self.listen.rpartition(':')[2]):04X}"
+        tables = [Path(f"/proc/{pid}/net/{kind}") for kind in ("tcp", "tcp6")]
+        lines = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()]
+        return sum(words[1].endswith(ending) and words[3] == state for words in lines)
 
     def kill_client(self, number: int) -> None:
         self.joined[number].kill()
@@ -160,6 +172,9 @@ class Weather:
         if not free:
             return
         number, kind = self.draw.choice(free), self.draw.choice(list(self.kinds))
+        if kind == "dropped":
+            self._drop(self.draw.choice(list(fleet.proxies)))
+            return
         seconds = self.draw.uniform(*self.kinds[kind])
         self.count[kind] += 1
         self.until[number] = time.monotonic() + seconds, kind
@@ -177,6 +192,12 @@ class Weather:
             "choked": lambda one: network.choke(one, 256),
         }[kind](number)
         fleet.tell(f"client-{number} is {kind} for {seconds:.1f} s")
+
+    def _drop(self, number: int) -> None:
+        """Reset the connection of a client, if it has one; it may make a new one at once."""
+        if self.fleet.proxies[number].cut():
+            self.count["dropped"] += 1
+            self.fleet.tell(f"the connection of client-{number} is dropped")
 
     def clear(self, all_of_it: bool = False) -> None:
         """What has lasted long enough is over."""

@@ -5,6 +5,7 @@ Needs root, and ip, tc and nft (iproute2, nftables); `missing` says what is not 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -14,6 +15,9 @@ from types import TracebackType
 
 SERVER = "10.214.255.1"
 """The hub's address, from everywhere."""
+
+CLONE_NEWNET = 0x40000000
+"""As Linux numbers it."""
 
 
 def missing() -> str | None:
@@ -38,6 +42,17 @@ def run(*words: str) -> str:
 
 def inside(namespace: str, *words: str) -> str:
     return run("ip", "netns", "exec", namespace, *words)
+
+
+def enter(namespace: str) -> None:
+    """From now on, this thread is on that machine."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    place = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+    try:
+        if libc.setns(place, CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {namespace}")
+    finally:
+        os.close(place)
 
 
 class Network:

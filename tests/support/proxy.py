@@ -8,34 +8,45 @@ with Proxy(port) as proxy:
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import struct
 import threading
 from collections.abc import Callable
 from types import TracebackType
 
+from support.network import enter
+
 CHUNK = 32 * 1024
 
 
 class Proxy:
-    """Passes bytes on between its own port and another one of this machine; use it from any thread."""
+    """Passes bytes on between its own port and another one of its machine; use it from any thread.
 
-    def __init__(self, port: int) -> None:
-        self.target, self.passed, self.accepted = port, 0, 0
-        self.delay, self.rate = 0.0, 0.0
-        """Seconds that each byte is on its way; bytes a second each way, 0 for no limit."""
+    With `namespace` its machine is that one, a network namespace, and it is found there at `host`.
+    """
+
+    def __init__(self, port: int, host: str = "127.0.0.1", namespace: str | None = None, seed: int = 0) -> None:
+        self.target, self.host, self.namespace = port, host, namespace
+        self.passed, self.accepted = 0, 0
+        self.delay, self.jitter, self.rate = 0.0, 0.0, 0.0
+        """Seconds that each byte is on its way, and at most how many more, drawn anew for all that arrives at a time;
+        bytes a second each way, 0 for no limit."""
+        self.quickest, self.slowest = float("inf"), 0.0
+        """Seconds that bytes were on their way, as measured."""
         self.cut_after = 0
         """Cut each connection after about this many bytes, 0 for never."""
+        self._draw = random.Random(seed)
         self._loop = asyncio.new_event_loop()
         self._open: set[socket.socket] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._listens = threading.Event()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
 
     def __enter__(self) -> Proxy:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self._socket.setblocking(False)
-        self.port: int = self._socket.getsockname()[1]
         self._thread.start()
+        self._listens.wait(30)
+        self.port: int = self._socket.getsockname()[1]
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -44,6 +55,11 @@ class Proxy:
         self._socket.close()
 
     # ------------------------------------------------------------------------------------------------- bad weather
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        return len(self._open) // 2
 
     def cut(self) -> int:
         """Reset every connection, and say how many there were; new ones are taken."""
@@ -64,7 +80,7 @@ class Proxy:
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
     def _cut(self) -> int:
-        found = len(self._open) // 2
+        found = self.connections
         for one in list(self._open):
             self._close(one)
         return found
@@ -80,6 +96,11 @@ class Proxy:
     # ----------------------------------------------------------------------------------------------------- passing
 
     def _run(self) -> None:
+        if self.namespace:  # all sockets of this thread are there
+            enter(self.namespace)
+        self._socket = socket.create_server((self.host, 0))
+        self._socket.setblocking(False)
+        self._listens.set()
         asyncio.set_event_loop(self._loop)
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -113,7 +134,7 @@ class Proxy:
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open.add(one)
         try:
-            await self._loop.sock_connect(server, ("127.0.0.1", self.target))
+            await self._loop.sock_connect(server, (self.host, self.target))
         except OSError:
             self._close(client)
             self._close(server)
@@ -124,11 +145,11 @@ class Proxy:
 
     async def _pass(self, source: socket.socket, sink: socket.socket, left: list[int]) -> None:
         """One direction of one connection."""
-        under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(256)
+        under_way: asyncio.Queue[tuple[float, float, bytes]] = asyncio.Queue(256)
         reading = asyncio.ensure_future(self._read(source, under_way))
         try:
             while source in self._open and sink in self._open:
-                due, data = await under_way.get()
+                since, due, data = await under_way.get()
                 await asyncio.sleep(max(0.0, due - self._loop.time()))
                 await self._flowing.wait()
                 if not data:
@@ -141,6 +162,8 @@ class Proxy:
                         break
                 await self._loop.sock_sendall(sink, data)
                 self.passed += len(data)
+                took = self._loop.time() - since
+                self.quickest, self.slowest = min(self.quickest, took), max(self.slowest, took)
         except OSError:
             pass
         finally:
@@ -148,11 +171,12 @@ class Proxy:
             self._close(source)
             self._close(sink)
 
-    async def _read(self, source: socket.socket, under_way: asyncio.Queue[tuple[float, bytes]]) -> None:
+    async def _read(self, source: socket.socket, under_way: asyncio.Queue[tuple[float, float, bytes]]) -> None:
         data = b"-"
         while data:
             try:
                 data = await self._loop.sock_recv(source, CHUNK if not self.rate else 2048)
             except OSError:
                 data = b""
-            await under_way.put((self._loop.time() + self.delay, data))
+            now = self._loop.time()
+            await under_way.put((now, now + self.delay + self._draw.uniform(0, self.jitter), data))
