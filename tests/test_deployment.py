@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from smofi.cli.commands import app
+from smofi.settings import UNSERVED
 from support.chaos import Nursery, Process, rounds_in, until
 from support.ports import free_port
 
@@ -129,6 +130,11 @@ def test_the_times_are_those_of_the_command() -> None:
     asked = {one.names[0]: one.field_info.default for one in app["serve"].assemble_argument_collection()}
     assert len(shown) == 4
     assert {name: float(value) for name, value in shown.items()} == {name: float(asked[name]) for name in shown}
+
+
+def test_every_setting_that_is_refused_is_listed() -> None:
+    table = GUIDE.partition("## What cannot be served")[2].partition("\n## ")[0]
+    assert set(UNSERVED) - set(re.findall(r"`(\w+)`", table)) == set()
 
 
 def test_what_is_protected_has_a_test() -> None:

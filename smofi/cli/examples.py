@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-OPTIONS = """\
-Options marked with dots take one or more values: --method fedavg smofi.
-Those without a value are on or off: --compile, --compile false, --no-compile.
-An optional setting is left out with null: --patience null."""
+SEVERAL = "Options marked with dots take one or more values: --method fedavg smofi.\n"
+SWITCHES = "Those without a value are on or off: --compile, --compile false, --no-compile.\n"
+OPTIONAL = "An optional setting is left out with null: --max-train null.\n\n"
 
-WITH_SETTINGS = ("run", "plan", "advise", "config", "tune", "serve")
+OPTIONS = dict.fromkeys(("run", "plan", "advise", "config", "tune"), SEVERAL + SWITCHES + OPTIONAL) | {
+    "serve": SEVERAL + OPTIONAL  # it refuses the settings that are on or off
+}
 
 EXAMPLES = {
     "run": """\
@@ -87,5 +88,4 @@ def epilogue(command: str) -> str | None:
     if command not in EXAMPLES:
         return None
     lines = EXAMPLES[command].splitlines()
-    written = f"{OPTIONS}\n\n" if command in WITH_SETTINGS else ""
-    return written + "\n".join([f"Example{'s' * (len(lines) > 1)}:", *lines])
+    return OPTIONS.get(command, "") + "\n".join([f"Example{'s' * (len(lines) > 1)}:", *lines])

@@ -51,7 +51,8 @@ def _parsing(error: cyclopts.CycloptsError, app: App, typed: Typed) -> str:
         return _no_command((error.unused_tokens or [""])[0], app, error.command_chain or ())
     if isinstance(error, UnknownOptionError):
         asked = (error.token.keyword or error.token.value).partition("=")[0]
-        options = [name for one in error.argument_collection for name in one.names if name.startswith("--")]
+        shown = [name for one in error.argument_collection if one.show for name in one.names]
+        options = [name for name in shown if name.startswith("--")]
         options.append("--help")
         return f"{command} has no option {asked}{_near(asked, options) or f'; {command} --help lists them'}"
     if isinstance(error, UnusedCliTokensError):

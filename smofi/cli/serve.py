@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Flags, Scale, Source, resolve, settings_given
+from smofi.cli.arguments import Scale, ServedFlags, ServedSettings, Source, resolve, settings_given
 from smofi.cli.claiming import claimed_folder
 from smofi.cli.deployment_flags import SERVER, TIMES, WATCHING, ServerFlags, TimeFlags, WatchingFlags
 from smofi.cli.loading import loading
 from smofi.cli.program import COMMAND_LINE, console
 from smofi.cli.streams import remark
-from smofi.config import Config, Settings
+from smofi.config import Config
 from smofi.engine.processes.endings import Interrupted, handled, in_turn
 from smofi.errors import InputError
 from smofi.experiment.stored import stored_config
 from smofi.plural import plural
 from smofi.serving import saving_every_round
+from smofi.settings import check_served
 
 if TYPE_CHECKING:
     from smofi.engine.events import Event
@@ -34,7 +35,7 @@ def serve(
     source: Source = None,
     /,
     *,
-    flags: Flags = Settings(),  # noqa: B008  # frozen, like the others
+    flags: ServedFlags = ServedSettings(),  # noqa: B008  # frozen, like the others
     scale: Scale = None,
     server: Annotated[ServerFlags, Parameter(name="*", group=SERVER)] = ServerFlags(),  # noqa: B008
     watching: Annotated[WatchingFlags, Parameter(name="*", group=WATCHING)] = WatchingFlags(),  # noqa: B008
@@ -42,11 +43,13 @@ def serve(
 ) -> int:
     """Train with clients on other machines, each of which runs `smofi join`. Their samples stay with them.
 
-    Settings are those of `smofi run`. The server's `data` says what samples look like, and has the test data. It waits
-    until enough clients are there, trains, saves every round, and stops. Ctrl-C and SIGTERM let it finish the round.
-    After a crash, `smofi serve --resume DIR` goes on from the last round saved, and clients come back by themselves.
+    Settings are those of `smofi run` that make sense with real clients. The server's `data` says what samples look
+    like, and has the test data. It waits until enough clients are there, trains, saves every round, and stops. Ctrl-C
+    and SIGTERM let it finish the round. After a crash, `smofi serve --resume DIR` goes on from the last round saved,
+    and clients come back by themselves.
     """
     given = settings_given(flags)
+    check_served(given)  # first: that a setting needs another one would be no help where that one is refused too
     server.check()
     times.check()
     if server.resume is None:

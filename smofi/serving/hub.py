@@ -109,8 +109,7 @@ class Hub:
             if missing != told:
                 if self.going and not told:
                     self.say(f"Paused: {missing}")
-                self.board.paused(missing)
-                log(logger, "paused", level="warning", reason=missing)
+                self._tell_wait(missing)
                 told = missing
             if self.stopping:
                 raise Stopped(missing)
@@ -121,8 +120,17 @@ class Hub:
             if self.going:
                 self.say("Going on")
             self.board.resumed()
-            log(logger, "resumed")
+            log(logger, "resumed" if self.going else "ready", clients=len(self.here))
         self.going = True
+
+    def _tell_wait(self, missing: str) -> None:
+        """The first wait of a run is no pause: it has lost no client."""
+        if self.going:
+            self.board.paused(missing)
+            log(logger, "paused", level="warning", reason=missing)
+        else:
+            self.board.waiting(missing)
+            log(logger, "waiting", reason=missing)
 
     def begin(self, offer: Offer, wire: Compression | None) -> None:
         """A run begins: all clients are asked anew, and are there again when they have accepted."""

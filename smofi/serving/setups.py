@@ -20,6 +20,7 @@ from smofi.errors import InputError, refuse
 from smofi.flat import Layout
 from smofi.methods import parse_method
 from smofi.optim import parse_optimizer
+from smofi.settings import check_served
 
 TEXT = "text"
 
@@ -54,14 +55,7 @@ def _check_remote(name: str, setup: Setup) -> None:
 
 def check_servable(config: Config) -> None:
     """Refuse settings that mean nothing where clients are real, before anything is started."""
-    if config.clock != "none":
-        refuse("clock", config.clock, "none: clients are real, and so is the time they take")
-    if config.diagnose:
-        refuse("diagnose", config.diagnose, "false: it needs the gradients of whole models, which no machine has")
-    if config.validation:
-        refuse("validation", config.validation, "0: the training data is with the clients")
-    if config.compile:
-        refuse("compile", config.compile, "false: the model is split")
+    check_served(config.model_dump())
     for metric in config.metrics:
         if metric in ("per_client", "worst_client"):
             refuse("metrics", metric, "top1 or macro_f1: the clients' samples are with the clients")

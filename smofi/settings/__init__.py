@@ -6,6 +6,7 @@ checks.py       what a setting accepts: numbers, words, strings that stand for s
 seeds.py        several seeds as they are written, such as 0-2
 data.py         the settings of the data, which come first
 all.py          all settings, in the order in which they are written and shown
+served.py       which of them mean nothing where clients are real
 
 Internal: may change without notice.
 """
@@ -13,6 +14,7 @@ Internal: may change without notice.
 from smofi.settings.all import COMPUTING, FIRST_SEEDS, PRECISIONS, RESUMABLE, SETTINGS, TRAIN_ARGUMENTS, Settings
 from smofi.settings.definition import SAME, Setting
 from smofi.settings.seeds import seeds_text
+from smofi.settings.served import UNSERVED, check_served
 
 __all__ = [
     "COMPUTING",
@@ -22,7 +24,9 @@ __all__ = [
     "SAME",
     "SETTINGS",
     "TRAIN_ARGUMENTS",
+    "UNSERVED",
     "Setting",
     "Settings",
+    "check_served",
     "seeds_text",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import socket
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from smofi.cli import main
+from smofi.errors import InputError
 from smofi.net.certs import init, issue
+from smofi.settings import SETTINGS, UNSERVED, check_served
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +33,7 @@ def folder(tmp_path: Path, pki: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "full/notes.txt").touch()
     (tmp_path / "a-file").touch()
     (tmp_path / "list.txt").write_text("hospital-a\n")
+    (tmp_path / "timed.yaml").write_text("clock: full\ndevices: phones(rtt_ms=80)\n")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -78,6 +82,10 @@ WRONG = {
     "--insecure --diagnose": "--diagnose is not accepted: expected false",
     "--insecure --validation 0.1": "--validation 0.1 is not accepted: expected 0",
     "--insecure --compile": "--compile is not accepted: expected false",
+    "--insecure --patience 3": "--patience 3 is not accepted: expected null: nothing can be held out for validation",
+    "--insecure --devices mine.csv": "--devices mine.csv is not accepted: expected none of a clock's settings",
+    "--insecure --step-deadline 3": "--deadline says how long a step waits for a client",
+    "timed.yaml --insecure": "clock='full' is not accepted: expected none: clients are real, and so is the time they",
     "--insecure --metrics per_client": "--metrics per_client is not accepted",
     "--insecure --method 'clip(1)+fednar(0.1)'": "expected one limit on the norm of the whole model",
     "--insecure --method 'mergesfl(bandwidth=3)'": "does not select clients by their labels",
@@ -85,6 +93,7 @@ WRONG = {
     "--insecure --clients 2 --status 8080": "--status 8080 is not accepted: expected an address and a port",
     "--insecure --status-token 0123456789abcdef": "smofi serve has no option --status-token",  # it would be kept
     "--nope": "smofi serve has no option --nope",
+    "--insecure --clok full": "smofi serve has no option --clok; smofi serve --help lists",  # nor --clock
 }
 
 
@@ -97,6 +106,26 @@ def test_refused_in_a_sentence(line: str, folder: Path, capsys: pytest.CaptureFi
     assert err.startswith("error: ")
     assert "Traceback" not in err
     assert sorted(folder.iterdir()) == before
+
+
+def test_the_help_leaves_out_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is refused by the check that its definition has for it, so that no other is left out."""
+    options = {}
+    for command in ("run", "serve"):
+        assert main([command, "--help"]) == 0
+        options[command] = set(re.findall(r"--([a-z-]+)", capsys.readouterr().out))
+    flags = {name.replace("_", "-") for name in SETTINGS}
+    refused = {name.replace("_", "-") for name in UNSERVED}
+    assert {"clock", "devices", "step-deadline", "diagnose", "validation", "patience", "compile"} <= refused
+    assert flags <= options["run"]
+    assert options["serve"] & flags == flags - refused
+
+
+@pytest.mark.parametrize("name", UNSERVED)
+def test_the_default_of_what_is_refused_is_accepted(name: str) -> None:
+    check_served({name: SETTINGS[name].default})
+    with pytest.raises(InputError, match=f"^{name}='another' is not accepted: expected "):
+        check_served({name: "another"})
 
 
 def test_a_taken_port(taken: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

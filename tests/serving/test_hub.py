@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from smofi.engine.remote.links import Expected, Lost
@@ -102,13 +103,17 @@ def test_what_has_come_is_seen_when_there_is_no_time_left(ends: Ends) -> None:
     assert found[-1] == (0, Evaluated(0, 10, 5, 1.0))
 
 
-def test_a_run_that_pauses_says_so(ends: Ends) -> None:
+def test_a_run_that_pauses_says_so(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
     """Not while it gathers its clients: that it waits for them was said."""
+    caplog.set_level("INFO", "smofi.serving")
     hub, said, here = a_hub(ends), list[str](), iter(["nobody is here", None, "one is gone", "two are gone", None])
     hub.say = said.append
     hub.wait_for(lambda: next(here))
     assert not said
+    assert [record.message for record in caplog.records] == ["waiting", "ready"]
+    caplog.clear()
     hub.wait_for(lambda: next(here))
+    assert [record.message for record in caplog.records] == ["paused", "paused", "resumed"]
     assert said == ["Paused: one is gone", "Going on"]
 
 

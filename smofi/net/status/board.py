@@ -68,23 +68,32 @@ class Board:
             for record in records:
                 self._history.add(self._run.add(record), self.version)
 
+    def waiting(self, reason: str) -> None:
+        """The run has not begun, or not gone on: it waits, for instance for its first clients."""
+        with self._changing():
+            if self._run.waiting != (text := plain_text(reason)):
+                self._run.waiting, self._run.state = text, "waiting"
+                self._say(f"Waiting: {text}", "info")
+
     def paused(self, reason: str) -> None:
-        """The run waits, for instance for more clients."""
+        """A run that was going waits, for instance for more clients."""
         with self._changing():
             if self._run.paused is None:
                 self._run.paused_since = self._clock()
             if self._run.paused != (text := plain_text(reason)):
                 self._run.paused = text
-                self._run.state = "paused" if self._run.method else "waiting"
+                self._run.state = "paused"
                 self._say(f"Paused: {text}", "warning")
 
     def resumed(self) -> None:
-        """The run goes on."""
+        """What the run waited for is here."""
         with self._changing():
-            if self._run.paused is not None:
-                self._unpause()
-                self._run.state = "running" if self._run.method else "waiting"
-                self._say("Going on.", "info")
+            if self._run.paused is None and self._run.waiting is None:
+                return
+            said = "Enough clients are here." if self._run.paused is None else "Going on."
+            self._go_on()
+            self._run.state = "running" if self._run.method else "waiting"
+            self._say(said, "info")
 
     def event(self, text: str, level: str = "info") -> None:
         """Something that people should read, `level` info, warning or error."""
@@ -193,12 +202,12 @@ class Board:
         )
 
     def _end(self, event: RunEnded, now: float) -> None:
-        self._unpause()
+        self._go_on()
         self._run.state, self._run.ended, self._run.done = "ended", now, event.rounds
         self._run.stopped = plain_text(event.stopped) if event.stopped else None
         self._say(headline(self._run, 0), "info")
 
-    def _unpause(self) -> None:
+    def _go_on(self) -> None:
         if self._run.paused_since is not None:
             self._run.paused_seconds += max(0.0, self._clock() - self._run.paused_since)
-        self._run.paused = self._run.paused_since = None
+        self._run.paused = self._run.paused_since = self._run.waiting = None

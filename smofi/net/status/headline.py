@@ -18,6 +18,10 @@ def headline(run: Progress, connected: int) -> str:
     >>> run.latest = Point(11, {"top1": 0.8724}, None, None, None)
     >>> headline(run, connected=8)
     'smofi is in round 12 of 40. Accuracy 87.2% after round 11.'
+    >>> run.waiting = "3 of 5 clients are connected"
+    >>> headline(run, connected=3)
+    'smofi waits to go on after round 11 of 40: 3 of 5 clients are connected. Accuracy 87.2% after round 11.'
+    >>> run.waiting = None
     >>> run.state, run.paused = "paused", "3 of 5 clients are connected"
     >>> headline(run, connected=3)
     'smofi is paused in round 12 of 40: 3 of 5 clients are connected. Accuracy 87.2% after round 11.'
@@ -29,8 +33,11 @@ def headline(run: Progress, connected: int) -> str:
         return f"{run.method} has finished {plural(run.done, 'round')}.{reached}"
     if not run.method:
         verb = "is" if connected == 1 else "are"
-        waiting = _sentence(run.paused) if run.paused else f"{plural(connected, 'client')} {verb} connected."
+        waiting = _sentence(run.waiting) if run.waiting else f"{plural(connected, 'client')} {verb} connected."
         return f"Waiting to start: {waiting}"
+    if run.waiting:
+        begins = f"go on after {_of(run.done, run.rounds)}" if run.done else "start"
+        return f"{run.method} waits to {begins}: {_sentence(run.waiting)}{reached}"
     if run.paused:
         return f"{run.method} is paused in {_of(max(1, run.round), run.rounds)}: {_sentence(run.paused)}{reached}"
     if run.round == 0:

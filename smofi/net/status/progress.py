@@ -16,7 +16,8 @@ RECENT = 10  # rounds whose mean duration says how long the rest will take
 class Progress:
     """Where a run stands; `done` rounds are finished, `round` is the current one or, between rounds, the last.
 
-    Times are seconds since 1970. `latest` is the last round that was evaluated, `best` the one with the highest value
+    Before its first round a run is `waiting` for something, later it is `paused`; both say for what. Times are seconds
+    since 1970. `latest` is the last round that was evaluated, `best` the one with the highest value
     of the metric that is judged, which is the first of `metrics`."""
 
     def __init__(self) -> None:
@@ -35,6 +36,7 @@ class Progress:
         self.round_since: float | None = None
         self.ended: float | None = None
         self.stopped: str | None = None
+        self.waiting: str | None = None
         self.paused: str | None = None
         self.paused_since: float | None = None
         self.paused_seconds = 0.0

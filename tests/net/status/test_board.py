@@ -15,6 +15,7 @@ from smofi.net.status import Board
 from smofi.net.status.clients import MOST_CLIENTS
 from smofi.net.status.curve import MOST_POINTS
 from smofi.net.status.happened import MOST_EVENTS
+from smofi.net.status.metrics import exposition, registry_of
 from support.served_run import Feed
 
 
@@ -175,9 +176,6 @@ def test_a_client_comes_goes_and_comes_back() -> None:
 def test_a_pause_says_why_and_how_long() -> None:
     clock = Clock()
     board = Board(clock=clock)
-    board.paused("2 of 3 clients are connected")
-    assert board.snapshot()["headline"] == "Waiting to start: 2 of 3 clients are connected."
-    board.resumed()
     board.callback(started())
     board.callback(RoundStarted(1, [0], [3]))
     board.paused("2 of 3 clients are connected")
@@ -195,6 +193,33 @@ def test_a_pause_says_why_and_how_long() -> None:
         "Paused: 1 of 3 clients is connected",
         "Going on.",
     ]
+
+
+def test_the_first_wait_is_no_pause() -> None:
+    """Neither before a run has begun, nor before one that is resumed goes on."""
+    clock = Clock()
+    board = Board(clock=clock)
+    board.waiting("1 of 3 clients is connected")
+    board.waiting("2 of 3 clients are connected")
+    clock.now += 7
+    assert board.snapshot()["headline"] == "Waiting to start: 2 of 3 clients are connected."
+    board.resumed()
+    assert texts(board) == [
+        "Waiting: 1 of 3 clients is connected",
+        "Waiting: 2 of 3 clients are connected",
+        "Enough clients are here.",
+    ]
+    board.callback(started(done=2))
+    board.waiting("nobody is connected")
+    found = board.snapshot()
+    assert found["headline"] == "smofi waits to go on after round 2 of 40: nobody is connected."
+    assert (found["run"]["state"], found["run"]["paused"]) == ("waiting", None)
+    metrics = exposition(registry_of(board), "")[0].decode()
+    assert 'smofi_run_state{state="waiting"} 1.0' in metrics
+    assert "smofi_paused 0.0" in metrics
+    board.resumed()
+    run = board.snapshot()["run"]
+    assert (run["state"], run["waiting"], run["paused_seconds"]) == ("running", None, 0.0)
 
 
 def test_a_resumed_run_keeps_its_curve_and_another_run_begins_a_new_one() -> None:
