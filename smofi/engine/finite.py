@@ -1,4 +1,4 @@
-"""Whether all numbers of a tensor are finite."""
+"""Whether the numbers of a tensor are finite."""
 
 from __future__ import annotations
 
@@ -16,3 +16,13 @@ def all_finite(tensor: Tensor) -> bool:
     (False, True)
     """
     return bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all())
+
+
+def finite_or_kept(new: Tensor, old: Tensor) -> bool:
+    """Whether every number is finite or what it was: a constant among the statistics may be infinite.
+
+    >>> mask = torch.tensor([0.0, -torch.inf])
+    >>> finite_or_kept(torch.tensor([1.0, -torch.inf]), mask), finite_or_kept(torch.tensor([torch.inf, 1.0]), mask)
+    (True, False)
+    """
+    return bool(torch.isfinite(new.sum())) or bool((torch.isfinite(new) | (new == old)).all())

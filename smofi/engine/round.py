@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from smofi.engine.finite import all_finite
+from smofi.engine.finite import all_finite, finite_or_kept
 from smofi.engine.plan import RoundPlan
 from smofi.engine.state import GlobalState
 from smofi.method import Method, Tick
@@ -66,7 +66,7 @@ def run_round(
         # m_g = beta_g m_g + (W - W̄) ;  W -= m_g
         weights = state.weights.clone()
         method.outer.update(weights, average, memory, plan.lr)
-    if not _finite_or_kept(weights, state.weights) or not _finite_or_kept(statistics, state.statistics):
+    if not finite_or_kept(weights, state.weights) or not finite_or_kept(statistics, state.statistics):
         raise NonFinite(f"the global model became non-finite in round {plan.round + 1}")
     carried = cohort.mean_moments() if method.carry else (state.carried, state.carried_updates)
     state.load(GlobalState(weights, statistics, memory, *carried))
@@ -89,8 +89,3 @@ def refuse_non_finite(cohort: Cohort, plan: RoundPlan) -> None:
         return
     client = plan.clients[row]
     raise NonFinite(f"{what} in round {plan.round + 1}, step {step + 1} of {plan.steps[row]}, client {client}", client)
-
-
-def _finite_or_kept(new: Tensor, old: Tensor) -> bool:
-    """Whether every value is finite or what it was: a constant among the statistics may be infinite."""
-    return bool((torch.isfinite(new) | (new == old)).all())

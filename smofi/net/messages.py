@@ -52,6 +52,8 @@ CROSSES = {Activation: "activation", Output: "output", Returned: "gradient", Cut
 """The tensors that cross the cut, which a wire may pack."""
 
 LONGEST_REASON, MOST = 500, 2**31
+LARGEST_LOSS = 1e30
+"""No loss that anyone trains with is larger, and sums of a great many such are still finite in any precision."""
 
 
 class NotFinite(BadFrame):
@@ -85,12 +87,19 @@ class Fields:
             reject(f"fields.{name}", value, str(low) if low == high else f"a whole number from {low} to {high}")
         return value
 
-    def number(self, name: str, low: float = -float("inf")) -> float:
-        """A finite number."""
+    def number(self, name: str, low: float, high: float) -> float:
+        """A number from `low` to `high`."""
         value = self.left.pop(name, None)
-        if type(value) not in (int, float) or value < low:
-            reject(f"fields.{name}", value, "a number" if low == -float("inf") else f"a number of at least {low:g}")
+        if type(value) not in (int, float) or not low <= value <= high:
+            reject(f"fields.{name}", value, f"a number from {low:g} to {high:g}")
         return float(value)
+
+    def loss(self) -> float:
+        """A training loss, or a sum of them; one beyond all bounds is as good as infinite."""
+        value = self.number("loss", -sys.float_info.max, sys.float_info.max)
+        if abs(value) > LARGEST_LOSS:
+            raise NotFinite("fields.loss", f"is {value:g}: expected {-LARGEST_LOSS:g} to {LARGEST_LOSS:g}")
+        return value
 
     def flag(self, name: str) -> bool:
         """True or false."""
@@ -107,15 +116,16 @@ class Fields:
         return value
 
     def numbers(self, name: str, count: int) -> tuple[float, ...]:
-        """A list of `count` numbers."""
+        """A list of `count` numbers, none of them negative."""
         value = self.left.pop(name, None)
-        if type(value) is not list or len(value) != count or any(type(one) not in (int, float) for one in value):
-            reject(f"fields.{name}", value, f"a list of {count} numbers")
+        listed = type(value) is list and len(value) == count
+        if not listed or any(type(one) not in (int, float) or not 0 <= one <= MOST for one in value):
+            reject(f"fields.{name}", value, f"a list of {count} numbers from 0 to {MOST}")
         return tuple(map(float, value))
 
     def square(self, needed: bool) -> float | None:
         """|g|² of the other side, where it is needed, and only there."""
-        return self.number("square", low=0) if needed else None
+        return self.number("square", 0, sys.float_info.max) if needed else None
 
     def end(self) -> None:
         """Refuse what is left."""
@@ -131,7 +141,7 @@ def read_up(parsed: Parsed, expected: Expected, wire: Compression | None = None)
     if expected.kind is Evaluated:
         samples = given.whole("samples", 0, expected.most)
         correct = given.whole("correct", 0, samples)
-        loss = given.number("loss") if "loss" in given.left else None
+        loss = given.loss() if "loss" in given.left else None
         given.end()
         take(parsed, {})
         return Evaluated(round, samples, correct, loss)
@@ -141,7 +151,7 @@ def read_up(parsed: Parsed, expected: Expected, wire: Compression | None = None)
         return Finished(round, **take(parsed, expected.tensors), square=square)
     step = given.whole("step", expected.step, expected.step)
     if expected.kind is Returned:
-        loss = given.number("loss")
+        loss = given.loss()
         given.end()
         return Returned(round, step, loss, **take(parsed, expected.tensors, "gradient", wire))
     square = given.square(expected.square)
@@ -213,7 +223,8 @@ def read_begin(
     if place not in crossings:
         reject("fields.first", list(place), f"blocks of a cut of this run, one of {[list(one) for one in crossings]}")
     crossing = crossings[place]
-    lr, onednn = given.number("lr", low=0), given.flag("onednn")
+    lr = given.number("lr", 0, crossing.setup.optimizer.lr)  # it only ever decays
+    onednn = given.flag("onednn")
     updates = given.numbers("updates", crossing.carried_blocks)
     given.end()
     return Begin(plan, lr, crossing.cut, onednn, **take(parsed, crossing.of_columns()), updates=updates)
@@ -226,7 +237,7 @@ def read_answer(parsed: Parsed, plan: ClientPlan, step: int, crossing: Crossing,
     given = Fields(parsed.fields)
     round, step = given.whole("round", plan.round, plan.round), given.whole("step", step, step)
     if accepted is Output:
-        share = given.number("share", low=0)
+        share = given.number("share", 0, 1)
         given.end()
         tensors = take(parsed, {"output": crossing.batch_of(crossing.output, plan)}, "output", wire)
         return Output(round, step, **tensors, share=share)

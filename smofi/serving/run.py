@@ -15,20 +15,25 @@ from smofi.engine.plan import Planner, RoundPlan
 from smofi.engine.remote.cohort import RemoteCohort
 from smofi.engine.remote.links import Expected, Lost
 from smofi.engine.remote.messages import Evaluate, Evaluated, Rest
-from smofi.engine.remote.stepper import NobodyLeft
+from smofi.engine.remote.stepper import MostDiverged, NobodyLeft
 from smofi.engine.round import Cohort, NonFinite
 from smofi.engine.run import Run
 from smofi.net.messages import LONGEST_REASON
 from smofi.plural import plural
 from smofi.serving.hub import Hub, Stopped
 
+WITNESSES = 3
+"""A run has diverged when the numbers of so many clients have, or of all that are there: fewer may be hostile."""
+
 
 @dataclass(frozen=True)
 class PresentPlanner(Planner):
-    """Plans a round with the clients that are there, once there are `least` of them."""
+    """Plans a round with the clients that are there, once there are `least` of them; without those that are `out` of
+    this round."""
 
     hub: Hub = field(kw_only=True)
     least: int = field(default=1, kw_only=True)
+    out: set[int] = field(default_factory=set, kw_only=True)
 
     @property
     def eligible(self) -> list[int]:
@@ -41,16 +46,16 @@ class PresentPlanner(Planner):
         return self.intended(round, self.present())
 
     def present(self) -> list[int]:
-        """The eligible clients that are there."""
-        here = set(self.hub.present())
+        """The eligible clients that are there and may take part in this round."""
+        here = set(self.hub.present()) - self.out
         return [client for client in self.eligible if client in here]
 
     def missing(self) -> str | None:
         """What a round waits for: enough clients, and one with enough samples among them."""
         here = len(self.hub.present())
         if here >= self.least:
-            batch = self.settings.batch_size
-            return None if self.present() else f"none of the clients that are here has a batch of {batch} samples"
+            which = f"{'other ' if self.out else ''}clients that are here"
+            return None if self.present() else f"none of the {which} has a batch of {self.settings.batch_size} samples"
         return f"{plural(here, 'client')} of the {self.least} that a round needs {'is' if here == 1 else 'are'} here"
 
 
@@ -58,6 +63,7 @@ class ServedRun(Run):
     """Waits for clients, and repeats a round that all of its clients were lost in."""
 
     hub: Hub
+    planner: PresentPlanner
 
     def train(self) -> None:
         """All rounds; if the server is stopped while it waits, the run is cut short as by any interruption."""
@@ -73,7 +79,14 @@ class ServedRun(Run):
         self.hub.stopping = True
 
     def one_round(self, plan: RoundPlan) -> Record:
-        """As any round; if no client is left, the state is unchanged and the round is planned anew."""
+        """As any round. If no client is left, or if the numbers of most are not finite and that may be their doing, the
+        state is unchanged and the round is planned anew."""
+        try:
+            return self._round_with_others(plan)
+        finally:
+            self.planner.out.clear()
+
+    def _round_with_others(self, plan: RoundPlan) -> Record:
         hub = self.hub
         while True:
             self.before = hub.up.copy(), hub.down.copy()
@@ -83,11 +96,19 @@ class ServedRun(Run):
                 return super().one_round(plan)
             except NobodyLeft as error:
                 self.emit(Warned(f"{error}; the round begins anew"))
-                plan = self.planner.plan(plan.round)
             except NonFinite as error:
                 for client in plan.clients:  # what they still owe is of a round that is void
                     hub.send(client, Rest(plan.round, str(error)[:LONGEST_REASON]))
-                raise
+                if not isinstance(error, MostDiverged) or self._diverges(error):
+                    raise
+                self.emit(Warned(f"{error}{self._name_of(error.client)}; the round begins anew with others"))
+            plan = self.planner.plan(plan.round)
+
+    def _diverges(self, error: MostDiverged) -> bool:
+        """Whether it is the run: those whose numbers are not finite are left out, and there must be others to try."""
+        out = self.planner.out
+        out.update(error.clients)
+        return len(out) >= WITNESSES or not self.planner.present()
 
     def _name_of(self, client: int | None) -> str:
         return "" if client is None else f" ({self.hub.roster.names[client]})"

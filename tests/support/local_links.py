@@ -27,18 +27,28 @@ from smofi.serving.participation import Agreed, Participation
 Chosen = Callable[[int, Up], bool]
 """chosen(client, message): whether this message does not come."""
 
+Forge = Callable[[int, Up], Up]
+"""forge(client, message): what is sent in its place."""
+
 
 class LocalLinks:
-    """`loses` are messages in place of which the client is lost; `silent` are messages that never come.
+    """`loses` are messages in place of which the client is lost; `silent` are messages that never come; `forge` changes
+    messages on their way.
 
     A loss is known when all other answers are, or with `early` at any time. `most_ahead` is by how many steps a client
     was ahead of the slowest that was not done; `rested` are clients that were left out, and why.
     """
 
     def __init__(
-        self, seed: int = 0, loses: Chosen | None = None, silent: Chosen | None = None, early: bool = False
+        self,
+        seed: int = 0,
+        loses: Chosen | None = None,
+        silent: Chosen | None = None,
+        early: bool = False,
+        forge: Forge = lambda client, message: message,
     ) -> None:
         self.random, self.loses, self.silent, self.early = random.Random(seed), loses, silent, early
+        self.forge = forge
         self.clients: dict[int, Participation] = {}
         self.wire: Compression | None = None
         self.waiting: list[tuple[int, Up | Lost]] = []
@@ -58,7 +68,7 @@ class LocalLinks:
         if self.silent and self.silent(client, answer):
             return
         lost = self.loses is not None and self.loses(client, answer)
-        arrived = Lost("it was switched off") if lost else self._arrived(answer, expected)
+        arrived = Lost("it was switched off") if lost else self._arrived(self.forge(client, answer), expected)
         self.waiting.append((client, arrived))
 
     def receive(self, timeout: float | None) -> tuple[int, Up | Lost] | None:

@@ -6,7 +6,9 @@ crossing       the shapes of what crosses a cut, and what is expected of a clien
 columns        a client's columns as one vector
 device         the client's side: its half, driven by messages
 cohort         the server's side: the rows of a round, added up as in a simulation
-stepper        the way to take a step: passes as activations arrive, updates as soon as they may be made
+stepper        the way to take a step: passes, answers, and clients that do not answer
+own_servers    when a pass may be made where each client has a server row of its own
+one_server     the same where all share a server model
 row            one client of a round, as the server sees it
 weights_later  gradients of the server's weights, computed after the client has its answer
 pool           how many server passes are computed at a time

@@ -21,6 +21,8 @@ from smofi.engine.plan import RoundPlan
 from smofi.engine.remote.crossing import Crossing, Task
 from smofi.engine.remote.fusion import LossyFusion
 from smofi.engine.remote.links import Links
+from smofi.engine.remote.one_server import OneServer
+from smofi.engine.remote.own_servers import OwnServers
 from smofi.engine.remote.stepper import RemoteStepper
 from smofi.method import Tick
 
@@ -77,7 +79,8 @@ class RemoteCohort(SimulatedCohort):
         deployment = self.deployment
         crossings = {row: deployment.crossing(cut) for row, cut in enumerate(self.plan.cuts)}
         own = deployment.patience, self._lose, deployment.pool, deployment.weights_later
-        return RemoteStepper(self.context, deployment.links, crossings, *own)
+        kind = OneServer if self.setup.method.where.one_server else OwnServers
+        return kind(self.context, deployment.links, crossings, *own)
 
     def ticks(self) -> Generator[Tick, None, None]:
         """The steps of the round, without the clients that are lost by then."""

@@ -10,11 +10,13 @@ from torch import Tensor
 from smofi.engine.cohort.chunk import Member
 from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import ServerHalf
-from smofi.engine.finite import all_finite
+from smofi.engine.finite import all_finite, finite_or_kept
 from smofi.engine.remote.columns import fill_moments
 from smofi.engine.remote.crossing import Crossing
+from smofi.engine.remote.links import Expected
 from smofi.engine.remote.messages import Activation, Begin, Finished, Returned, Up
 from smofi.engine.remote.weights_later import WeightsLater
+from smofi.flat import Columns
 
 
 class RemoteRow:
@@ -48,6 +50,23 @@ class RemoteRow:
         """The step that has not changed the row yet, in words."""
         return f"round {self.plan.round + 1}, step {self.updates + 1} of {self.plan.steps}, client {self.client}"
 
+    @property
+    def server_statistics(self) -> Tensor:
+        """The running statistics of the server's blocks."""
+        return self.member.stretch.room.statistics.of(self.member.place, self._statistic_columns)
+
+    @property
+    def _statistic_columns(self) -> Columns:
+        return self.context.setup.layout.statistic_columns(self.cut.first, self.cut.last)
+
+    def statistics_finite(self) -> bool:
+        """Whether they are still numbers, or the constants that they were."""
+        return finite_or_kept(self.server_statistics, self.context.state.statistics[self._statistic_columns])
+
+    def finite(self) -> bool:
+        """Whether all weights of the row are still numbers."""
+        return bool(self.member.stretch.room.weights.finite(self.member.place))
+
     def begin(self) -> Begin:
         """What the client starts the round from."""
         context, own = self.context, self.crossing.columns
@@ -66,6 +85,12 @@ class RemoteRow:
     def asked(self) -> None:
         """The client owes an answer from now on."""
         self.since = time.monotonic()
+
+    def expects_next(self, squares: bool) -> Expected:
+        """What the client owes after its cut gradient: its next activation, or after its last step its columns."""
+        if self.steps.done == self.plan.steps:
+            return self.crossing.expects_finished(self.plan, squares)
+        return self.crossing.expects_activation(self.plan, self.steps.done, squares)
 
     def answered(self, message: Up) -> None:
         """The client's answer, which waits to be used."""

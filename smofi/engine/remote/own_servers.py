@@ -1,0 +1,70 @@
+"""Steps where each client has a server row of its own.
+
+A client may be a step ahead of the slowest; where clients meet only at the end of the round, any number of steps. A
+pool computes the passes of several at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import as_completed, wait
+
+from smofi.engine.remote.row import RemoteRow
+from smofi.engine.remote.stepper import RemoteStepper
+
+
+class OwnServers(RemoteStepper):
+    """Whatever can be done for a client is done as soon as its message is there."""
+
+    @property
+    def may_go_ahead(self) -> bool:
+        """An average of server rows is a barrier for those that are ahead."""
+        return self.setup.method.placement is None
+
+    def _step(self, groups: Sequence[list[RemoteRow]]) -> None:
+        due = [one for group in groups for one in group]
+        self._arrived(due)
+        self._wait_until(lambda: all(one.updates >= one.target for one in self._of(due)))
+
+    def _arrived(self, rows: Sequence[RemoteRow]) -> None:
+        while True:
+            rows = self._of(rows)
+            for one in rows:
+                if one.updates < one.steps.done and self._may_update(one):
+                    one.update()
+            due = [one for one in rows if one.returned or (one.activation and self._may_pass(one))]
+            if not due:
+                return
+            self._passes(due)
+
+    def _may_pass(self, one: RemoteRow) -> bool:
+        return one.updates == one.steps.done and (one.steps.done < one.target or self.may_go_ahead)
+
+    def _may_update(self, one: RemoteRow) -> bool:
+        in_time = self.context.fusion is None or one.steps.done <= one.target
+        return in_time and (not self.squares or one.square is not None)
+
+    def _passes(self, rows: Sequence[RemoteRow]) -> None:
+        """A pass of each, and what follows from it as soon as it is done; of several at a time in a pool."""
+        with self.context.kernels():
+            if self.pool is None or len(rows) == 1:
+                for one in rows:
+                    self._pass([one], answer_first=self.weights_later and self.idle)()
+                    self._complete(one)
+                return
+            computing = {self.pool.submit(self._pass, [one]): one for one in rows}
+            try:
+                for computed in as_completed(computing):
+                    computed.result()()
+                    self._complete(computing[computed])
+            finally:
+                wait(computing)  # if one fails, the others still write to their rows
+
+    def _complete(self, one: RemoteRow) -> None:
+        """The gradients of the server's weights are there; no update is made from what is no longer a number."""
+        if one.row not in self.reasons and not one.compute_weights():
+            self._refuse([one], "the gradient")
+
+    def _refuse(self, group: Sequence[RemoteRow], what: str) -> None:
+        """What is not finite is of one client alone, and it goes."""
+        self._drop(group[0], f"{what} became non-finite", diverged=True)
