@@ -50,6 +50,7 @@ def data(
     """Show how a data set would be divided among clients: sizes, class mix, divergence from balance.
 
     What is not given is as in the preset of that name, if there is one: `smofi data cifar10` is the paper's partition.
+    Data of your own is not divided unless you say how: `smofi data folder:scans` shows what a client with it has.
     `smofi data --devices` shows what devices clients have; with a data set, how fast they are for the preset's model.
     """
     if seeds is not None:
@@ -76,6 +77,8 @@ def data(
         "memory_limit": memory_limit,
     }
     given = {key: value for key, value in options.items() if value is not None}
+    if ":" in name and not given.keys() & {"clients", "partition", "client_column"}:
+        given |= {"clients": 1, "partition": "iid"}  # data of one's own, as a whole: what a client of a served run has
     preset = name in {preset.name for preset in presets()}
     config = read_config(name, given, scale=scale) if preset else Config(data=name, **given)
     if config.seeds and seeds is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from smofi.errors import InputError
 from smofi.files import part_of
+from smofi.runs.comparison import resuming_command
 from smofi.runs.folder import RunFolder
 from smofi.runs.history import METRICS
 from smofi.runs.lock import LOCK, is_lock
@@ -30,7 +31,7 @@ def check_free(path: Path, below: Sequence[Path] = ()) -> None:
         if RunFolder(path).has_run and (path / MANIFEST).is_file():
             raise InputError(
                 f"output={str(path)!r} is not accepted: it already contains a run; expected a new folder, or: "
-                f"smofi run --resume {path}"
+                f"{resuming_command(RunFolder(path))}"
             )
         strange = [name for name in _others(path) if not _can_begin_anew(path / name, below)]
     except (OSError, ValueError) as error:

@@ -146,6 +146,9 @@ class Server:
     def _fits(self, planner: Planner, name: str, samples: int) -> str | None:
         """Why a client with this number of samples cannot take part, if it cannot."""
         roster, cuts, settings = self.hub.roster, planner.cuts, planner.settings
+        if samples < settings.batch_size:  # in a round it would take no step, and others would wait for more clients
+            own = plural(samples, "training sample")
+            return f"it has {own}, fewer than a batch of {settings.batch_size}, and so could never take part"
         steps = planner.method.steps or settings.local_epochs * (samples // settings.batch_size)
         if steps > MOST_STEPS:
             return f"its {samples:,} samples are {steps:,} steps a round, and at most {MOST_STEPS:,} are accepted"

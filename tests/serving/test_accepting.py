@@ -69,18 +69,21 @@ def test_judged_by_nobody(tmp_path: Path) -> None:
 
 
 def test_a_client_with_less_than_a_batch(tmp_path: Path) -> None:
-    """It is there, and is never selected; nobody waits for it to become larger."""
+    """It could never take a step: it is refused, and does not count as one of those that a round waits for."""
     config = small(clients=2, participation=1.0, rounds=1, batch_size=64)
     port = free_port()
     with Clients(port, 0) as clients, Serve(config, tmp_path / "run", port) as server:
         clients.start(0)
         clients.start(1, data=f"npz:{few_digits(tmp_path)}", part=None)
+        assert clients.ended("site-1") == 2
+        assert "it has 32 training samples, fewer than a batch of 64, and so could never take" in clients.said("site-1")
+        assert not server.history
+        clients.start(2, part=1)
         server.result()
-        assert "fewer than a batch of 64: it is never selected" in clients.said("site-1")
         assert "samples; a round begins when enough clients are there" in clients.said("site-0")
         assert "1 round done; " in clients.said("site-0")
         assert clients.all_ended() == [0, 0]
-    assert server.history[0].selected == [0]
+    assert server.history[0].selected == [0, 1]
 
 
 def few_digits(folder: Path) -> Path:

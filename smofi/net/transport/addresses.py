@@ -6,6 +6,9 @@ import ipaddress
 
 from smofi.errors import refuse
 
+EXAMPLES = {"listen": "0.0.0.0:7443"}
+"""What an address looks like where it is not that of a machine elsewhere, by field."""
+
 
 def parse(address: str, field: str = "address") -> tuple[str, int]:
     """The host and the port of an address; a refusal calls it `field`.
@@ -20,7 +23,7 @@ def parse(address: str, field: str = "address") -> tuple[str, int]:
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     plain = bare and not set(bare) & set("/[]@ ") and (":" not in bare or bare != host)
     if not (colon and plain and port.isascii() and port.isdigit() and int(port) < 2**16):
-        refuse(field, address, "host:port, such as train.example.org:7443")
+        refuse(field, address, f"host:port, such as {EXAMPLES.get(field, 'train.example.org:7443')}")
     return bare, int(port)
 
 

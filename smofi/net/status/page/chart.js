@@ -17,6 +17,12 @@ function ticks(low, high, about) {
   return found;
 }
 
+// The values with some room; a share is never below 0 or above 1.
+function extent(values, share) {
+  const low = Math.min(...values), high = Math.max(...values), room = 0.05 * (high - low || Math.abs(high) || 1);
+  return share ? [Math.max(0, low - room), Math.min(1, high + room)] : [low - room, high + room];
+}
+
 class Chart {
   constructor(place) {
     this.place = place;
@@ -49,13 +55,13 @@ class Chart {
     const width = fixed ?? Math.max(240, this.place.clientWidth), height = Math.round(Math.max(200, Math.min(320, 0.4 * width)));
     const left = 52, right = 14, top = 10, bottom = 40;
     const values = this.points.map(([, value]) => value), rounds = this.points.map(([round]) => round);
-    const low = Math.min(...values), high = Math.max(...values), room = 0.05 * (high - low || Math.abs(high) || 1);
+    const [low, high] = extent(values, this.share);
     const first = Math.min(1, rounds[0]), last = Math.max(rounds.at(-1), first + 1);
     this.x = round => left + (round - first) / (last - first) * (width - left - right);
-    this.y = value => height - bottom - (value - low + room) / (high - low + 2 * room) * (height - top - bottom);
+    this.y = value => height - bottom - (value - low) / (high - low) * (height - top - bottom);
     this.frame = { width, height, left, right, top, bottom, first, last };
     this.svg = drawn(this.place, "svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" });
-    this.axes(low - room, high + room);
+    this.axes(low, high);
     drawn(this.svg, "path", { class: "curve", d: this.points.map(([round, value], i) => `${i ? "L" : "M"}${this.x(round).toFixed(1)} ${this.y(value).toFixed(1)}`).join("") });
     const [round, value] = this.points.at(-1);
     drawn(this.svg, "circle", { class: "mark", cx: this.x(round), cy: this.y(value), r: 5 });

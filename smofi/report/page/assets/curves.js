@@ -57,7 +57,8 @@ class CurveChart {
     }
     if (!values.length) return [0, 1];
     const [low, high] = d3.extent(values), room = 0.05 * (high - low || Math.abs(high) || 1);
-    return [low - room, high + room];
+    if (!this.chart.share) return [low - room, high + room];
+    return [Math.max(Math.min(0, low), low - room), Math.min(Math.max(1, high), high + room)];  // a share is at most 1
   }
 
   frame() {
