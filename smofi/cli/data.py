@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 CLIENTS = 100
 """How many devices are shown where no number is given."""
 
+UNDIVIDED = {"clients": 1, "partition": "iid"}
+"""How data of one's own is shown where nothing says how to divide it: as a client of a served run has it."""
+
 
 def data(
     name: Annotated[
@@ -77,8 +80,8 @@ def data(
         "memory_limit": memory_limit,
     }
     given = {key: value for key, value in options.items() if value is not None}
-    if ":" in name and not given.keys() & {"clients", "partition", "client_column"}:
-        given |= {"clients": 1, "partition": "iid"}  # data of one's own, as a whole: what a client of a served run has
+    if ":" in name and not given.keys() & {*UNDIVIDED, "client_column"}:
+        given |= UNDIVIDED
     preset = name in {preset.name for preset in presets()}
     config = read_config(name, given, scale=scale) if preset else Config(data=name, **given)
     if config.seeds and seeds is not None:
