@@ -28,6 +28,7 @@ from smofi.serving.assembly import Assembly
 from smofi.serving.checks import Serving, as_evaluated, check_serving, listed
 from smofi.serving.hub import Hub, Stopped
 from smofi.serving.limits import limits_for
+from smofi.serving.memory import check_memory
 from smofi.serving.offer import Offer
 from smofi.serving.roster import Roster
 from smofi.serving.setups import check_servable, layout_hash
@@ -53,8 +54,10 @@ class Server:
         self.source = read_source(self.config, progress)
         self.assembly = Assembly(serving, self.source, check_device(config.device))
         # what cannot be served is refused before anything is started
-        self.limits = serving.limits or limits_for(max(map(self.assembly.largest, self._each_method())))
         roster = Roster.read(self.path) if serving.resume else Roster()
+        needs = [self.assembly.needs(one, len(roster.names)) for one in self._each_method()]
+        self.limits = serving.limits or limits_for(max(one.largest for one in needs))
+        check_memory(config.memory_limit, needs, len(config.each_seed), self.assembly.device)
         roster.order = listed(serving.allow)
         self.listener = self._listener()
         self.hub = Hub(self.listener, roster, self.board)
@@ -141,7 +144,9 @@ class Server:
                 self._gather()
             except Stopped:
                 return
-            yield one, one.train()
+            result = one.train()
+            run.simulation.give_back()
+            yield one, result
 
     def _fits(self, planner: Planner, name: str, samples: int) -> str | None:
         """Why a client with this number of samples cannot take part, if it cannot."""

@@ -89,6 +89,7 @@ WRONG = {
     "--insecure --metrics per_client": "--metrics per_client is not accepted",
     "--insecure --method 'clip(1)+fednar(0.1)'": "expected one limit on the norm of the whole model",
     "--insecure --method 'mergesfl(bandwidth=3)'": "does not select clients by their labels",
+    "--insecure --method smofi --memory-limit 100MB": "--memory-limit 100MB is not accepted: expected at least",
     "--insecure --cut 99": "--cut 99 is not accepted",
     "--insecure --clients 2 --status 8080": "--status 8080 is not accepted: expected an address and a port",
     "--insecure --status-token 0123456789abcdef": "smofi serve has no option --status-token",  # it would be kept
