@@ -23,7 +23,7 @@ from smofi.experiment.resuming import abouts_in, go_on
 from smofi.net.status import Board
 from smofi.net.transport.listener import Listener
 from smofi.plural import plural
-from smofi.runs import RunFolder, check_free, folders_for, folders_in
+from smofi.runs import RunFolder, check_free, folders_for, folders_in, names_and_samples
 from smofi.serving.assembly import Assembly
 from smofi.serving.checks import Serving, as_evaluated, check_serving, listed
 from smofi.serving.hub import Hub, Stopped
@@ -101,7 +101,8 @@ class Server:
             ):
                 own = config.with_seed(seed).model_copy(update={"method": (method,)})
                 keeper = RunKeeper(folder.path, config.checkpoint_every)
-                runs.append(FolderRun(method, seed, self.assembly.session(own, self.hub, callback), keeper))
+                session = self.assembly.session(own, self.hub, callback)
+                runs.append(FolderRun(method, seed, session, keeper, served=True))
             self._keep(runs)
         except BaseException:
             for one in runs:
@@ -172,6 +173,7 @@ class Server:
         self.hub.wait_for(missing)
         roster.close()
         roster.save(self.path)
+        self.hub.say(f"Clients: {names_and_samples(roster.participants)}")
 
 
 @contextmanager
