@@ -12,7 +12,7 @@ from cyclopts import Group, Parameter
 
 from smofi.config import Config, Settings, read_config
 from smofi.errors import SmofiError, refuse
-from smofi.settings import SETTINGS, UNSERVED, seeds_text
+from smofi.settings import SERVED_HELP, SETTINGS, UNSERVED, seeds_text
 
 Source: TypeAlias = Annotated[
     str | None, Parameter(help="a YAML file or the name of a preset; options take precedence over it")
@@ -43,12 +43,16 @@ Flags: TypeAlias = Annotated[Settings, Parameter(name="*", **SEVERAL)]
 
 
 class ServedSettings(Settings):
-    """The same flags, but the help leaves out what a server refuses. Such a flag is refused with the reason."""
+    """The same flags, but the help leaves out what a server refuses, and says what others mean to a server. A flag that
+    is left out is refused with the reason."""
 
 
 for _name in UNSERVED:
     _field = ServedSettings.model_fields[_name]
     _field.metadata = [*_field.metadata, Parameter(show=False)]
+for _name, _help in SERVED_HELP.items():
+    _field = ServedSettings.model_fields[_name]
+    _field.metadata = [*_field.metadata, Parameter(help=_help)]
 ServedFlags: TypeAlias = Annotated[ServedSettings, Parameter(name="*", **SEVERAL)]
 Folder: TypeAlias = Annotated[Path, Parameter(help="the folder of a run")]
 Runs: TypeAlias = Annotated[

@@ -14,7 +14,7 @@ from smofi.errors import SmofiError
 from smofi.report import NARROWEST, History, compare, draw_curves, results_table, save_curves
 from smofi.report.clients import clients_table
 from smofi.report.heading import details, setting
-from smofi.runs import RunFolder
+from smofi.runs import RunFolder, participants_in
 from smofi.training import Result
 
 WIDEST = 100  # of the curves, in characters
@@ -68,8 +68,9 @@ def _save_page(folder: Path) -> str:
 
 def _save_pictures(config: Config, folder: Path, histories: Sequence[History], target: float) -> str:
     """Save the curves over rounds, with a clock those over hours too, and say where."""
-    save = partial(save_curves, histories=histories, target=target, title=setting(config), below=details(config))
     files = RunFolder(folder)
+    title = setting(config, participants_in(files))
+    save = partial(save_curves, histories=histories, target=target, title=title, below=details(config))
     try:
         pictures = [save(files.curves_file)]
         if config.clock != "none":

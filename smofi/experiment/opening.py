@@ -24,12 +24,14 @@ from smofi.training import Result, Session, prepare
 
 @dataclass(frozen=True)
 class FolderRun:
-    """A session whose rounds are kept in a folder: that of the method `name` with a seed."""
+    """A session whose rounds are kept in a folder: that of the method `name` with a seed. `served`: clients compute for
+    themselves, so that nothing was decided about how."""
 
     name: str
     seed: int
     session: Session
     keeper: RunKeeper
+    served: bool = False
 
     @property
     def folder(self) -> RunFolder:
@@ -170,12 +172,14 @@ def _computed(config: Config, one: FolderRun) -> dict[str, Any]:
 
 def own_config(config: Config, one: FolderRun) -> str:
     """The configuration of one of the runs as it was resolved, as YAML."""
-    decided = {"method": (one.name,), "executor": (one.executor,), "workers": _workers(one)}
-    return config_yaml(config.with_seed(one.seed).model_copy(update=decided))
+    decided = {} if one.served else {"executor": (one.executor,), "workers": _workers(one)}
+    return config_yaml(config.with_seed(one.seed).model_copy(update={"method": (one.name,), **decided}))
 
 
 def whole_config(config: Config, runs: Sequence[FolderRun]) -> str:
     """The configuration of all runs together, likewise."""
+    if runs[0].served:
+        return config_yaml(config)
     executors = tuple(one.executor for one in runs[: len(config.method)])
     decided = {"executor": executors if len(set(executors)) > 1 else executors[:1], "workers": _workers(runs[0])}
     return config_yaml(config.model_copy(update=decided))

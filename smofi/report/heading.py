@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from smofi.config import Config
 from smofi.plural import plural
 from smofi.report.names import folded
 from smofi.report.style import FAINT
+from smofi.runs import Participant
 from smofi.settings import seeds_text
 
 if TYPE_CHECKING:
@@ -19,13 +21,24 @@ PER_INCH = {SIZE: 9.5, SMALL: 13.0}  # characters
 LONGEST_CUT = 30
 
 
-def setting(config: Config) -> str:
-    """The data, who has it, and the model.
+def setting(config: Config, served: Sequence[Participant] | None = None) -> str:
+    """The data, who has it, and the model; of a served run, its clients.
 
     >>> setting(Config(data="csv:far/away/patients.csv", clients=4, partition="iid"))
     'csv:patients.csv, 4 clients, iid, resnet8'
     """
-    return f"{short(config.data)}, {clients_of(config)}, {short(config.partition)}, {config.model}"
+    divided = f"{clients_of(config)}, {short(config.partition)}" if served is None else own_data(served)
+    return f"{short(config.data)}, {divided}, {config.model}"
+
+
+def own_data(served: Sequence[Participant]) -> str:
+    """The clients of a served run, each of which has brought its data.
+
+    >>> own_data([Participant("hospital-a", 48, 12), Participant("hospital-b", 60, 0)])
+    '2 clients with 108 samples of their own'
+    """
+    samples = sum(one.samples for one in served)
+    return f"{plural(len(served), 'client')} with {plural(samples, 'sample')} of their own"
 
 
 def clients_of(config: Config) -> str:

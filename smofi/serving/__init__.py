@@ -5,6 +5,7 @@ run             a run whose clients may be missing             hub       the con
 roster          who takes part: names, numbers, sizes          offer     what a server asks, what a client accepts
 admission       the gate, as the listener asks it              limits    how large a message can be
 checks          a server as described, before it starts        assembly  a run, put together
+memory          what a round takes on a server
 
 client          the conversation with a server                 participation   what a client answers
 own_data        its samples, as the server's model takes them  leaving         what would leave its machine

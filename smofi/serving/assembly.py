@@ -29,6 +29,7 @@ from smofi.net.logs import log
 from smofi.serving.checks import Serving
 from smofi.serving.hub import Hub
 from smofi.serving.limits import largest_message
+from smofi.serving.memory import ServedMemory
 from smofi.serving.run import Elsewhere, FederatedEvaluator, PresentPlanner, ServedRun
 from smofi.serving.setups import setup_of, task_of
 from smofi.training import Session
@@ -48,11 +49,14 @@ class Assembly:
         model = config.build_model(self.source)
         return setup_of(config, model, self.device), model
 
-    def largest(self, config: Config) -> int:
-        """The most bytes that a message of this run can have."""
+    def needs(self, config: Config, known: int) -> ServedMemory:
+        """The memory that the rounds of this run take."""
         setup, _ = self.setup(config)
-        judged_there = self.serving.evaluates == "clients"
-        return largest_message(setup, config, self._task(setup), self.clients(0), judged_there)
+        there, here = (self.serving.evaluates == one for one in ("clients", "server"))
+        judged = len(self.source.test[: config.max_test]) if here else 0
+        task, clients = self._task(setup), self.clients(known)
+        largest = largest_message(setup, config, task, clients, there)
+        return ServedMemory(setup, config, task, clients, largest, judged, there)
 
     def clients(self, known: int) -> int:
         """How many clients there may be, as far as that can be said."""

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from smofi.errors import InputError
-from smofi.files import read_regular, write_atomically
-from smofi.runs import RunFolder
-
-LARGEST = 64 * 2**20
-"""Bytes of a list of clients: every name that ever came is kept."""
+from smofi.runs import Participant, read_participants, write_participants
 
 
 @dataclass
@@ -76,26 +70,20 @@ class Roster:
         listed = self.order.index(name) if name in self.order else len(self.order)
         return listed, [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in re.findall(r"\d+|\D+", name)]
 
+    @property
+    def participants(self) -> list[Participant]:
+        """The clients that have a number."""
+        return [Participant(*one) for one in zip(self.names, self.sizes, self.tests, strict=True)]
+
     def save(self, folder: Path) -> None:
         """Write it, so that clients have the same numbers after a restart."""
-        rows = [
-            {"name": name, "samples": size, "tests": tests}
-            for name, size, tests in zip(self.names, self.sizes, self.tests, strict=True)
-        ]
-        write_atomically(RunFolder(folder).clients_file, (json.dumps(rows, indent=1) + "\n").encode())
+        write_participants(folder, self.participants)
 
     @classmethod
     def read(cls, folder: Path) -> Roster:
         """As it was saved; of a run that had no clients yet, it is open."""
-        path = RunFolder(folder).clients_file
-        try:
-            rows = json.loads(read_regular(path, LARGEST, "a list of clients"))
-            found = [(str(row["name"]), int(row["samples"]), int(row["tests"])) for row in rows]
-        except (ValueError, TypeError, KeyError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{path} is damaged: expected a list of clients with name, samples and tests") from None
+        found = read_participants(folder)
         roster = cls(closed=bool(found))
-        for name, samples, tests in found:
-            roster._append(name, samples, tests)
+        for one in found:
+            roster._append(one.name, one.samples, one.tests)
         return roster

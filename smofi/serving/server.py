@@ -23,11 +23,12 @@ from smofi.experiment.resuming import abouts_in, go_on
 from smofi.net.status import Board
 from smofi.net.transport.listener import Listener
 from smofi.plural import plural
-from smofi.runs import RunFolder, check_free, folders_for, folders_in
+from smofi.runs import RunFolder, check_free, folders_for, folders_in, names_and_samples
 from smofi.serving.assembly import Assembly
 from smofi.serving.checks import Serving, as_evaluated, check_serving, listed
 from smofi.serving.hub import Hub, Stopped
 from smofi.serving.limits import limits_for
+from smofi.serving.memory import check_memory
 from smofi.serving.offer import Offer
 from smofi.serving.roster import Roster
 from smofi.serving.setups import check_servable, layout_hash
@@ -53,8 +54,10 @@ class Server:
         self.source = read_source(self.config, progress)
         self.assembly = Assembly(serving, self.source, check_device(config.device))
         # what cannot be served is refused before anything is started
-        self.limits = serving.limits or limits_for(max(map(self.assembly.largest, self._each_method())))
         roster = Roster.read(self.path) if serving.resume else Roster()
+        needs = [self.assembly.needs(one, len(roster.names)) for one in self._each_method()]
+        self.limits = serving.limits or limits_for(max(one.largest for one in needs))
+        check_memory(config.memory_limit, needs, len(config.each_seed), self.assembly.device)
         roster.order = listed(serving.allow)
         self.listener = self._listener()
         self.hub = Hub(self.listener, roster, self.board)
@@ -98,7 +101,8 @@ class Server:
             ):
                 own = config.with_seed(seed).model_copy(update={"method": (method,)})
                 keeper = RunKeeper(folder.path, config.checkpoint_every)
-                runs.append(FolderRun(method, seed, self.assembly.session(own, self.hub, callback), keeper))
+                session = self.assembly.session(own, self.hub, callback)
+                runs.append(FolderRun(method, seed, session, keeper, served=True))
             self._keep(runs)
         except BaseException:
             for one in runs:
@@ -141,7 +145,9 @@ class Server:
                 self._gather()
             except Stopped:
                 return
-            yield one, one.train()
+            result = one.train()
+            run.simulation.give_back()
+            yield one, result
 
     def _fits(self, planner: Planner, name: str, samples: int) -> str | None:
         """Why a client with this number of samples cannot take part, if it cannot."""
@@ -170,6 +176,7 @@ class Server:
         self.hub.wait_for(missing)
         roster.close()
         roster.save(self.path)
+        self.hub.say(f"Clients: {names_and_samples(roster.participants)}")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from smofi.config import Config
+from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.assembly import template_of
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.cohort.wire import wire_named
@@ -56,6 +57,9 @@ def _check_remote(name: str, setup: Setup) -> None:
 def check_servable(config: Config) -> None:
     """Refuse settings that mean nothing where clients are real, before anything is started."""
     check_served(config.model_dump())
+    if config.partition.startswith(SAVED):
+        accepted = "one that clients with --part can follow, such as iid: they have no file of the server's"
+        refuse("partition", config.partition, accepted)
     for metric in config.metrics:
         if metric in ("per_client", "worst_client"):
             refuse("metrics", metric, "top1 or macro_f1: the clients' samples are with the clients")

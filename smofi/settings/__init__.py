@@ -6,7 +6,7 @@ checks.py       what a setting accepts: numbers, words, strings that stand for s
 seeds.py        several seeds as they are written, such as 0-2
 data.py         the settings of the data, which come first
 all.py          all settings, in the order in which they are written and shown
-served.py       which of them mean nothing where clients are real
+served.py       what they mean where clients are real, and which of them mean nothing
 
 Internal: may change without notice.
 """
@@ -14,7 +14,7 @@ Internal: may change without notice.
 from smofi.settings.all import COMPUTING, FIRST_SEEDS, PRECISIONS, RESUMABLE, SETTINGS, TRAIN_ARGUMENTS, Settings
 from smofi.settings.definition import SAME, Setting
 from smofi.settings.seeds import seeds_text
-from smofi.settings.served import UNSERVED, check_served
+from smofi.settings.served import SERVED_HELP, UNSERVED, check_served
 
 __all__ = [
     "COMPUTING",
@@ -22,6 +22,7 @@ __all__ = [
     "PRECISIONS",
     "RESUMABLE",
     "SAME",
+    "SERVED_HELP",
     "SETTINGS",
     "TRAIN_ARGUMENTS",
     "UNSERVED",

@@ -1,4 +1,5 @@
-"""The settings that mean nothing where clients are real: `smofi serve` refuses them, and its help leaves them out."""
+"""Settings where clients are real: some mean nothing there, which `smofi serve` refuses and its help leaves out; of
+others, its help says what they mean there."""
 
 from __future__ import annotations
 
@@ -17,8 +18,27 @@ UNSERVED = {name: NO_CLOCK for name, one in SETTINGS.items() if one.timing} | {
     "patience": "null: nothing can be held out for validation, as the training data is with the clients",
     "diagnose": "false: it needs the gradients of whole models, which no machine has",
     "compile": "false: the model is split",
+    "executor": "auto: each client computes for itself",
 }
 """What a server accepts for such a setting, and why, by name."""
+
+ALIKE = {"executor": ("loop",)}
+"""Values that mean the same as the default: folders of served runs had them."""
+
+SERVED_HELP = {
+    "data": "what samples look like, and the test data: a data set that `smofi data` lists, or your own: folder:PATH, "
+    "npz:PATH, csv:PATH, python:module:function",
+    "max_train": "use this many training samples at most, the first ones: of the server's data, which is not trained "
+    "on, and of clients that join with --part",
+    "clients": "how many clients take part; a round waits for that many, or for --min-clients",
+    "partition": "for clients that join with --part alone, in trials: how the data is divided among them",
+    "target_accuracy": "stop once this accuracy (or judged metric) is reached, such as 0.9, where the model is tested",
+    "metrics": "one or more of top1 and macro_f1; the first is judged",
+    "workers": "of how many clients the server's passes are computed at a time, in threads; by default what a quick "
+    "measurement favours",
+    "memory_limit": "memory of the server, such as 2GB: a run that needs more is refused",
+}
+"""What a setting means to a server, where that is not what it means to a simulation."""
 
 
 def check_served(given: Mapping[str, Any]) -> None:
@@ -30,5 +50,6 @@ def check_served(given: Mapping[str, Any]) -> None:
     smofi.errors.InputError: clock='full' is not accepted: expected none: clients are real, and so is the time they take
     """
     for name, accepted in UNSERVED.items():
-        if name in given and given[name] != SETTINGS[name].default:
-            refuse(name, given[name], accepted)
+        value = given.get(name, SETTINGS[name].default)
+        if value not in (SETTINGS[name].default, ALIKE.get(name)):
+            refuse(name, ", ".join(value) if isinstance(value, tuple) else value, accepted)

@@ -13,7 +13,7 @@ import pytest
 from smofi.cli import main
 from smofi.errors import InputError
 from smofi.net.certs import init, issue
-from smofi.settings import SETTINGS, UNSERVED, check_served
+from smofi.settings import SERVED_HELP, SETTINGS, UNSERVED, check_served
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +86,12 @@ WRONG = {
     "--insecure --devices mine.csv": "--devices mine.csv is not accepted: expected none of a clock's settings",
     "--insecure --step-deadline 3": "--deadline says how long a step waits for a client",
     "timed.yaml --insecure": "clock='full' is not accepted: expected none: clients are real, and so is the time they",
+    "--insecure --executor vmap": "--executor vmap is not accepted: expected auto: each client computes for itself",
+    "--insecure --partition file:full": "they have no file of the server's",
     "--insecure --metrics per_client": "--metrics per_client is not accepted",
     "--insecure --method 'clip(1)+fednar(0.1)'": "expected one limit on the norm of the whole model",
     "--insecure --method 'mergesfl(bandwidth=3)'": "does not select clients by their labels",
+    "--insecure --method smofi --memory-limit 100MB": "--memory-limit 100MB is not accepted: expected at least",
     "--insecure --cut 99": "--cut 99 is not accepted",
     "--insecure --clients 2 --status 8080": "--status 8080 is not accepted: expected an address and a port",
     "--insecure --status-token 0123456789abcdef": "smofi serve has no option --status-token",  # it would be kept
@@ -126,6 +129,18 @@ def test_the_default_of_what_is_refused_is_accepted(name: str) -> None:
     check_served({name: SETTINGS[name].default})
     with pytest.raises(InputError, match=f"^{name}='another' is not accepted: expected "):
         check_served({name: "another"})
+
+
+def test_the_help_says_what_settings_mean_to_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--help"]) == 0
+    words = " ".join(re.sub(r"[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
+    assert "for clients that join with --part alone, in trials" in words
+    assert "processes that share the work" not in words
+    assert set(SERVED_HELP) <= set(SETTINGS) - set(UNSERVED)
+
+
+def test_folders_of_earlier_servers_go_on() -> None:
+    check_served({"executor": ("loop",)})
 
 
 def test_a_taken_port(taken: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,8 @@ import pytest
 import smofi
 from reference import federation, perceptron
 from smofi.engine.cohort import chunk, fusion, room, simulated, sums
+from smofi.engine.passes import direct
+from support.local_links import remotely
 
 SETTINGS: dict[str, Any] = {"batch_size": 4, "local_epochs": 1, "participation": 1.0, "rounds": 2}
 
@@ -82,3 +84,16 @@ def test_trials_leave_nothing_behind(alive: weakref.WeakSet[Any]) -> None:
     session = smofi.prepare(perceptron(), data, executor="auto", memory_limit="64GB", **SETTINGS)
     assert kinds(alive) == []
     assert session.run.history == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_round_of_remote_clients_leaves_nothing_behind(method: str, alive: weakref.WeakSet[Any]) -> None:
+    data = federation([3], sizes=(8, 5, 9))
+    session = smofi.prepare(perceptron(), data, method=method, wire=direct, **SETTINGS)
+    remotely(session)
+    session.train()
+    assert len(session.run.history) == 2
+    assert not {"RemoteCohort", "LossyFusion", "Sums"} & set(kinds(alive))
+    rooms = kinds(alive).count("Room")
+    session.run.simulation.give_back()
+    assert kinds(alive).count("Room") == rooms - 1  # clients have their own

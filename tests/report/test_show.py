@@ -363,3 +363,26 @@ def test_a_foreign_config_is_not_a_run(command: list[str], tmp_path: Path, capsy
     assert main([*command, str(tmp_path)]) == 2
     told = f"{tmp_path} is not a run folder: it has a config.yaml, but no manifest.json, which every run has"
     assert told in capsys.readouterr().err
+
+
+def served(path: Path, clients: str) -> str:
+    """What is shown of a run that was served to these clients."""
+    folder(path, [0.5], rounds=1)
+    (path / "clients.json").write_text(clients)
+    return shown(path)
+
+
+def test_a_served_run_names_its_clients(tmp_path: Path) -> None:
+    text = served(
+        tmp_path / "run",
+        '[{"name": "north", "samples": 48, "tests": 12}, {"name": "south", "samples": 1060, "tests": 0}]',
+    )
+    assert "digits, 2 clients with 1,108 samples of their own, 20 % of them in each round" in text
+    assert "north (48 samples), south (1,060 samples)" in text
+    assert "dirichlet" not in text
+
+
+def test_a_served_run_without_clients_yet_and_one_whose_list_is_damaged(tmp_path: Path) -> None:
+    assert "none yet" in served(tmp_path / "new", "[]")
+    text = served(tmp_path / "damaged", "[{]")
+    assert "expected a list of clients with name, samples and tests" in " ".join(text.split())

@@ -50,6 +50,10 @@ class Simulation:
         """The memory of its rows, kept from round to round."""
         return Room(self.setup, self.state)
 
+    def give_back(self) -> None:
+        """No round follows: the memory of the rows is for another run."""
+        self.__dict__.pop("room", None)
+
     @cached_property
     def loss_of(self) -> Callable[..., Tensor]:
         """A model's loss on a batch."""

@@ -8,18 +8,26 @@ from torch import Tensor, nn
 from smofi.engine.cpu.private import observing
 
 
-def widest_operation(model: nn.Module, inputs: Tensor) -> int:
-    """The bytes that the widest operation of a forward pass without gradients takes and gives.
+def widest_of_batch(model: nn.Module, two: Tensor, samples: int) -> int:
+    """The bytes that the widest operation of a forward pass without gradients takes and gives, of a batch of this many
+    samples, worked out from a batch of two: weights are taken once.
 
-    >>> widest_operation(nn.ReLU(), torch.zeros(10))  # 10 numbers in, 10 numbers out
-    80
+    >>> widest_of_batch(nn.Linear(10, 1, bias=False), torch.zeros(2, 10), samples=100)  # (10 + 100 (10 + 1)) x 4
+    4440
     """
-    widest = 0
+    one, both = _operations(model, two[:1]), _operations(model, two)
+    if len(one) != len(both):  # another way to compute it
+        return max(both, default=0) * -(-samples // 2)
+    return max((first + (second - first) * (samples - 1) for first, second in zip(one, both, strict=True)), default=0)
+
+
+def _operations(model: nn.Module, inputs: Tensor) -> list[int]:
+    """The bytes of every operation."""
+    found: list[int] = []
 
     def observe(tensors: list[Tensor]) -> None:
-        nonlocal widest
-        widest = max(widest, sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+        found.append(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
 
     with torch.no_grad(), observing(observe):
         model(inputs)
-    return widest
+    return found

@@ -7,7 +7,7 @@ import os
 import torch
 
 from smofi.engine.cohort.simulation import Simulation
-from smofi.engine.cpu.widest import widest_operation
+from smofi.engine.cpu.widest import widest_of_batch
 from smofi.engine.evaluate import Evaluator
 from smofi.engine.memory.needs import Memory, activation_memory, round_memory
 from smofi.engine.noise import own_random_state
@@ -31,7 +31,7 @@ def most_at_once(
     """
     allowed, device = check_size("memory_limit", limit), simulation.state.weights.device
     workers = int(os.environ.get("LOCAL_WORLD_SIZE", simulation.workers.size))
-    in_use = _in_use(device)
+    in_use = in_use_on(device)
     shared = isinstance(simulation.workers, ForkedWorkers)  # forked processes have program and data in common
     plans = [planner.intended(round, planner.eligible) for round in range(min(rounds, ROUNDS))]
     with untouched_streams(), own_random_state(device):
@@ -40,7 +40,7 @@ def most_at_once(
         step *= -(-planner.per_round // simulation.workers.size)  # all clients of a process are under way together
 
     def needed(at_once: int) -> list[Memory]:
-        fullest = max((round_memory(simulation, plan, at_once) for plan in plans), key=_total)
+        fullest = max((round_memory(simulation, plan, at_once) for plan in plans), key=total_of)
         largest, rows_at_once = max(step * max(1, at_once), judging), max(1, at_once)
         gradients = rows_at_once * simulation.setup.layout.size * simulation.setup.layout.dtype.itemsize
         return [
@@ -50,27 +50,30 @@ def most_at_once(
         ]
 
     def total(at_once: int) -> int:
-        return (1 if shared else workers) * in_use + workers * _total(needed(at_once))
+        return (1 if shared else workers) * in_use + workers * total_of(needed(at_once))
 
     if total(0) > allowed:
-        sums = ", ".join(f"{item.what} {item.arithmetic}" for item in needed(0) if item.bytes > _total(needed(0)) / 50)
+        sums = ", ".join(
+            f"{item.what} {item.arithmetic}" for item in needed(0) if item.bytes > total_of(needed(0)) / 50
+        )
         times_workers = f"{workers} workers x " if workers > 1 else ""
         refuse(
             "memory_limit",
             limit,
             f"at least {_megabytes(total(0))} = {'' if shared else times_workers}{_megabytes(in_use)} that a "
-            f"process already uses + {times_workers}{_megabytes(_total(needed(0)))} for {sums}. A smaller model, "
+            f"process already uses + {times_workers}{_megabytes(total_of(needed(0)))} for {sums}. A smaller model, "
             f"a lower participation or fewer workers need less",
         )
     return next(count for count in range(most, -1, -1) if total(count) <= allowed)
 
 
-def _total(items: list[Memory]) -> int:
+def total_of(items: list[Memory]) -> int:
+    """The bytes of all of them."""
     return sum(item.bytes for item in items)
 
 
-def _in_use(device: torch.device) -> int:
-    """The memory that this process uses already."""
+def in_use_on(device: torch.device) -> int:
+    """The memory that this process uses already, that of a GPU where it computes there."""
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device)
     if (used := in_use()) is None:
@@ -79,12 +82,12 @@ def _in_use(device: torch.device) -> int:
 
 
 def _evaluation(evaluator: Evaluator) -> int:
-    """What the widest operation of an evaluation takes and gives, from that of one sample."""
+    """What the widest operation of an evaluation takes and gives, worked out from two samples."""
     held_out = evaluator.held_out
     if not held_out:
         return 0
-    inputs, _ = held_out[0].batch(torch.zeros(1, dtype=torch.int64, device=next(evaluator.model.parameters()).device))
-    return widest_operation(evaluator.model, inputs) * min(evaluator.batch_size, max(map(len, held_out)))
+    inputs, _ = held_out[0].batch(torch.zeros(2, dtype=torch.int64, device=next(evaluator.model.parameters()).device))
+    return widest_of_batch(evaluator.model, inputs, min(evaluator.batch_size, max(map(len, held_out))))
 
 
 def _megabytes(count: int) -> str:

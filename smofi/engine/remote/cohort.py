@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import cast
 
 from smofi.cut import Cut
+from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.room import Room
 from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.cohort.simulation import Simulation
@@ -78,7 +79,8 @@ class RemoteCohort(SimulatedCohort):
     def make_stepper(self) -> Stepper:
         deployment = self.deployment
         crossings = {row: deployment.crossing(cut) for row, cut in enumerate(self.plan.cuts)}
-        own = deployment.patience, self._lose, deployment.pool, deployment.weights_later
+        # of the context, not of this object: a cycle of references would keep the round in memory
+        own = deployment.patience, partial(_lose, self.context), deployment.pool, deployment.weights_later
         kind = OneServer if self.setup.method.where.one_server else OwnServers
         return kind(self.context, deployment.links, crossings, *own)
 
@@ -127,9 +129,11 @@ class RemoteCohort(SimulatedCohort):
         """Those of these rows whose clients are not lost."""
         return [row for row in rows if row not in self.stepper.reasons]
 
-    def _lose(self, row: int) -> None:
-        if isinstance(fusion := self.context.fusion, LossyFusion):
-            fusion.lose(row)
+
+def _lose(context: RoundContext, row: int) -> None:
+    """The client of this row takes no further step."""
+    if isinstance(fusion := context.fusion, LossyFusion):
+        fusion.lose(row)
 
 
 def without(plan: RoundPlan, lost: Sequence[int]) -> RoundPlan:

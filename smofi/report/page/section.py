@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from smofi.report.bands import BAND
-from smofi.report.heading import clients_of
+from smofi.report.heading import clients_of, own_data
 from smofi.report.page.elements import Html, element
 from smofi.report.page.judging import Judged, judge
 from smofi.report.page.pictures import Pictures, pictures_of
@@ -42,8 +42,9 @@ class Section:
     @property
     def name(self) -> str:
         """What sets the setup apart, or what it is if there is no other."""
-        config = self.setup.config
-        alone = f"{setting_shown(config.data)}, {setting_shown(config.partition)}, {clients_of(config)}, {config.model}"
+        config, served = self.setup.config, self.setup.runs[0].clients
+        divided = f"{setting_shown(config.partition)}, {clients_of(config)}" if served is None else own_data(served)
+        alone = f"{setting_shown(config.data)}, {divided}, {config.model}"
         return without_folders(self.setup.name) or alone
 
     @property

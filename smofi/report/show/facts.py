@@ -8,12 +8,12 @@ from statistics import fmean
 from typing import TypeAlias
 
 from smofi.plural import plural
-from smofi.report.heading import clients_of
+from smofi.report.heading import clients_of, own_data
 from smofi.report.history import Scale, finite
 from smofi.report.numbers import duration, hours_minutes_seconds, mebibytes, megabytes, percent, three_digits, time_unit
 from smofi.report.progress import bar
 from smofi.report.show.snapshot import Snapshot
-from smofi.runs import resuming_command
+from smofi.runs import names_and_samples, resuming_command
 from smofi.settings import seeds_text
 
 Facts: TypeAlias = list[tuple[str, str]]
@@ -25,8 +25,10 @@ def settings(run: Snapshot, seeds: Sequence[int] = ()) -> Facts:
     width = f" width {config.width}" if config.width is not None else ""
     share = f"{100 * config.participation:.3g} % of them in each round"
     epochs = plural(config.local_epochs, "local epoch")
+    divided = f"{config.partition}, {clients_of(config)}" if run.clients is None else own_data(run.clients)
     facts = [
-        ("data", f"{config.data}, {config.partition}, {clients_of(config)}, {share}"),
+        ("data", f"{config.data}, {divided}, {share}"),
+        *([] if run.clients is None else [("clients", names_and_samples(run.clients))]),
         ("model", f"{config.model}{width} cut at {config.cut}"),
         ("training", f"{config.optimizer}, batch size {config.batch_size}, {epochs}"),
         ("seeds" if len(seeds) > 1 else "seed", f"{seeds_text(seeds or [config.seed])}, on {config.device}"),

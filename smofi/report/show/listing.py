@@ -87,7 +87,8 @@ class RunsView:
 
 
 def _data(run: Snapshot) -> str:
-    return f"{short(run.config.data)}, {short(run.config.partition)}"
+    divided = short(run.config.partition) if run.clients is None else "served"
+    return f"{short(run.config.data)}, {divided}"
 
 
 def _best(run: Snapshot) -> str:

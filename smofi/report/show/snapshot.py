@@ -12,13 +12,13 @@ from smofi.config import Config, run_config
 from smofi.engine.metrics import headings
 from smofi.report.history import History, finite
 from smofi.report.progress import RunProgress
-from smofi.runs import DamagedFile, RunFolder, folders_in, writer_of
+from smofi.runs import DamagedFile, Participant, RunFolder, folders_in, participants_in, writer_of
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """One run folder, as it was when it was read; `damaged` are files that are not shown and not what the run saved
-    them."""
+    them. `clients` are those of a served run."""
 
     folder: RunFolder
     config: Config
@@ -27,11 +27,16 @@ class Snapshot:
     result: Mapping[str, Any] | None
     writer: str | None
     damaged: list[DamagedFile]
+    clients: list[Participant] | None = None
 
     @classmethod
     def read(cls, folder: RunFolder) -> Snapshot:
         """Read a folder. The writer is looked for first: if it ends meanwhile, its result is read."""
-        writer = writer_of(folder.path)
+        writer, damaged, clients = writer_of(folder.path), folder.damaged(), None
+        try:
+            clients = participants_in(folder)
+        except DamagedFile as error:
+            damaged, clients = [*damaged, error], []
         return cls(
             folder,
             config=run_config(folder) or Config(),
@@ -39,7 +44,8 @@ class Snapshot:
             records=folder.records(),
             result=folder.result(),
             writer=writer,
-            damaged=folder.damaged(),
+            damaged=damaged,
+            clients=clients,
         )
 
     @property

@@ -1,0 +1,202 @@
+"""How much memory a server needs for a round, added up before it listens: what does not fit is refused with the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smofi.config import Config
+from smofi.cores import available_cores
+from smofi.cut import Cut, parse_cut
+from smofi.engine.cohort.setup import Setup
+from smofi.engine.cpu.widest import widest_of_batch
+from smofi.engine.memory.limit import in_use_on, total_of
+from smofi.engine.memory.needs import Memory
+from smofi.engine.remote.crossing import Task
+from smofi.errors import InputError, check_size, refuse
+from smofi.flat import blocks_of, columns_in, shell
+from smofi.memory import as_text, available
+from smofi.plural import plural
+
+COPIES = 3
+"""Of its weights that a run has all the time: its model, the global weights, and what is saved or given back."""
+
+ANSWERS = 2
+"""Messages of a client that are under way: one that it sent, and one that it has not acknowledged."""
+
+WORK = 100_000_000
+"""Bytes that libraries and threads take once clients are there, as measured."""
+
+JUDGED = 500
+"""Samples that are judged at a time."""
+
+
+@dataclass(frozen=True)
+class ServedMemory:
+    """What the rounds of one method take on a server, with J = `per_round` of `clients` clients, all side by side.
+
+        rows          J (P + S)              one server model: J (Pc + Sc) + Ps + Ss
+        gradients     J P                    one server model: J Pc + Ps
+        momentum      K J P                  one server model: K (J Pc + Ps); SMoFi: K (J Pc + (1 + 2 J) Ps)
+        sums          P + S                  FedNAG: (1 + K) P + S, and (1 + L) K P while momenta are added
+        activations   of a batch             of all J in the U shape, and where batches are merged
+        messages      2 J of the largest     and 100 MB for libraries and threads
+
+    times the bytes of a number, in the words of docs/memory.md. SMoFi adds momenta in the order of the clients'
+    numbers: one that comes early waits, and each client's last one is kept in case it is lost.
+    """
+
+    setup: Setup
+    config: Config
+    task: Task
+    clients: int
+    largest: int  # bytes of a message
+    judged: int = 0  # samples that the server judges the model on
+    judged_by_clients: bool = False
+
+    @property
+    def per_round(self) -> int:
+        """How many clients take part in a round, if all of them are there."""
+        return max(1, round(self.config.participation * self.clients))
+
+    def items(self) -> list[Memory]:
+        """All of it."""
+        return [*self._rows(), *self._momentum(), *self._sums(), *self._passes()]
+
+    def lasting(self) -> int:
+        """The bytes that the run has also while others train."""
+        layout, method = self.setup.layout, self.setup.method
+        vectors = (method.outer.vectors if method.outer else 0) + (self.setup.optimizer.moments if method.carry else 0)
+        return (COPIES * (layout.size + layout.statistics_size) + vectors * layout.size) * layout.dtype.itemsize
+
+    @property
+    def _cuts(self) -> Sequence[Cut]:
+        return list(dict.fromkeys(parse_cut(self.config.cut, self.setup.layout, self.clients).options))
+
+    @property
+    def _server(self) -> int:
+        """The parameters of the server's part: the least of them where it exists once, the most where each has one."""
+        sizes = [columns_in(cut.server(self.setup.layout)) for cut in self._cuts]
+        return min(sizes) if self.setup.method.where.one_server else max(sizes)
+
+    def _item(self, what: str, arithmetic: str, numbers: int) -> Memory:
+        width = self.setup.layout.dtype.itemsize
+        return Memory(what, f"{arithmetic} x {width} bytes", numbers * width)
+
+    def _in_rows(self) -> tuple[str, int]:
+        """As many numbers as the rows have parameters."""
+        size, server, count = self.setup.layout.size, self._server, self.per_round
+        if self.setup.method.where.one_server:
+            return f"({count} x {size - server:,} + {server:,})", count * (size - server) + server
+        return f"{count} x {size:,}", count * size
+
+    def _rows(self) -> list[Memory]:
+        in_rows, rows = self._in_rows()
+        statistics = self.per_round * self.setup.layout.statistics_size
+        return [
+            self._item("rows: weights", in_rows, rows),
+            self._item("rows: statistics", f"{statistics:,}", statistics),
+            self._item("gradients", in_rows, rows),
+        ]
+
+    def _momentum(self) -> list[Memory]:
+        moments, count, server = self.setup.optimizer.moments, self.per_round, self._server
+        if not moments:
+            return []
+        if not self.setup.method.fuse:
+            in_rows, rows = self._in_rows()
+            return [self._item("momentum", f"{moments} x {in_rows}", moments * rows)]
+        client, fused = self.setup.layout.size - server, 1 + 2 * count
+        return [
+            self._item("momentum: client parts", f"{moments} x {count} x {client:,}", moments * count * client),
+            self._item("momentum: fused", f"{moments} x {fused} x {server:,}", moments * fused * server),
+        ]
+
+    def _sums(self) -> list[Memory]:
+        layout, moments = self.setup.layout, self.setup.optimizer.moments if self.setup.method.carry else 0
+        # K P of the average, and the vectors of a tree with J leaves
+        vectors = moments * (2 + (self.per_round - 1).bit_length())
+        numbers = (1 + vectors) * layout.size + layout.statistics_size
+        return [self._item("sums", f"({1 + vectors} x {layout.size:,} + {layout.statistics_size:,})", numbers)]
+
+    def _passes(self) -> list[Memory]:
+        step, judging = self.at_a_time * self._activations(), self._evaluation()
+        asked = self.clients if self.judged_by_clients else self.per_round
+        messages = ANSWERS * asked
+        return [
+            Memory("activations", f"of {self.at_a_time} x {self.config.batch_size} samples", max(step, judging)),
+            Memory("messages", f"{messages} x {as_text(self.largest)}", messages * self.largest),
+            Memory("libraries and threads", as_text(WORK), WORK),
+        ]
+
+    @property
+    def at_a_time(self) -> int:
+        """Of how many clients activations are kept at a time."""
+        where, config = self.setup.method.where, self.config
+        if where.merges:
+            return self.per_round
+        if where.one_server:
+            return 1
+        if any(cut.u_shaped for cut in self._cuts):  # until a client returns the gradient of the output
+            return self.per_round
+        return min(self.per_round, config.workers or max(1, available_cores() // config.threads))
+
+    def _activations(self) -> int:
+        """What autograd keeps of a client's batch on the server, measured with two samples."""
+        cut = max(self._cuts, key=lambda one: columns_in(one.server(self.setup.layout)))
+        saved: dict[int, Tensor] = {}
+
+        def save(tensor: Tensor) -> Tensor:
+            saved[tensor.untyped_storage().data_ptr()] = tensor
+            return tensor
+
+        device = next(iter(self.setup.template.parameters())).device
+        model = shell(self.setup.template).eval()  # which changes no statistics
+        with self.setup.cast():
+            with torch.no_grad():
+                activation = blocks_of(model, 0, cut.first)(self.task.inputs(2, device))
+            with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+                blocks_of(model, cut.first, cut.last)(activation.clone().requires_grad_())
+        own = {one.untyped_storage().data_ptr() for one in (*model.parameters(), *model.buffers())}
+        kept = sum(one.untyped_storage().nbytes() for place, one in saved.items() if place not in own)
+        return kept * self.config.batch_size // 2
+
+    def _evaluation(self) -> int:
+        """What the widest operation of an evaluation takes and gives."""
+        if not self.judged:
+            return 0
+        device = next(iter(self.setup.template.parameters())).device
+        model = shell(self.setup.template).eval()
+        return widest_of_batch(model, self.task.inputs(2, device), min(JUDGED, self.judged))
+
+
+def check_memory(limit: str | None, methods: Sequence[ServedMemory], seeds: int, device: torch.device) -> None:
+    """Refuse a run that needs more than `limit`, or more than there is."""
+    most = max((one.items() for one in methods), key=total_of)
+    # all runs are prepared before the first of them begins
+    lasting = sum(one.lasting() for one in methods) * seeds
+    items = [*most, Memory("models", f"of {plural(len(methods) * seeds, 'run')}", lasting)]
+    needed = total_of(items)
+    sums = ", ".join(f"{item.what} {item.arithmetic}" for item in items if item.bytes > needed / 50)
+    less = "A smaller model, a lower participation or fewer clients need less"
+    if limit is not None:
+        used = in_use_on(device)
+        if used + needed > check_size("memory_limit", limit):
+            refuse(
+                "memory_limit",
+                limit,
+                f"at least {as_text(used + needed)} = {as_text(used)} that this process already uses + "
+                f"{as_text(needed)} for {sums}. {less}",
+            )
+    elif needed > (left := _left(device)):
+        raise InputError(
+            f"this run is not accepted: a round needs {as_text(needed)} for {sums}, and {as_text(left)} of memory are "
+            f"available. {less}"
+        )
+
+
+def _left(device: torch.device) -> float:
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available()
