@@ -25,6 +25,9 @@ def about(agreed: Agreed) -> Iterator[str]:
     if not steps:
         yield f"That is less than a batch of {config.batch_size}: this client would never be selected."
         return
+    sizes = agreed.batch_sizes
+    which = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    yield f"Batches have {which} samples: this client refuses other ones, another rate, and any round beyond these."
     for crossing in agreed.crossings.values():
         yield from _at(crossing, agreed, steps)
     if agreed.offer.evaluates == "clients":
