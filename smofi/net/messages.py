@@ -109,7 +109,7 @@ class Fields:
         return float(value)
 
     def loss(self) -> float:
-        """A training loss, or a sum of them; one beyond all bounds is as good as infinite."""
+        """A training loss; one beyond all bounds is as good as infinite."""
         value = self.number("loss", -sys.float_info.max, sys.float_info.max)
         if abs(value) > LARGEST_LOSS:
             raise NotFinite("fields.loss", f"is {value:g}: expected {-LARGEST_LOSS:g} to {LARGEST_LOSS:g}")
@@ -155,10 +155,9 @@ def read_up(parsed: Parsed, expected: Expected, wire: Compression | None = None)
     if expected.kind is Evaluated:
         samples = given.whole("samples", 0, expected.most)
         correct = given.whole("correct", 0, samples)
-        loss = given.loss() if "loss" in given.left else None
         given.end()
         take(parsed, {})
-        return Evaluated(round, samples, correct, loss)
+        return Evaluated(round, samples, correct)
     if expected.kind is Finished:
         square = given.square(expected.square)
         given.end()

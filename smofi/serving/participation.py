@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from smofi.config import Config
 from smofi.cut import Cut, parse_cut
@@ -156,12 +154,11 @@ class Participation:
     @torch.inference_mode()
     def _judge(self, message: Evaluate) -> Evaluated:
         """Counts on the samples that are held out here."""
-        layout, tests, correct, loss = self.setup.layout, self.agreed.tests, 0, 0.0
+        layout, tests, correct = self.setup.layout, self.agreed.tests, 0
         layout.unpack(self.judged, message.weights, message.statistics)
         for start in range(0, len(tests), BATCH):
             inputs, targets = tests.batch(torch.arange(start, min(start + BATCH, len(tests))))
             with self.setup.cast():
                 outputs = self.judged(inputs)
             correct += int((outputs.argmax(1) == targets).sum())
-            loss += float(cross_entropy(outputs, targets, reduction="sum"))
-        return Evaluated(message.round, len(tests), correct, loss if math.isfinite(loss) else None)
+        return Evaluated(message.round, len(tests), correct)

@@ -78,7 +78,7 @@ def test_a_server_does_not_go_on_with_anything_else(run: Path, tmp_path: Path) -
         smofi.serve({}, tmp_path / "nothing", resume=True)
 
 
-def test_it_is_evaluated_where_it_was(tmp_path: Path) -> None:
+def test_it_is_evaluated_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without being told; a curve with other numbers from some round on would mislead."""
     folder = tmp_path / "run"
     deployed(small(clients=2, participation=1.0, rounds=1), folder, evaluate="clients")
@@ -87,7 +87,13 @@ def test_it_is_evaluated_where_it_was(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"evaluate='server' is not accepted: expected clients: .* until now"):
         smofi.serve({"rounds": 2}, folder, listen="127.0.0.1:0", evaluate="server", resume=True)
     (only,) = smofi.serve({}, folder, listen="127.0.0.1:0", evaluate="clients", resume=True)
-    assert len(only.history) == 1
+    assert [one.loss for one in only.history] == [None]  # clients send counts
+    accuracy = f"{100 * (only.history[0].accuracy or 0):.1f}"
+    for command in ("show", "compare"):
+        text = said(capsys, 0, command, folder)
+        assert accuracy in text
+        assert "nan" not in text.lower().split()
+    said(capsys, 0, "report", folder, "--output", tmp_path / "page.html")
 
 
 def test_a_finished_run_needs_no_clients(run: Path) -> None:

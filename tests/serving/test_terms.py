@@ -20,7 +20,9 @@ def batch_sizes(method: Method, samples: int) -> range:
     return Agreed.batch_sizes.fget(agreed)  # type: ignore[attr-defined, no-any-return]
 
 
-@pytest.mark.parametrize("method", ["fedavg", "smofi", "mergesfl", "mergesfl(reference='slowest')", "clip(1)+mergesfl"])
+@pytest.mark.parametrize(
+    "method", ["fedavg", "smofi", "mergesfl", "mergesfl(reference='slowest')", "mergesfl(steps=2)"]
+)
 def test_batches_have_the_size_that_was_offered(method: str) -> None:
     """A served run times no machine: to a method that goes by speed, all are equally fast."""
     assert list(batch_sizes(parse_method(method), 100)) == [8]
