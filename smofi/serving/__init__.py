@@ -8,7 +8,7 @@ checks          a server as described, before it starts        assembly  a run, 
 
 client          the conversation with a server                 participation   what a client answers
 own_data        its samples, as the server's model takes them  leaving         what would leave its machine
-setups          what both sides have in common
+waiting         what its user is told meanwhile                setups          what both sides have in common
 
 Learning is in `smofi.engine`, connections are in `smofi.net`. What it needs comes with: pip install "smofi[net]".
 Internal: may change without notice.

@@ -167,6 +167,10 @@ OFFERS: dict[str, tuple[Callable[[], bytes], str]] = {
     "a cut that is none": (lambda: offering(cut="99"), "cut"),
     "a precision that is none": (lambda: offering(precision="int1"), "precision"),
     "a batch without end": (lambda: offering(batch_size=2**70), "batch_size"),
+    "signs of life without end": (lambda: offering(keepalive=1e-9), "its keepalive is no number of seconds"),
+    "no sign of life ever": (lambda: offering(keepalive=1e9), "no number of seconds from 0.1 to 3600"),
+    "no time to connect": (lambda: offering(connect=-1), "its connect is no number of seconds"),
+    "a time of text": (lambda: offering(connect="soon"), "its connect is no number of seconds"),
     "another model": (lambda: offering(layout="0" * 64), "other tensors than the one here"),
 }
 
