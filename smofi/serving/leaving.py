@@ -31,7 +31,7 @@ def about(agreed: Agreed) -> Iterator[str]:
     for crossing in agreed.crossings.values():
         yield from _at(crossing, agreed, steps)
     if agreed.offer.evaluates == "clients":
-        yield "After a round, the whole model comes here; how many held-out samples are right leaves."
+        yield "After a round, the whole model comes here, and the number of held-out samples that are right leaves."
     yield "Activations and gradients can reveal something of the samples they come from: see docs/security.md."
 
 

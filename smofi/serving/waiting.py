@@ -16,7 +16,7 @@ class Waits:
 
     >>> waits = Waits(print)
     >>> waits.wait("nothing listens there"), waits.wait("nothing listens there")
-    nothing listens there; this client keeps trying until it is stopped, such as with Ctrl-C
+    nothing listens there; this client keeps trying until you stop it, for instance with Ctrl-C
     (None, None)
     >>> waits.over("connected again")
     connected again
@@ -52,4 +52,4 @@ class Waits:
         self._pause = 0.0
 
 
-ENDLESS = "this client keeps trying until it is stopped, such as with Ctrl-C"
+ENDLESS = "this client keeps trying until you stop it, for instance with Ctrl-C"

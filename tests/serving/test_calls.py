@@ -1,4 +1,4 @@
-"""smofi.serve and smofi.join: what is wrong is refused before anything starts, and so is plain text that is not meant."""
+"""smofi.serve and smofi.join: what is wrong is refused before anything starts, as is plain text that is not meant."""
 
 from __future__ import annotations
 
