@@ -151,6 +151,7 @@ def serve(case: Case, folder: Path, data: str, port: int, pki: Path | None, pipe
         str(folder / "run"),
         listen=f"127.0.0.1:{port}",
         certs=str(pki / "server") if pki else None,
+        insecure=pki is None,
         min_clients=case.clients,
         evaluate="none",
         callback=tell,
@@ -163,7 +164,8 @@ def join(number: int, data: str, port: int, pki: Path | None, model: str) -> Non
     """A client."""
     own = model if model.startswith("python:") else None
     name, certs = (None, str(pki / f"client-{number}")) if pki else (f"client-{number}", None)
-    smofi.join(f"localhost:{port}", data, certs=certs, name=name, allow_labels=True, model=own)
+    plain = pki is None
+    smofi.join(f"localhost:{port}", data, certs=certs, insecure=plain, name=name, allow_labels=True, model=own)
 
 
 def join_all(numbers: range, data: str, port: int, pki: Path | None, model: str) -> None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +17,11 @@ import pytest
 from PIL import Image
 
 from smofi.cli.commands import app
+from smofi.net.certs import init, issue
 from smofi.settings import UNSERVED
 from support.chaos import Nursery, Process, rounds_in, until
 from support.ports import free_port
+from support.processes import ENVIRONMENT
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "docs/deployment.md").read_text()
@@ -93,6 +98,49 @@ def test_every_command_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                     walk.type(one)
                 assert all("The run is finished. Rounds taken part in: 1." in said for said in walk.wait()[1:])
     assert len(rounds_in(Path("runs/served"))) == 4
+
+
+def test_from_python(tmp_path: Path) -> None:
+    """The programs of the guide, as processes: a server, and a client for each hospital."""
+    programs = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", GUIDE, flags=re.DOTALL))
+    assert programs.keys() == {"server", "client"}
+    for seed, name in enumerate(("examples", "scans-a", "scans-b")):
+        pictures(tmp_path / name, seed)
+    settings = re.search(r"```yaml\n(# run.yaml\n.*?)```", GUIDE, flags=re.DOTALL)
+    assert settings
+    (tmp_path / "run.yaml").write_text(settings[1])
+    init(tmp_path / "pki")
+    issue(tmp_path / "pki", server=["localhost"])
+    port, begun = free_port(), list[subprocess.Popen[str]]()
+    try:
+        for letter in ("", "a", "b"):
+            if letter:
+                issue(tmp_path / "pki", client=f"hospital-{letter}")
+            text = programs["client" if letter else "server"].replace("7443", str(port))
+            text = text.replace("train.example.org", "localhost").replace("-a", f"-{letter}")
+            begun.append(start(text, tmp_path))
+            if not letter:
+                until(lambda: listens(port) or begun[0].poll() is not None, PATIENCE, "the server does not listen")
+        said = [process.communicate(timeout=PATIENCE)[0] for process in begun]
+    finally:
+        for process in begun:
+            process.kill()
+    assert [process.returncode for process in begun] == [0, 0, 0], "\n".join(said)
+    assert re.search(r"^\d+\.\d% after 3 rounds$", said[0], flags=re.MULTILINE)
+    for one in said[1:]:
+        assert "The server trains resnet8 with smofi" in one
+        assert "joined localhost" in one
+        assert one.endswith("the run is finished\n")
+
+
+def start(program: str, folder: Path) -> subprocess.Popen[str]:
+    command, pipe = [sys.executable, "-c", program], subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
 
 
 def shown_by(page: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CLIENTS = 100
 """How many devices are shown where no number is given."""
 
-UNDIVIDED = {"clients": 1, "partition": "iid"}
+UNDIVIDED: dict[str, Any] = {"clients": 1, "partition": "iid"}
 """How data of one's own is shown where nothing says how to divide it: as a client of a served run has it."""
 
 
@@ -79,7 +79,7 @@ def data(
         "max_train": max_train,
         "memory_limit": memory_limit,
     }
-    given = {key: value for key, value in options.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if ":" in name and not given.keys() & {*UNDIVIDED, "client_column"}:
         given |= UNDIVIDED
     preset = name in {preset.name for preset in presets()}

@@ -10,6 +10,7 @@ from cyclopts import Group, Parameter
 
 from smofi.cli.arguments import Display
 from smofi.errors import InputError, check_count, check_number
+from smofi.net.transport.times import Times
 
 SERVER = Group.create_ordered("Server")
 WATCHING = Group.create_ordered("Watching")
@@ -93,14 +94,16 @@ class TimeFlags:
         float, Parameter(help="seconds that a client has for a step before the round goes on without it")
     ] = 900
     keepalive: Annotated[
-        float, Parameter(help="seconds of silence after which each side asks the other for a sign of life")
+        float, Parameter(help="seconds of silence after which each side asks the other for a sign of life, 0.1 to 3600")
     ] = 4
-    connect: Annotated[float, Parameter(help="seconds that a client has to connect and to say who it is")] = 10
+    connect: Annotated[
+        float, Parameter(help="seconds that a client has to connect and to say who it is, 0.1 to 3600")
+    ] = 10
 
     def check(self) -> None:
         """Refuse what is no time."""
-        for name in ("away", "keepalive", "connect"):
-            check_number(name, getattr(self, name), above=0, high=1e6)
+        check_number("away", self.away, above=0, high=1e6)
+        Times(keepalive=self.keepalive, connect=self.connect).check_told()
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,8 @@ def join(
     parse(server)
     with loading():
         from smofi.cli.reading import reading
-        from smofi.engine.check import check_device
         from smofi.serving.client import Client, Joining
         from smofi.serving.own_data import OwnData
-    check_device(own.device)
     if connection.log_format:
         from smofi.net.logs import configure_logs
 

@@ -73,6 +73,16 @@ def load(
         return source.resized(image_size)
 
 
+def check_found(name: str, *, folder: str | os.PathLike[str] | None = None, label_column: str | None = None) -> None:
+    """Refuse a data set whose files are not on this machine; none is read.
+
+    >>> check_found("digits")
+    """
+    check_data_name("data", name)
+    check_columns(name, label_column, None)
+    _find(name, None if folder is None else check_path("folder", folder), None, NamedColumns(label_column, None))
+
+
 def _check_resized(source: Source, side: int) -> None:
     """Refuse images that take more memory than there is when they have been resized."""
     samples, channels = len(source.train), source.input_shape[0]
@@ -115,25 +125,34 @@ def where(name: str) -> str | None:
 def _read(
     name: str, folder: Path | None, image_size: int | None, named: NamedColumns, progress: ReadProgress
 ) -> Decoded | Source:
+    found = _find(name, folder, image_size, named)
+    if isinstance(found, Decoded):
+        return found
+    if found is None:
+        return read_digits() if name in EMBEDDED else read_python(name)
+    known_as, place, files = found
+    return cached(known_as, str(place.resolve()), fingerprint(files.paths), lambda: files.read(progress))
+
+
+def _find(
+    name: str, folder: Path | None, image_size: int | None, named: NamedColumns
+) -> tuple[str, Path, DataFiles] | Decoded | None:
+    """The files of a data set, with where they are and what the cache calls them; what came from the hub; or None for
+    what has no files."""
     scheme, colon, rest = name.partition(":")
     if colon or name in EMBEDDED:
         if folder is not None:
             refuse_unwanted("data_folder", str(folder), f"{name} already says where it is")
-        if name in EMBEDDED:
-            return read_digits()
-        if scheme == "python":
-            return read_python(name)
-        return _own(scheme, Path(rest).expanduser(), image_size, named, progress)
-    entry = CATALOGUE[name]
+        files_of_its_own = colon and scheme != "python"
+        return _own(scheme, Path(rest).expanduser(), image_size, named) if files_of_its_own else None
     place = data_home() / name if folder is None else folder.expanduser()
     try:
-        files = entry.find(place)
+        return name, place, CATALOGUE[name].find(place)
     except InputError as error:
         if folder is None and (fetched := _fetched(name)) is not None:
             return fetched
         missing = f"there is no {place}" if not os.path.exists(place) else str(error)
         raise InputError(_how_to_get(name, missing, place if folder else None)) from None
-    return _decoded(name, place, files, progress)
 
 
 def _fetched(name: str) -> Decoded | None:
@@ -148,19 +167,15 @@ def _fetched(name: str) -> Decoded | None:
         ) from None
 
 
-def _own(scheme: str, path: Path, image_size: int | None, named: NamedColumns, progress: ReadProgress) -> Decoded:
+def _own(scheme: str, path: Path, image_size: int | None, named: NamedColumns) -> tuple[str, Path, DataFiles]:
     if not os.path.exists(path):  # unlike a path's own method, it does not fail on a name that is too long
         refuse("data", f"{scheme}:{path}", f"a path that exists, but there is no {path.absolute()}")
     if scheme == "folder":
         # pictures of many sizes are brought to one when they are decoded
-        return _decoded(f"folder-{image_size or 'as-is'}", path, find_folder(path, image_size), progress)
+        return f"folder-{image_size or 'as-is'}", path, find_folder(path, image_size)
     if scheme == "npz":
-        return _decoded(scheme, path, find_npz(path), progress)
-    return _decoded(f"csv{named.key}", path, find_csv(path, named), progress)
-
-
-def _decoded(name: str, place: Path, files: DataFiles, progress: ReadProgress) -> Decoded:
-    return cached(name, str(place.resolve()), fingerprint(files.paths), lambda: files.read(progress))
+        return scheme, path, find_npz(path)
+    return f"csv{named.key}", path, find_csv(path, named)
 
 
 def _how_to_get(name: str, missing: str, folder: Path | None) -> str:

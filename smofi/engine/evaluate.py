@@ -44,6 +44,8 @@ class Judges:
 class Evaluator:
     """Loss and metrics of one model, bound to the global weights, on fixed data."""
 
+    gives_loss = True
+
     def __init__(
         self,
         model: nn.Module,

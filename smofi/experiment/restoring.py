@@ -48,7 +48,7 @@ def restore(keeper: RunKeeper, session: Session) -> Restored:
     """Make a run what it was when it was last saved. Raises InputError if that is lost; changes no file."""
     run, folder = session.run, keeper.folder
     missing = keeper.writer.missing()
-    history = [record_of(fields, folder) for fields in folder.saved_records()]
+    history = [record_of(fields, folder, run.evaluator.gives_loss) for fields in folder.saved_records()]
     ended = keeper.writer.ended
     found, unusable = _newest(session, folder, len(history))
     done = max(ended or 0, found.round if found else 0)
@@ -63,14 +63,15 @@ def restore(keeper: RunKeeper, session: Session) -> Restored:
     return Restored(keeper, run, unusable, missing)
 
 
-def record_of(fields: Mapping[str, Any], folder: RunFolder) -> Record:
-    """A round as a run has it: JSON has null for numbers that are not finite."""
+def record_of(fields: Mapping[str, Any], folder: RunFolder, gives_loss: bool = True) -> Record:
+    """A round as a run has it: JSON has null for numbers that are not finite, and for a test loss that was not asked
+    for."""
     try:
         record = Record(**fields)
     except TypeError as error:
         raise InputError(f"{folder.path} has the rounds of another version of smofi: {error}") from None
     numbers = {name: math.nan for name in ("train_loss", "seconds", "learning_rate") if fields[name] is None}
-    if record.metrics and record.loss is None:
+    if record.metrics and record.loss is None and gives_loss:
         numbers["loss"] = math.nan
     diagnostics = {name: math.nan if value is None else value for name, value in record.diagnostics.items()}
     return Record(**{**fields, **numbers, "diagnostics": diagnostics})

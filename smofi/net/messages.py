@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -55,6 +55,20 @@ LONGEST_REASON, MOST = 500, 2**31
 LARGEST_LOSS = 1e30
 """No loss that anyone trains with is larger, and sums of a great many such are still finite in any precision."""
 
+CLOSE = 1e-9
+"""By how much a learning rate may differ that another machine has computed."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What every round of a client keeps to: the seed of its batches, how many rounds there are, how many samples a
+    batch may have, and how many steps that makes."""
+
+    seed: int
+    rounds: int
+    batch_sizes: range
+    steps_with: Callable[[int], int]
+
 
 class NotFinite(BadFrame):
     """A message as it should be, but for numbers: its sender's model has diverged."""
@@ -95,7 +109,7 @@ class Fields:
         return float(value)
 
     def loss(self) -> float:
-        """A training loss, or a sum of them; one beyond all bounds is as good as infinite."""
+        """A training loss; one beyond all bounds is as good as infinite."""
         value = self.number("loss", -sys.float_info.max, sys.float_info.max)
         if abs(value) > LARGEST_LOSS:
             raise NotFinite("fields.loss", f"is {value:g}: expected {-LARGEST_LOSS:g} to {LARGEST_LOSS:g}")
@@ -141,10 +155,9 @@ def read_up(parsed: Parsed, expected: Expected, wire: Compression | None = None)
     if expected.kind is Evaluated:
         samples = given.whole("samples", 0, expected.most)
         correct = given.whole("correct", 0, samples)
-        loss = given.loss() if "loss" in given.left else None
         given.end()
         take(parsed, {})
-        return Evaluated(round, samples, correct, loss)
+        return Evaluated(round, samples, correct)
     if expected.kind is Finished:
         square = given.square(expected.square)
         given.end()
@@ -200,21 +213,16 @@ def _plain(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def read_begin(
-    parsed: Parsed, crossings: Mapping[tuple[int, int], Crossing], samples: int, steps_with: Callable[[int], int]
-) -> Begin:
-    """The beginning of a round, if it is one that a client with this number of samples can take part in.
-
-    `crossings` are those of the run's cuts, by their first and last block; `steps_with(batch_size)` are the steps that
-    the client takes by what it agreed to: no server makes it draw more batches than that.
-    """
+def read_begin(parsed: Parsed, crossings: Mapping[tuple[int, int], Crossing], terms: Terms) -> Begin:
+    """The beginning of a round, if it is one that the client has agreed to; `crossings` are those of the run's cuts, by
+    their first and last block."""
     check_kind(parsed, Begin)
     given = Fields(parsed.fields)
-    batch_size = given.whole("batch_size", 1, samples)
-    steps = max(1, steps_with(batch_size))
+    batch_size = given.whole("batch_size", terms.batch_sizes[0], terms.batch_sizes[-1])
+    steps = terms.steps_with(batch_size)
     plan = ClientPlan(
-        seed=given.whole("seed", 0, 2**63 - 1),
-        round=given.whole("round", 0, MOST),
+        seed=given.whole("seed", terms.seed, terms.seed),
+        round=given.whole("round", 0, terms.rounds - 1),
         client=given.whole("client", 0, MOST),
         steps=given.whole("steps", steps, steps),
         batch_size=batch_size,
@@ -223,7 +231,8 @@ def read_begin(
     if place not in crossings:
         reject("fields.first", list(place), f"blocks of a cut of this run, one of {[list(one) for one in crossings]}")
     crossing = crossings[place]
-    lr = given.number("lr", 0, crossing.setup.optimizer.lr)  # it only ever decays
+    rate = crossing.setup.optimizer.lr * crossing.setup.optimizer.lr_decay**plan.round
+    lr = given.number("lr", rate * (1 - CLOSE), rate * (1 + CLOSE))
     onednn = given.flag("onednn")
     updates = given.numbers("updates", crossing.carried_blocks)
     given.end()

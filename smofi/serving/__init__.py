@@ -6,10 +6,11 @@ roster          who takes part: names, numbers, sizes          offer     what a 
 admission       the gate, as the listener asks it              limits    how large a message can be
 checks          a server as described, before it starts        assembly  a run, put together
 memory          what a round takes on a server
+calls           what stands behind the two functions
 
 client          the conversation with a server                 participation   what a client answers
 own_data        its samples, as the server's model takes them  leaving         what would leave its machine
-setups          what both sides have in common
+waiting         what its user is told meanwhile                setups          what both sides have in common
 
 Learning is in `smofi.engine`, connections are in `smofi.net`. What it needs comes with: pip install "smofi[net]".
 Internal: may change without notice.
@@ -35,54 +36,49 @@ def serve(
     *,
     listen: str = "127.0.0.1:7443",
     certs: str | None = None,
+    insecure: bool = False,
     allow: str | None = None,
     min_clients: int | None = None,
     evaluate: str | None = None,
+    away: float = 15.0,
     deadline: float | None = 900.0,
+    keepalive: float = 4.0,
+    connect: float = 10.0,
     resume: bool = False,
+    status: str | None = None,
     callback: Callback | None = None,
     started: Callable[[int], object] | None = None,
+    say: Callable[[str], object] = lambda sentence: None,
 ) -> list[Result]:
     """Train with clients on other machines, as `smofi serve` does; returns a result for each method and seed.
 
     config        settings by name, a YAML file, or the name of a preset; with `resume`, those that change
     output        the folder of the run
-    certs         the server's folder of certificates; None is plain text, on this machine only
+    certs         the server's folder of certificates
+    insecure      True instead of `certs`: plain text, for trials on this machine
     allow         a file with the names of the clients that may join
     min_clients   how many must be there for a round; by default as many as the setting `clients` says
     evaluate      "server", on its test data; "clients", on what they hold out; or "none"; by default on the server, or
                   where the run that goes on was evaluated
     deadline      seconds that a client has for a step before the round goes on without it
+    away, keepalive, connect   the other times of `smofi serve`, in seconds
     resume        go on with the run in this folder
+    status        where to show a live page and metrics, such as "127.0.0.1:8080"
     started       called with the port once the server listens
+    say           called with sentences about what happens
     """
-    from smofi.config import Config, read_config
-    from smofi.errors import refuse
-    from smofi.experiment.stored import stored_config
+    from smofi.net.transport.times import Times
+    from smofi.serving.calls import check_secured, settled, train
     from smofi.serving.checks import Serving
-    from smofi.serving.server import served
 
-    if isinstance(config, Mapping):
-        settled = stored_config(Path(output), config, served=True) if resume else saving_every_round(Config(**config))
-    elif resume:
-        refuse("config", config, "with resume, a mapping of the settings that change: the run's folder has the others")
-    else:
-        settled = saving_every_round(read_config(config))
-    serving = Serving(
-        settled,
-        Path(output),
-        listen,
-        None if certs is None else Path(certs),
-        None if allow is None else Path(allow),
-        min_clients,
-        evaluate,
-        deadline,
-        resume,
-    )
-    with served(serving, callback=callback) as server:
-        if started:
-            started(server.port)
-        return [result for _, result in server.train()]
+    check_secured("server", certs, insecure, allow=allow)
+    times = Times(away, keepalive, connect)
+    times.check_told()
+    folder, secrets = Path(output), None if certs is None else Path(certs)
+    allowed, own = None if allow is None else Path(allow), settled(config, Path(output), resume)
+    quorum = min_clients, evaluate, deadline
+    serving = Serving(own, folder, listen, secrets, allowed, *quorum, resume, times=times)
+    return train(serving, status, callback, started, say)
 
 
 def saving_every_round(config: Config) -> Config:
@@ -96,6 +92,7 @@ def join(
     data: str,
     *,
     certs: str | None = None,
+    insecure: bool = False,
     name: str | None = None,
     allow_labels: bool = False,
     data_folder: str | None = None,
@@ -105,21 +102,27 @@ def join(
     method: str | None = None,
     device: str = "cpu",
     threads: int = 1,
+    dry_run: bool = False,
     say: Callable[[str], object] = lambda sentence: None,
 ) -> str:
     """Take part in a served run until it is over, as `smofi join` does; returns why it is over.
 
     server         its address, such as "train.example.org:7443"
     data           this client's samples: "folder:PATH", "csv:PATH", "npz:PATH", or a data set by name
-    certs          this client's folder of certificates; None is plain text, to a server on this machine, with a `name`
+    certs          this client's folder of certificates
+    insecure       True instead of `certs`: plain text, to a server on this machine, with a `name`
     allow_labels   whether labels may leave this machine; without it, only U-shaped runs are joined
     part           for trials: the number of the client whose part of the data this one has
     model, method  your own "python:module:function", where the server's is one
+    dry_run        True: do not take part; returns what the server asks for and what would leave this machine
     say            called with sentences about what happens
     """
+    from smofi.serving.calls import check_secured
     from smofi.serving.client import Client, Joining
+    from smofi.serving.leaving import about
     from smofi.serving.own_data import OwnData
 
+    check_secured("client", certs, insecure, name=name)
     own = {key: value for key, value in (("model", model), ("method", method)) if value}
     joining = Joining(
         server,
@@ -131,4 +134,5 @@ def join(
         device,
         threads,
     )
-    return Client(joining, say).run()
+    client = Client(joining, say)
+    return "\n".join(about(client.offered())) if dry_run else client.run()

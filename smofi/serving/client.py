@@ -6,17 +6,18 @@ import queue
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.samples import TensorSamples
+from smofi.engine.check import check_device
 from smofi.engine.cpu.threads import in_threads
 from smofi.engine.noise import own_random_state
 from smofi.engine.remote.messages import Finished
-from smofi.errors import InputError, SmofiError
+from smofi.errors import InputError, SmofiError, check_count
 from smofi.memory import as_text
 from smofi.net.frames import BadFrame, read
 from smofi.net.messages import pack
@@ -24,6 +25,7 @@ from smofi.net.transport.dialer import Dialer
 from smofi.net.transport.envelope import Buffer, Parts
 from smofi.net.transport.events import Dismissed, Received, Restarted, Waiting, Welcomed
 from smofi.net.transport.limits import Limits
+from smofi.net.transport.line import Resumed
 from smofi.net.transport.sizes import size
 from smofi.net.transport.times import Times
 from smofi.plural import plural
@@ -32,6 +34,7 @@ from smofi.serving.offer import OFFER, OVER, Offer, read_over
 from smofi.serving.own_data import OwnData
 from smofi.serving.participation import Agreed, Participation
 from smofi.serving.setups import refuse_offer
+from smofi.serving.waiting import Waits
 
 Say = Callable[[str], object]
 
@@ -69,7 +72,8 @@ class Client:
     """The conversation with the server; `say` tells people what happens."""
 
     def __init__(self, joining: Joining, say: Say) -> None:
-        self.joining, self.say = joining, say
+        check_joining(joining)
+        self.joining, self.say, self.waits = joining, say, Waits(say)
         self.dialer = dialer_of(joining)
         self.samples: dict[str, tuple[TensorSamples, TensorSamples]] = {}
         self.part: Participation | None = None
@@ -96,7 +100,7 @@ class Client:
                 with suppress(queue.Empty):
                     event = self.dialer.receive(max(0.1, end - time.monotonic()))
                     if isinstance(event, Waiting):  # to try again is what `run` is for
-                        why = event.sentence.rpartition("; trying again")[0] or event.sentence
+                        why = reason_of(event)
                         break
                     elif isinstance(event, Welcomed):
                         return self._agree(Offer.read(read(event.payload)), dry=True)
@@ -110,11 +114,14 @@ class Client:
         while True:
             event = self.dialer.receive()
             if isinstance(event, Waiting):
-                self.say(event.sentence)
+                self.waits.wait(reason_of(event))
+            elif isinstance(event, Resumed):
+                self.waits.over(f"connected to {self.joining.address} again")
             elif isinstance(event, Restarted):
                 self.part = None
                 self.say("the server was restarted, or counted this client as gone; waiting for its next round")
             elif isinstance(event, Welcomed | Received):
+                self.waits.over()
                 self.bytes_down += len(event.payload)
                 try:
                     over = self._take(event.payload)
@@ -132,6 +139,8 @@ class Client:
             agreed = self._agree(Offer.read(parsed))
             self.part = Participation(agreed)
             self.dialer.expect(limits_for(agreed.largest).payload)
+            told = {"keepalive": agreed.offer.keepalive, "connect": agreed.offer.connect}
+            self.dialer.keep_to(replace(self.joining.times, **told))
             self._send(agreed.accepted().pack())
             samples = plural(len(agreed.device.samples), "sample")
             self.say(f"joined {self.joining.address} with {samples}; a round begins when enough clients are there")
@@ -174,6 +183,18 @@ class Client:
                 "is never selected"
             )
         return agreed
+
+
+def check_joining(joining: Joining) -> None:
+    """Refuse what can be seen to be wrong before there is a server."""
+    check_device(joining.device)
+    check_count("threads", joining.threads)
+    joining.data.check()
+
+
+def reason_of(event: Waiting) -> str:
+    """What it waits for, without when it tries again."""
+    return event.sentence.rpartition("; trying again")[0] or event.sentence
 
 
 def dialer_of(joining: Joining) -> Dialer:

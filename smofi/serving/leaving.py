@@ -25,10 +25,13 @@ def about(agreed: Agreed) -> Iterator[str]:
     if not steps:
         yield f"That is less than a batch of {config.batch_size}: this client would never be selected."
         return
+    sizes = agreed.batch_sizes
+    which = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    yield f"Batches have {which} samples: this client refuses other ones, another rate, and any round beyond these."
     for crossing in agreed.crossings.values():
         yield from _at(crossing, agreed, steps)
     if agreed.offer.evaluates == "clients":
-        yield "After a round, the whole model comes here; how many held-out samples are right, and their loss, leave."
+        yield "After a round, the whole model comes here, and the number of held-out samples that are right leaves."
     yield "Activations and gradients can reveal something of the samples they come from: see docs/security.md."
 
 

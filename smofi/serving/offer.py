@@ -17,6 +17,7 @@ from smofi.engine.remote.links import Shape
 from smofi.net.frames import Frame, Parsed, encode
 from smofi.net.messages import Fields, take
 from smofi.net.plain import plain_text
+from smofi.net.transport.times import SANE, Times
 from smofi.serving.setups import refuse_offer
 
 OFFER, ACCEPTED, OVER = "offer", "accepted", "over"
@@ -37,23 +38,30 @@ OWN = ("model", "method")
 
 @dataclass(frozen=True)
 class Offer:
-    """A run: its settings, what its data is (`Source.task`), the hash of its model's layout, and who evaluates:
-    "server", "clients" or "none"."""
+    """A run: its settings, what its data is (`Source.task`), the hash of its model's layout, who evaluates:
+    "server", "clients" or "none", and the seconds of `Times` that a client keeps to."""
 
     settings: dict[str, Any]
     task: dict[str, Any]
     layout: str
     evaluates: str = "server"
     clients: int = 0
+    keepalive: float = Times.keepalive
+    connect: float = Times.connect
 
     @classmethod
-    def of(cls, config: Config, source: Source, layout: str, evaluates: str, clients: int) -> Offer:
+    def of(
+        cls, config: Config, source: Source, layout: str, evaluates: str, clients: int, times: Times | None = None
+    ) -> Offer:
         """What is told of a configuration with one method and one seed."""
+        times = times or Times()
         settings = {name: getattr(config, name) for name in TOLD}
         if config.partition.startswith(SAVED):  # a file of the server's, which no client has
             settings["partition"] = "iid"
         task = {name: value for name, value in source.task().items() if name != "preparation"}
-        return cls(settings | {"method": list(config.method)}, task, layout, evaluates, clients)
+        return cls(
+            settings | {"method": list(config.method)}, task, layout, evaluates, clients, times.keepalive, times.connect
+        )
 
     def config(self, own: dict[str, str] | None = None) -> Config:
         """The settings, checked; where the server names code, `own` has the names that the client's user gave."""
@@ -96,6 +104,10 @@ class Offer:
             raise refuse_offer("it cannot be read; is the server of another version?")
         if set(offer.settings) != set(TOLD):
             raise refuse_offer("it has other settings than this version of smofi knows")
+        for name in ("keepalive", "connect"):
+            seconds = getattr(offer, name)
+            if type(seconds) not in (int, float) or not SANE[0] <= seconds <= SANE[1]:
+                raise refuse_offer(f"its {name} is no number of seconds from {SANE[0]:g} to {SANE[1]:g}")
         _check_task(offer.task)
         return offer
 

@@ -14,8 +14,9 @@ from smofi.config import Config
 from smofi.config.federation import divide
 from smofi.data import Source
 from smofi.data.decoded import ReadProgress, silent
+from smofi.data.load import check_found
 from smofi.data.samples import Store, TensorSamples
-from smofi.errors import refuse
+from smofi.errors import check_count, refuse
 from smofi.serving.offer import Offer
 from smofi.serving.setups import refuse_offer
 
@@ -30,6 +31,12 @@ class OwnData:
     part: int | None = None
     label_column: str | None = None
     memory_limit: str | None = None
+
+    def check(self) -> None:
+        """Refuse data of which there is nothing here, before a server is asked what it wants."""
+        if self.part is not None:
+            check_count("part", self.part, low=0)
+        check_found(self.name, folder=self.folder, label_column=self.label_column)
 
     def load(
         self, offer: Offer, config: Config, progress: ReadProgress = silent

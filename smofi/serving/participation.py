@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from smofi.config import Config
 from smofi.cut import Cut, parse_cut
@@ -20,7 +18,7 @@ from smofi.engine.remote.messages import Begin, CutGradient, Evaluate, Evaluated
 from smofi.flat import shell
 from smofi.models import build
 from smofi.net.frames import BadFrame, Parsed
-from smofi.net.messages import KINDS, read_answer, read_begin, read_evaluate, read_rest
+from smofi.net.messages import KINDS, Terms, read_answer, read_begin, read_evaluate, read_rest
 from smofi.serving.limits import largest_message
 from smofi.serving.offer import Accepted, Offer
 from smofi.serving.setups import layout_hash, refuse_offer, setup_of, task_of
@@ -84,6 +82,28 @@ class Agreed:
         epochs = self.config.local_epochs
         return self.device.setup.method.steps or epochs * (len(self.device.samples) // batch_size)
 
+    @property
+    def batch_sizes(self) -> range:
+        """The samples that a batch may have: as many as were offered; none if this client has fewer in all."""
+        agreed, samples, regulate = (
+            self.config.batch_size,
+            len(self.device.samples),
+            self.device.setup.method.batch_sizes,
+        )
+        if samples < agreed:
+            return range(0)
+        if regulate is None:
+            return range(agreed, agreed + 1)
+        # A served run times no machine, so all are equally fast. What a method gives then may still depend on how much
+        # data others have, which a client does not know.
+        others = {regulate(agreed, [1.0, 1.0], [samples, other])[0] for other in (agreed, samples, 1000 * samples)}
+        return range(min(others), min(others) + 1) if len(others) == 1 else range(1, samples + 1)
+
+    @property
+    def terms(self) -> Terms:
+        """What every round has to keep to."""
+        return Terms(self.config.seed, self.config.rounds, self.batch_sizes, self.steps_with)
+
     def accepted(self) -> Accepted:
         """What the server is told."""
         return Accepted(len(self.device.samples), len(self.tests), self.offer.layout)
@@ -93,7 +113,7 @@ class Participation:
     """The rounds of a client, one after the other."""
 
     def __init__(self, agreed: Agreed) -> None:
-        self.agreed, self.setup = agreed, agreed.device.setup
+        self.agreed, self.setup, self.terms = agreed, agreed.device.setup, agreed.terms
         self.current: DeviceRound | None = None
         self.judged = shell(self.setup.template).eval()
 
@@ -108,8 +128,9 @@ class Participation:
                 raise BadFrame("kind", f"is {parsed.kind}: this run was not offered with evaluation by clients")
             yield self._judge(read_evaluate(parsed, next(iter(self.agreed.crossings.values()))))
         elif kind is Begin:
-            agreed = self.agreed
-            begin = read_begin(parsed, agreed.crossings, len(agreed.device.samples), agreed.steps_with)
+            if not self.terms.batch_sizes:
+                raise BadFrame("kind", "is begin: this client has less than a batch, and is never part of a round")
+            begin = read_begin(parsed, self.agreed.crossings, self.terms)
             self.current = self.agreed.device.begin(begin)
             yield self.current.forward()
         elif self.current is None:
@@ -133,12 +154,11 @@ class Participation:
     @torch.inference_mode()
     def _judge(self, message: Evaluate) -> Evaluated:
         """Counts on the samples that are held out here."""
-        layout, tests, correct, loss = self.setup.layout, self.agreed.tests, 0, 0.0
+        layout, tests, correct = self.setup.layout, self.agreed.tests, 0
         layout.unpack(self.judged, message.weights, message.statistics)
         for start in range(0, len(tests), BATCH):
             inputs, targets = tests.batch(torch.arange(start, min(start + BATCH, len(tests))))
             with self.setup.cast():
                 outputs = self.judged(inputs)
             correct += int((outputs.argmax(1) == targets).sum())
-            loss += float(cross_entropy(outputs, targets, reduction="sum"))
-        return Evaluated(message.round, len(tests), correct, loss if math.isfinite(loss) else None)
+        return Evaluated(message.round, len(tests), correct)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -145,7 +144,9 @@ class Elsewhere(Sequence[Any]):
 
 
 class FederatedEvaluator(Evaluator):
-    """Judges the global model on what the clients hold out: each tells how many samples are right, and its loss."""
+    """Judges the global model on what the clients hold out: each tells how many samples are right."""
+
+    gives_loss = False
 
     def __init__(self, run_setup: Any, model: Any, hub: Hub, patience: float | None) -> None:
         super().__init__(model, run_setup.loss, ("top1",), Judges())
@@ -153,7 +154,7 @@ class FederatedEvaluator(Evaluator):
         self.rounds = 0
 
     def evaluate(self) -> tuple[float | None, dict[str, Any]]:
-        """The mean loss and the share of all clients' samples that are right; nothing if no client answers."""
+        """The share of all clients' samples that are right, and no loss; nothing if no client answers."""
         weights, statistics = self.setup.layout.pack(self.model)
         hub, number = self.hub, self.rounds
         self.rounds += 1
@@ -171,8 +172,6 @@ class FederatedEvaluator(Evaluator):
                 found[client] = message
         for client in waiting:  # too late
             hub.forget(client)
-        answers = [found[client] for client in asked if client in found]  # the same sum, in whatever order they came
-        if not (samples := sum(one.samples for one in answers)):
+        if not (samples := sum(one.samples for one in found.values())):
             return None, {}
-        loss = sum(math.nan if one.loss is None else one.loss for one in answers) / samples
-        return loss, {"top1": sum(one.correct for one in answers) / samples}
+        return None, {"top1": sum(one.correct for one in found.values()) / samples}

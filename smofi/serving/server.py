@@ -138,7 +138,8 @@ class Server:
             config = self.config.with_seed(one.seed).model_copy(update={"method": (one.name,)})
             setup = run.simulation.setup
             clients = self.assembly.clients(len(self.hub.roster.names))
-            offer = Offer.of(config, self.source, layout_hash(setup.layout), self.serving.evaluates, clients)
+            told = layout_hash(setup.layout), self.serving.evaluates, clients, self.serving.times
+            offer = Offer.of(config, self.source, *told)
             self.hub.fits = partial(self._fits, run.planner)
             self.hub.begin(offer, setup.wire if isinstance(setup.wire, Compression) else None)
             try:

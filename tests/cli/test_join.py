@@ -65,6 +65,10 @@ BEFORE = {
     "localhost:7443 --data digits --certs pki/hospital-a --log-format xml": "--log-format xml is not accepted",
     "example.org:7443 --data digits --insecure --name me": "without certificates, a client connects to 127.0.0.1 only",
     "localhost:7443 more --data digits --certs pki/hospital-a": "more is one argument too many",
+    "localhost:7443 --data folder:nope --certs pki/hospital-a": "expected a path that exists, but there is no",
+    "localhost:7443 --data csv:pki --certs pki/hospital-a": "train.csv",
+    "localhost:7443 --data nothing --certs pki/hospital-a": "--data nothing is not accepted: expected one of digits",
+    "localhost:7443 --data digits --data-folder pki --certs pki/hospital-a": "digits already says where it is",
     "localhost:7443 --data digits --nope": "smofi join has no option --nope",
 }
 
@@ -83,8 +87,6 @@ def test_refused_before_it_connects(
 WITH_SERVER = {
     "--data digits": "they leave this machine only with --allow-labels",
     "--data digits --allow-labels --part 7": "--part 7 is not accepted: expected a client's number from 0 to 1",
-    "--data nothing --allow-labels": "--data nothing is not accepted: expected one of digits",
-    "--data folder:nowhere --allow-labels": "expected a path that exists",
     "--data csv:table.csv --allow-labels": "and your data has",
 }
 

@@ -75,6 +75,8 @@ WRONG = {
     "--insecure --away nan": "--away nan is not accepted: expected a number > 0",
     "--insecure --keepalive -1": "--keepalive -1.0 is not accepted: expected a number > 0",
     "--insecure --connect 1e300": "--connect 1e+300 is not accepted: expected a number > 0 and <= 1e+06",
+    "--insecure --connect 0.01": "--connect 0.01 is not accepted: expected a number >= 0.1 and <= 3600",
+    "--insecure --keepalive 4000": "--keepalive 4000.0 is not accepted: expected a number >= 0.1 and <= 3600",
     "--insecure --deadline 0": "--deadline 0.0 is not accepted: expected a number > 0",
     "--insecure --data nothing": "--data nothing is not accepted: expected one of digits",
     "--insecure --data folder:nowhere": "expected a path that exists",

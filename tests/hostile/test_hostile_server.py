@@ -62,7 +62,7 @@ def begin(**changes: Any) -> Begin:
     weights, statistics, moments = (
         torch.zeros(shape.sizes, dtype=shape.dtype) for shape in crossing().of_columns().values()
     )
-    plan = ClientPlan(seed=1, round=0, client=0, steps=4, batch_size=8)
+    plan = ClientPlan(seed=0, round=0, client=0, steps=4, batch_size=8)
     return replace(Begin(plan, 0.1, crossing().cut, True, weights, statistics, moments, ()), **changes)
 
 
@@ -167,6 +167,10 @@ OFFERS: dict[str, tuple[Callable[[], bytes], str]] = {
     "a cut that is none": (lambda: offering(cut="99"), "cut"),
     "a precision that is none": (lambda: offering(precision="int1"), "precision"),
     "a batch without end": (lambda: offering(batch_size=2**70), "batch_size"),
+    "signs of life without end": (lambda: offering(keepalive=1e-9), "its keepalive is no number of seconds"),
+    "no sign of life ever": (lambda: offering(keepalive=1e9), "no number of seconds from 0.1 to 3600"),
+    "no time to connect": (lambda: offering(connect=-1), "its connect is no number of seconds"),
+    "a time of text": (lambda: offering(connect="soon"), "its connect is no number of seconds"),
     "another model": (lambda: offering(layout="0" * 64), "other tensors than the one here"),
 }
 
@@ -202,11 +206,44 @@ ROUNDS: dict[str, tuple[Callable[[], list[bytes]], str]] = {
     "a step before the round": (lambda: [gradient()], "kind is cut_gradient: expected begin first"),
     "another cut": (lambda: [pack(begin(cut=Cut(1, 3, 5)))], "fields.first is [1, 3]: expected blocks of a cut"),
     "a batch larger than the data": (
-        lambda: [pack(begin(plan=ClientPlan(1, 0, 0, 3, 10**6)))],
-        "fields.batch_size is 1000000: expected a whole number from 1 to 32",
+        lambda: [pack(begin(plan=ClientPlan(0, 0, 0, 3, 10**6)))],
+        "fields.batch_size is 1000000: expected 8",
+    ),
+    "single samples, which reveal more": (
+        lambda: [pack(begin(plan=ClientPlan(0, 0, 0, 32, 1)))],
+        "fields.batch_size is 1: expected 8",
+    ),
+    "all samples at once": (
+        lambda: [pack(begin(plan=ClientPlan(0, 0, 0, 1, 32)))],
+        "fields.batch_size is 32: expected 8",
+    ),
+    "single samples, by a method that regulates batches": (
+        lambda: [offering(method=["mergesfl"]), pack(begin(plan=ClientPlan(0, 0, 0, 32, 1)))],
+        "fields.batch_size is 1: expected 8",
+    ),
+    "more samples than the slowest, where machines are not timed": (
+        lambda: [offering(method=["mergesfl(reference='slowest')"]), pack(begin(plan=ClientPlan(0, 0, 0, 2, 16)))],
+        "fields.batch_size is 16: expected 8",
+    ),
+    "a round of a client that has less than a batch": (
+        lambda: [offering(batch_size=33), pack(begin(plan=ClientPlan(0, 0, 0, 1, 32)))],
+        "kind is begin: this client has less than a batch, and is never part of a round",
+    ),
+    "a round after the last": (
+        lambda: [offering(rounds=2), pack(begin(plan=ClientPlan(0, 2, 0, 4, 8)))],
+        "fields.round is 2: expected a whole number from 0 to 1",
+    ),
+    "batches of another seed": (
+        lambda: [pack(begin(plan=ClientPlan(5, 0, 0, 4, 8)))],
+        "fields.seed is 5: expected 0",
+    ),
+    "a rate that was not offered": (lambda: [pack(begin(lr=0.09))], "fields.lr is 0.09"),
+    "a rate that has not decayed": (
+        lambda: [offering(optimizer="sgd(lr=0.1, lr_decay=0.5)"), pack(begin(plan=ClientPlan(0, 1, 0, 4, 8)))],
+        "fields.lr is 0.1: expected a number from 0.05 to 0.05",
     ),
     "a round without end": (
-        lambda: [pack(begin(plan=ClientPlan(1, 0, 0, 2**31, 8)))],
+        lambda: [pack(begin(plan=ClientPlan(0, 0, 0, 2**31, 8)))],
         "fields.steps is 2147483648: expected 4",
     ),
     "a rate below zero": (lambda: [pack(begin(lr=-1.0))], "fields.lr is -1.0"),

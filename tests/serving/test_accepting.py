@@ -55,8 +55,7 @@ def test_judged_by_the_clients(tmp_path: Path) -> None:
     results = deployed(config, tmp_path / "run", evaluate="clients")
     for result, session in zip(results, simulated(config), strict=True):
         assert [one.accuracy for one in result.history] == [one.accuracy for one in session.run.history]
-        for mine, theirs in zip(result.history, session.run.history, strict=True):
-            assert mine.loss == pytest.approx(theirs.loss, rel=1e-5)
+        assert [one.loss for one in result.history] == [None, None]
 
 
 @pytest.mark.slow

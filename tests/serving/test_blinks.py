@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from support.deployed import Clients, Serve, same_bits, simulated, small
+from support.deployed import PATIENT, Clients, Serve, same_bits, simulated, small
 from support.ports import free_port
 from support.proxy import Proxy
 
@@ -25,6 +26,24 @@ def through_a_bad_network(folder: Path, cut_after: int, **changes: object) -> No
 
 def test_cut_after_some_bytes(tmp_path: Path) -> None:
     through_a_bad_network(tmp_path / "run", 10_000, rounds=2)
+
+
+def test_clients_take_the_times_of_their_server(tmp_path: Path) -> None:
+    """Each makes its connection anew for that, once, and the numbers are the same."""
+    config, port = small(clients=2, participation=1.0, rounds=2), free_port()
+    others = replace(PATIENT, keepalive=10.0)
+    with (
+        Proxy(port) as proxy,
+        Serve(config, tmp_path / "run", port) as server,
+        Clients(proxy.port, 0, others) as clients,
+    ):
+        server.wait_for(lambda: server.server and server.server.hub.offer)
+        for number in range(2):
+            clients.start(number)
+        results = server.result()
+        assert clients.all_ended() == [0, 0]
+        assert proxy.accepted == 4
+    same_bits(results, simulated(config))
 
 
 @pytest.mark.slow

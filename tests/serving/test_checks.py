@@ -39,7 +39,7 @@ def test_measures_that_nobody_takes(evaluate: str, settings: dict[str, Any], sen
 def test_a_file_is_not_what_a_run_goes_on_with(tmp_path: Path) -> None:
     """It would have been ignored."""
     with pytest.raises(InputError, match=r"config='run\.yaml' is not accepted: expected with resume, a mapping"):
-        smofi.serve("run.yaml", str(tmp_path), resume=True)
+        smofi.serve("run.yaml", str(tmp_path), insecure=True, resume=True)
 
 
 def test_a_client_takes_what_a_server_may_send() -> None:

@@ -71,27 +71,33 @@ def test_a_server_does_not_go_on_with_anything_else(run: Path, tmp_path: Path) -
     command += " --method fedavg --model cnn --width 2"
     assert main([*command.split(), "--output", str(simulation), "--display", "jsonl"]) == 0
     with pytest.raises(InputError, match="no clients took part in it, so that smofi serve cannot go on with it"):
-        smofi.serve({}, simulation, resume=True)
+        smofi.serve({}, simulation, insecure=True, resume=True)
     with pytest.raises(InputError, match=r"it is a part of .*run, which goes on as a whole"):
-        smofi.serve({}, run / "smofi", resume=True)
+        smofi.serve({}, run / "smofi", insecure=True, resume=True)
     with pytest.raises(InputError, match="expected the folder of a run, but there is none"):
-        smofi.serve({}, tmp_path / "nothing", resume=True)
+        smofi.serve({}, tmp_path / "nothing", insecure=True, resume=True)
 
 
-def test_it_is_evaluated_where_it_was(tmp_path: Path) -> None:
+def test_it_is_evaluated_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without being told; a curve with other numbers from some round on would mislead."""
     folder = tmp_path / "run"
     deployed(small(clients=2, participation=1.0, rounds=1), folder, evaluate="clients")
     server = Server(Serving(stored_config(folder, {"rounds": 2}, served=True), folder, resume=True))
     assert server.serving.evaluates == "clients"
     with pytest.raises(InputError, match=r"evaluate='server' is not accepted: expected clients: .* until now"):
-        smofi.serve({"rounds": 2}, folder, listen="127.0.0.1:0", evaluate="server", resume=True)
-    (only,) = smofi.serve({}, folder, listen="127.0.0.1:0", evaluate="clients", resume=True)
-    assert len(only.history) == 1
+        smofi.serve({"rounds": 2}, folder, listen="127.0.0.1:0", evaluate="server", insecure=True, resume=True)
+    (only,) = smofi.serve({}, folder, listen="127.0.0.1:0", evaluate="clients", insecure=True, resume=True)
+    assert [one.loss for one in only.history] == [None]  # clients send counts
+    accuracy = f"{100 * (only.history[0].accuracy or 0):.1f}"
+    for command in ("show", "compare"):
+        text = said(capsys, 0, command, folder)
+        assert accuracy in text
+        assert "nan" not in text.lower().split()
+    said(capsys, 0, "report", folder, "--output", tmp_path / "page.html")
 
 
 def test_a_finished_run_needs_no_clients(run: Path) -> None:
-    results = smofi.serve({}, run, listen="127.0.0.1:0", resume=True)
+    results = smofi.serve({}, run, listen="127.0.0.1:0", insecure=True, resume=True)
     assert [len(result.history) for result in results] == [2, 2]
 
 
@@ -106,7 +112,7 @@ def test_a_damaged_list_of_clients(tmp_path: Path) -> None:
 def test_a_setting_that_changes_is_kept(run: Path, tmp_path: Path) -> None:
     """Otherwise the next `--resume` would ask for fewer rounds than there are."""
     copy = Path(shutil.copytree(run, tmp_path / "run"))
-    smofi.serve({"checkpoint_every": 2}, copy, listen="127.0.0.1:0", resume=True)
+    smofi.serve({"checkpoint_every": 2}, copy, listen="127.0.0.1:0", insecure=True, resume=True)
     assert stored_config(copy, served=True).checkpoint_every == 2
     assert stored_config(run, served=True).checkpoint_every == 1
 
@@ -114,7 +120,7 @@ def test_a_setting_that_changes_is_kept(run: Path, tmp_path: Path) -> None:
 def test_it_goes_on_with_the_same_data_only(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Source, "fingerprint", lambda source: "of other samples")
     with pytest.raises(InputError, match="was made with other data"):
-        smofi.serve({}, run, listen="127.0.0.1:0", resume=True)
+        smofi.serve({}, run, listen="127.0.0.1:0", insecure=True, resume=True)
 
 
 def test_a_folder_that_was_taken_meanwhile_is_left_alone(run: Path, tmp_path: Path) -> None:

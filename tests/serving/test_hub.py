@@ -48,7 +48,7 @@ def ask(hub: Hub, round: int) -> None:
 
 
 def answer(client: Dialer, round: int) -> None:
-    client.send(pack(Evaluated(round, 10, 5, 1.0)))
+    client.send(pack(Evaluated(round, 10, 5)))
 
 
 def test_an_offer_that_is_out_of_date_is_not_taken_for_accepted(ends: Ends) -> None:
@@ -69,8 +69,8 @@ def test_an_answer_that_comes_too_late_is_ignored(ends: Ends) -> None:
     hub.forget(0)
     ask(hub, 0)  # the same round, begun anew
     answer(client, 0)
-    client.send(pack(Evaluated(0, 9, 4, 2.0)))
-    assert hub.receive(SOON) == (0, Evaluated(0, 9, 4, 2.0))
+    client.send(pack(Evaluated(0, 9, 4)))
+    assert hub.receive(SOON) == (0, Evaluated(0, 9, 4))
 
 
 def test_an_answer_of_the_run_before_is_ignored(ends: Ends) -> None:
@@ -100,7 +100,7 @@ def test_what_has_come_is_seen_when_there_is_no_time_left(ends: Ends) -> None:
     answer(client, 0)
     found: list[Any] = []
     assert eventually(lambda: found.append(hub.receive(0.0)) or found[-1], SOON)  # type: ignore[func-returns-value]
-    assert found[-1] == (0, Evaluated(0, 10, 5, 1.0))
+    assert found[-1] == (0, Evaluated(0, 10, 5))
 
 
 def test_a_run_that_pauses_says_so(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:

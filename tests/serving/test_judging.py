@@ -13,7 +13,7 @@ from smofi import data
 from smofi.engine.events import Event, RoundStarted
 from smofi.engine.remote.links import Expected
 from smofi.engine.remote.messages import Evaluate, Evaluated
-from smofi.net.frames import read
+from smofi.net.frames import BadFrame, Frame, encode, read
 from smofi.net.messages import pack, read_up
 from smofi.serving.offer import Offer
 from smofi.serving.participation import Agreed, Participation
@@ -23,8 +23,8 @@ from support.deployed import Clients, Serve, small
 from support.ports import free_port
 
 
-def test_a_loss_that_is_not_finite_does_not_end_its_client() -> None:
-    """Any client's weights may have brought the model there, as long as they were finite."""
+def test_nothing_but_counts_is_sent() -> None:
+    """Whatever the model, also one whose outputs are not finite: any client's weights may have brought it there."""
     source, config = data.load("digits", max_train=40), small()
     layout = setup_of(config, config.build_model(source), torch.device("cpu")).layout
     offer = Offer.read(read(Offer.of(config, source, layout_hash(layout), "clients", 8).pack()))
@@ -32,23 +32,30 @@ def test_a_loss_that_is_not_finite_does_not_end_its_client() -> None:
     huge = Evaluate(0, torch.full((layout.size,), 1e30), torch.ones(layout.statistics_size))
     (answer,) = client.answers(read(b"".join(pack(huge))))
     assert isinstance(answer, Evaluated)
-    assert answer.loss is None
+    sent = read(b"".join(pack(answer)))
+    assert sent.fields.keys() == {"round", "samples", "correct"}
+    assert not sent.tensors
     expected = Expected(Evaluated, 0, most=len(source.test))
-    assert read_up(read(b"".join(pack(answer))), expected) == answer
+    assert read_up(sent, expected) == answer
 
 
-def test_losses_are_added_in_the_order_of_clients() -> None:
-    """0.1 + 0.2 + 0.3 is another number than 0.3 + 0.2 + 0.1."""
-    losses = {0: 0.1, 1: 0.2, 2: 0.3}
+def test_a_loss_is_not_taken_either() -> None:
+    told = Frame("evaluated", {"round": 0, "samples": 10, "correct": 5, "loss": 1.5})
+    with pytest.raises(BadFrame, match=r"fields.loss is 1.5: expected no such field"):
+        read_up(read(encode(told)), Expected(Evaluated, 0, most=10))
 
-    class Backwards:
-        roster = SimpleNamespace(tests=[1, 1, 1])
+
+def test_the_share_of_all_samples_is_told_and_no_loss() -> None:
+    """5 of 10 and 9 of 20: not the mean of the shares."""
+
+    class Answering:
+        roster = SimpleNamespace(tests=[10, 20])
 
         def __init__(self) -> None:
-            self.answers = [(client, Evaluated(0, 1, 1, loss)) for client, loss in losses.items()]
+            self.answers = [(0, Evaluated(0, 10, 5)), (1, Evaluated(0, 20, 9))]
 
         def present(self) -> list[int]:
-            return [0, 1, 2]
+            return [0, 1]
 
         def send(self, *_: Any) -> None: ...
 
@@ -56,10 +63,9 @@ def test_losses_are_added_in_the_order_of_clients() -> None:
             return self.answers.pop()
 
     judge: Any = FederatedEvaluator.__new__(FederatedEvaluator)
-    judge.hub, judge.rounds, judge.patience, judge.model = Backwards(), 0, None, None
+    judge.hub, judge.rounds, judge.patience, judge.model = Answering(), 0, None, None
     judge.setup = SimpleNamespace(layout=SimpleNamespace(pack=lambda model: (torch.zeros(1), torch.zeros(1))))
-    assert judge.evaluate() == ((0.1 + 0.2 + 0.3) / 3, {"top1": 1.0})
-    assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
+    assert judge.evaluate() == (None, {"top1": 14 / 30})
 
 
 @pytest.mark.filterwarnings("ignore::smofi.errors.TrainingWarning")

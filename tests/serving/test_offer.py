@@ -12,6 +12,7 @@ import torch
 from smofi import data
 from smofi.errors import InputError
 from smofi.net.frames import Frame, encode, read
+from smofi.net.transport.times import Times
 from smofi.serving.offer import LONGEST, Offer, pack_offer
 from support.deployed import small
 
@@ -63,6 +64,10 @@ def test_it_arrives_as_it_was_sent() -> None:
     found = Offer.read(read(offer.pack()))
     assert found.config() == offer.config()
     assert (found.layout, found.evaluates, found.clients) == ("hash", "server", 8)
+    assert (found.keepalive, found.connect) == (4.0, 10.0)
+    told = Offer.of(small(), data.load("digits", max_train=10), "hash", "server", 8, Times(keepalive=2, connect=0.5))
+    found = Offer.read(read(told.pack()))
+    assert (found.keepalive, found.connect) == (2, 0.5)
 
 
 @pytest.mark.parametrize(

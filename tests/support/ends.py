@@ -14,6 +14,7 @@ from smofi.net.transport.dialer import Dialer
 from smofi.net.transport.events import Arrived, Joined, Left, Received, Restarted, Waiting, Welcomed
 from smofi.net.transport.gate import Gate
 from smofi.net.transport.limits import Limits
+from smofi.net.transport.line import Resumed
 from smofi.net.transport.listener import Listener
 from smofi.net.transport.times import Times
 from support.ports import free_port
@@ -111,13 +112,13 @@ def welcome(listener: Listener, name: str) -> Joined:
 
 
 def heard(dialer: Dialer, kind: type[T], seconds: float = SOON) -> T:
-    """The client's next event but for Waiting, which is of this kind."""
+    """The client's next event but for Waiting and Resumed, which is of this kind."""
     end = monotonic() + seconds
     while True:
         event = dialer.receive(max(0.0, end - monotonic()))
         if isinstance(event, kind):
             return event
-        assert isinstance(event, Waiting), event
+        assert isinstance(event, Waiting | Resumed), event
 
 
 def quiet(listener: Listener, seconds: float) -> bool:

@@ -114,12 +114,11 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What came of it: counts, and the sum of the losses; None if that is no finite number, which no message has."""
+    """What came of it: counts, and nothing that tells more of the samples."""
 
     round: int
     samples: int
     correct: int
-    loss: float | None
 
 
 Down = Begin | Output | CutGradient | Rest | Evaluate

@@ -17,7 +17,7 @@ class Backlog:
     """How much of one peer waits. `add` and `room` belong to the event loop, `taken` to any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int, most_bytes: int) -> None:
-        self._loop, self._most, self._most_bytes = loop, most, most_bytes
+        self.loop, self._most, self._most_bytes = loop, most, most_bytes
         self._lock = threading.Lock()
         self._count = self._bytes = 0
         self._room = asyncio.Event()
@@ -35,8 +35,8 @@ class Backlog:
         with self._lock:
             was_full = self._is_full()
             self._count, self._bytes = self._count - 1, self._bytes - size
-            if was_full and not self._is_full() and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._room.set)
+            if was_full and not self._is_full() and not self.loop.is_closed():
+                self.loop.call_soon_threadsafe(self._room.set)
 
     async def room(self) -> None:
         """Wait until there is room."""
@@ -65,10 +65,10 @@ class Mailbox(Generic[T]):
             self._items.append((item, taken))
             self._changed.notify()
 
-    def replace_last(self, kind: type[T], item: T) -> None:
-        """Add an item, instead of the newest one if that is of this kind."""
+    def replace_last(self, kinds: tuple[type[T], ...], item: T) -> None:
+        """Add an item, instead of the newest one if that is of one of these kinds."""
         with self._changed:
-            if self._items and isinstance(self._items[-1][0], kind):
+            if self._items and isinstance(self._items[-1][0], kinds):
                 self._items.pop()
             self._items.append((item, None))
             self._changed.notify()

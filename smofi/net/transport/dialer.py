@@ -65,7 +65,7 @@ class Dialer:
         self._line.link.put(Kind.PAYLOAD, payload, wait=True)
 
     def receive(self, timeout: float | None = None) -> Event:
-        """What comes next: Welcomed, Received, Restarted or Waiting.
+        """What comes next: Welcomed, Received, Restarted, Waiting or Resumed.
 
         Raises Dismissed when the server wants no more of this client, queue.Empty when nothing comes in time.
         """
@@ -75,6 +75,11 @@ class Dialer:
         """How many bytes a payload may have from now on, either way."""
         self._limits = replace(self._limits, payload=largest)
         self._line.expect(largest)
+
+    def keep_to(self, times: Times) -> None:
+        """Other times from now on."""
+        self._times = times
+        self._line.keep_to(times)
 
     def close(self, goodbye: bool = True) -> None:
         """End the conversation: with a goodbye the server knows at once, without one it waits for a return."""

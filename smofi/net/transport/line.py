@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from smofi.net.plain import plain_text
@@ -33,9 +33,16 @@ from smofi.net.transport.target import Target
 from smofi.net.transport.times import Times
 
 log = logging.getLogger("smofi.net")
-Event: TypeAlias = Welcomed | Received | Restarted | Waiting
 LONGEST_SENTENCE = 1000
 """Characters of what is said while waiting. Some of it comes from whoever answers, trusted or not."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """To a client that was told to wait: the connection is back, and the conversation goes on where it was."""
+
+
+Event: TypeAlias = Welcomed | Received | Restarted | Waiting | Resumed
 
 
 class Unknown(Exception):
@@ -54,8 +61,8 @@ class Line:
         self._target, self._hello, self._limits, self._times = target, hello, limits, times
         self._backlog = Backlog(asyncio.get_running_loop(), limits.waiting, limits.waiting_bytes)
         self._backoff = Backoff()
-        self._closing = asyncio.Event()
-        self._connected = False
+        self._closing, self._renewing = asyncio.Event(), asyncio.Event()
+        self._connected = self._waited = False
         self.failed: Exception | None = None
         self._begin()
         self.session, self.link = self._session, self._link
@@ -110,6 +117,8 @@ class Line:
             return self._wait(await self._target.why(str(failed)))
         except BROKEN as error:
             log.debug("%s", error)
+        if self._renewing.is_set():
+            return 0.0
         log.info("the connection to %s broke", self._target)
         return self._backoff.next()
 
@@ -123,7 +132,8 @@ class Line:
     def _wait(self, sentence: str) -> float:
         pause, sentence = self._backoff.next(), plain_text(sentence, LONGEST_SENTENCE)
         log.info("%s", sentence)
-        self.inbox.replace_last(Waiting, Waiting(f"{sentence}; trying again in {pause:.1f} s"))
+        self._waited = True
+        self.inbox.replace_last((Waiting, Resumed), Waiting(f"{sentence}; trying again in {pause:.1f} s"))
         return pause
 
     def _void(self) -> None:
@@ -147,6 +157,13 @@ class Line:
         self._limits = replace(self._limits, payload=largest)
         self._session.largest = self.session.largest = largest
 
+    def keep_to(self, times: Times) -> None:
+        """From any thread: these times hold from now on. How often a connection asks for signs of life is fixed when
+        it is made, so for another number it is made anew; the conversation goes on."""
+        before, self._times = self._times, times
+        if times.keepalive != before.keepalive:
+            self._backlog.loop.call_soon_threadsafe(self._renewing.set)
+
     def fail(self, error: Exception) -> None:
         """It is over: whoever sends or receives is told so."""
         self.failed = error
@@ -158,6 +175,7 @@ class Line:
 
     async def _converse(self) -> None:
         self._connected, session, before = False, self._session, self._session.progress
+        self._renewing.clear()
         channel = self._target.channel(client_options(self._times))
         try:
             call = channel.stream_stream(f"/{SERVICE}/{METHOD}")()
@@ -166,15 +184,29 @@ class Line:
                     await asyncio.wait_for(self._open(call), self._times.connect)
                 except BROKEN:
                     raise Failed(await self._target.failure(call)) from None
-                self._connected = self._opened = True
+                if self._opened and self._waited:
+                    self.inbox.replace_last((Waiting,), Resumed())
+                self._connected, self._opened, self._waited = True, True, False
                 log.info("connected to %s", self._target)
-                await self._link.run(call)
+                await self._carry(call)
             finally:
                 call.cancel()
                 if session.progress > before:  # a server that only opens and closes is not tried again at once
                     self._backoff.reset()
         finally:
             await channel.close()
+
+    async def _carry(self, call: Any) -> None:
+        """Talk until the stream ends, or is to be made anew."""
+        tasks = [asyncio.ensure_future(one) for one in (self._link.run(call), self._renewing.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _open(self, call: Any) -> None:
         hello = b"" if self._opened else await asyncio.get_running_loop().run_in_executor(None, self._hello)

@@ -9,6 +9,9 @@ from smofi.errors import check_number
 LONGEST = 1e6
 """Eleven days: gRPC counts milliseconds, and not much further."""
 
+SANE = 0.1, 3600.0
+"""What a server may tell its clients: more often would be a flood, and after an hour no NAT knows the connection."""
+
 
 @dataclass(frozen=True)
 class Times:
@@ -30,5 +33,10 @@ class Times:
         for field in fields(self):
             check_number(field.name, getattr(self, field.name), above=0, high=LONGEST)
 
+    def check_told(self) -> None:
+        """Refuse what no client accepts from its server."""
+        for name in ("keepalive", "connect"):
+            check_number(name, getattr(self, name), low=SANE[0], high=SANE[1])
 
-__all__ = ["Times"]
+
+__all__ = ["SANE", "Times"]

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from time import sleep
 
 import grpc
@@ -23,16 +24,16 @@ from smofi.net.transport.envelope import Kind, pack
 from smofi.net.transport.events import Arrived, Dismissed, Joined, Left, Received, Waiting, Welcomed
 from smofi.net.transport.gate import Refused
 from smofi.net.transport.limits import Limits
+from smofi.net.transport.line import Resumed
 from smofi.net.transport.times import Times
 from support.ends import QUICK, SOON, Ends, eventually, heard, quiet, told, welcome
 from support.ports import free_port
+from support.proxy import Proxy
 from support.small_authority import Authority, name_in
 
 
 def waiting(dialer: Dialer) -> str:
-    event = dialer.receive(SOON)
-    assert isinstance(event, Waiting)
-    return event.sentence
+    return heard(dialer, Waiting).sentence
 
 
 def test_a_client_that_comes_first_waits_for_its_server(ends: Ends) -> None:
@@ -116,6 +117,46 @@ def test_sentences_do_not_pile_up(ends: Ends) -> None:
     waiting(dialer)
     with pytest.raises(queue.Empty):
         dialer.receive(0)
+
+
+def test_other_times_hold_from_the_next_connection_on_which_is_made_at_once(ends: Ends) -> None:
+    """How often a connection asks for signs of life cannot be changed while it lasts; nothing that is said is lost."""
+    listener = ends.listen()
+    with Proxy(ends.port) as proxy:
+        dialer = ends.dial(port=proxy.port)
+        welcome(listener, "a")
+        heard(dialer, Welcomed)
+        dialer.send(b"before")
+        dialer.keep_to(replace(QUICK, connect=3.0))
+        assert told(listener, Arrived).payload == b"before"
+        assert proxy.accepted == 1
+        dialer.keep_to(replace(QUICK, keepalive=0.6))
+        dialer.send(bytes(10**6))
+        listener.send("a", b"to a")
+        assert told(listener, Arrived).payload == bytes(10**6)
+        assert heard(dialer, Received).payload == b"to a"
+        assert eventually(lambda: proxy.accepted == 2)
+        dialer.send(b"after")
+        assert told(listener, Arrived).payload == b"after"
+        assert proxy.accepted == 2
+        assert quiet(listener, 0.1)
+
+
+def test_a_connection_that_is_back_is_told_to_whom_waits(ends: Ends) -> None:
+    listener = ends.listen(times=Times(patience=SOON, keepalive=0.5, connect=2))
+    port = ends.port
+    with Proxy(port) as proxy:
+        dialer = ends.dial(port=proxy.port)
+        welcome(listener, "a")
+        heard(dialer, Welcomed)
+        proxy.cut()
+        listener.send("a", b"a blink: no word of it")
+        assert isinstance(dialer.receive(SOON), Received)
+        proxy.target = free_port()
+        proxy.cut()
+        waiting(dialer)
+        proxy.target = port
+        heard(dialer, Resumed)
 
 
 def test_a_hello_that_fails_is_raised(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
