@@ -18,14 +18,12 @@ from support.fleet import Fleet, make_pki
 from support.ports import free_port
 from support.proxy import Proxy
 
-pytestmark = pytest.mark.skipif(browser_path() is None, reason="no Chromium: install the package chromium")
-
 SOON = 120.0
 MODEL = ["--model", "python:support.sleepy:network"]
 SLEEP = "0.1"
 SETTINGS = ["--data", "digits", *MODEL, "--cut", "1", "--clients", "3", "--max-train", "192", "--max-test", "50"]
 SETTINGS += ["--partition", "iid", "--local-epochs", "1", "--batch-size", "8", "--method", "smofi", "--rounds", "500"]
-SETTINGS += ["--participation", "1", "--min-clients", "2", "--away", "4", "--deadline", "120", "--log-format", "json"]
+SETTINGS += ["--participation", "1", "--away", "4", "--deadline", "120"]
 STATES = """Object.fromEntries([...document.querySelectorAll('tbody tr')].map(
     row => [...row.cells].slice(0, 2).map(cell => cell.querySelector('span').textContent)))"""
 
@@ -83,7 +81,7 @@ def fleet(proxy: Proxy, tmp_path: Path) -> Iterator[Fleet]:
 def watched(fleet: Fleet) -> Watched:
     """Three clients that train, each step for a tenth of a second."""
     port = free_port()
-    fleet.patience = ["--status", f"127.0.0.1:{port}"]
+    fleet.patience = ["--status", f"127.0.0.1:{port}", "--log-format", "json", "--min-clients", "2"]
     fleet.serve()
     fleet.join_all(*MODEL, SLEEP=SLEEP)
     assert fleet.server
@@ -101,6 +99,7 @@ def grows_within_a_round(watched: Watched) -> bool:
     return bool(later["bytes_up"] > mine["bytes_up"] and later["bytes_down"] > mine["bytes_down"])
 
 
+@pytest.mark.skipif(browser_path() is None, reason="no Chromium: install the package chromium")
 def test_a_client_is_away_and_back_and_another_is_lost(fleet: Fleet, proxy: Proxy, watched: Watched) -> None:
     program = browser_path()
     assert program
@@ -160,3 +159,23 @@ def fleet_ends(fleet: Fleet, watched: Watched) -> None:
     (refused,) = watched.events("refused")
     assert (refused["client"], refused["reason"]) == ("client-0", "another process is connected as client-0")
     assert "Traceback" not in watched.server.text()
+
+
+def test_an_operator_at_a_terminal_sees_who_joins_and_how_to_go_on(tmp_path: Path) -> None:
+    port, output = free_port(), tmp_path / "a run"
+    plain = ["--insecure", "--listen", f"127.0.0.1:{port}"]
+    with Nursery(tmp_path) as nursery:
+        server = nursery.smofi("serve", *SETTINGS, *plain, "--output", output, "--min-clients", "3", log="server")
+        until(lambda: "waiting for 3 clients" in server.text() or not server.alive, SOON, "it does not wait")
+        assert server.alive, server.text()
+        joining = ["join", f"localhost:{port}", "--insecure", "--data", "digits", "--allow-labels", *MODEL]
+        for number, here in enumerate(
+            ("1 client of the 3 that a round needs is", "2 clients of the 3 that a round needs are")
+        ):
+            nursery.smofi(*joining, "--name", f"site-{number}", "--part", number)
+            said = f"site-{number} joined: {here} here"
+            until(lambda said=said: said in server.text(), SOON, said)
+        server.signal(signal.SIGINT)
+        assert server.wait(SOON) == 128 + signal.SIGINT
+    resuming = f"smofi serve --resume '{output}' --insecure --listen 127.0.0.1:{port} --min-clients 3"
+    assert f"Interrupted; go on with: {resuming}, and other options as before" in server.text()

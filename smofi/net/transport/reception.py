@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 
 from smofi.net.logs import log
+from smofi.net.transport.addresses import of_peer
 from smofi.net.transport.backlog import Mailbox
 from smofi.net.transport.channels import BROKEN, grpc
 from smofi.net.transport.envelope import Kind, Opening, ProtocolError, pack, pack_sentence, unpack_opening
@@ -70,9 +71,9 @@ class Reception:
         try:
             await self._join(stream)
         except BROKEN as error:
-            log(logger, "stream_broke", level="debug", address=stream.peer(), reason=str(error))
+            log(logger, "stream_broke", level="debug", address=of_peer(stream.peer()), reason=str(error))
         except Exception:
-            log(logger, "stream_failed", level="error", exc_info=True, address=stream.peer())
+            log(logger, "stream_failed", level="error", exc_info=True, address=of_peer(stream.peer()))
 
     async def _join(self, stream: Any) -> None:
         if (full := self._full()) is not None:
@@ -98,7 +99,7 @@ class Reception:
         """Say so, but not each time."""
         if self.closing is not None:
             return
-        told = self._refusals.note(refused.name, stream.peer(), refused.sentence, now=monotonic())
+        told = self._refusals.note(refused.name, of_peer(stream.peer()), refused.sentence, now=monotonic())
         self._observer().refused(told)
         if told is not None:
             known: dict[str, Any] = {"address": told.address, "reason": told.reason, "times": told.times}
@@ -199,7 +200,7 @@ class Reception:
         except ProtocolError as error:
             self.leave(peer, str(error), refused=True)
             raise Refused(str(error), final=True) from None
-        peer.pem, peer.address = pem, stream.peer()
+        peer.pem, peer.address = pem, of_peer(stream.peer())
         return peer
 
     # ------------------------------------------------------------------------------------------------ coming, going
