@@ -24,7 +24,7 @@ from smofi.plural import plural
 from smofi.serving.hub import Hub, Stopped
 
 WITNESSES = 3
-"""A run has diverged when the numbers of so many clients have, or of all that are there: fewer may be hostile."""
+"""A run has diverged when the numbers of this many clients have, or of all that are there: fewer may be hostile."""
 
 
 @dataclass(frozen=True)
