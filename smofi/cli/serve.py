@@ -80,6 +80,16 @@ def serve(
         return _Serve(serving, watching).run()
 
 
+def _resuming(serving: Serving, server: Server) -> str:
+    """The command that goes on with a run, with the options that it needs and that no folder keeps."""
+    words = ["smofi", "serve", "--resume", str(server.path)]
+    words += ["--certs", str(serving.certs)] if serving.certs else ["--insecure"]
+    words += ["--listen", f"{serving.listen.rpartition(':')[0]}:{server.port}"]
+    words += ["--allow", str(serving.allow)] if serving.allow else []
+    words += ["--min-clients", str(serving.min_clients)] if serving.min_clients is not None else []
+    return shlex.join(words)
+
+
 class _Serve:
     """The server with everything around it: display, status page, logs, signals."""
 
@@ -142,8 +152,7 @@ class _Serve:
         if self.live.mode != "jsonl":
             print_results(config, server.path, results, judged, time.perf_counter() - started, self.live.mode)
         if caught:
-            resuming = f"smofi serve --resume {shlex.quote(str(server.path))}"
-            remark(f"Interrupted; go on with: {resuming}, and --certs, --listen, --allow and --min-clients as before")
+            remark(f"Interrupted; go on with: {_resuming(self.serving, server)}, and other options as before")
             return 128 + caught[0]
         return 1 if any(result.diverged for result in results.values()) else 0
 

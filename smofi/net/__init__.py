@@ -6,6 +6,7 @@ header       the header of a message: strict JSON, checked field by field
 transport/   bytes between named clients and a server, in conversations that survive a blink of the network
 certs/       certificates: who may connect, and why a connection was refused
 status/      a served run to watch: a live page, Prometheus metrics
+journal      a served run as events for the logs
 logs         what happens, as lines of text or of JSON
 plain        text from elsewhere, made safe to show
 

@@ -26,11 +26,19 @@ FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 
 
-def log(logger: logging.Logger, event: str, *, level: str = "info", client: str | None = None, **fields: Any) -> None:
-    """Log an event, of a client where there is one."""
+def log(
+    logger: logging.Logger,
+    event: str,
+    *,
+    level: str = "info",
+    client: str | None = None,
+    exc_info: bool = False,
+    **fields: Any,
+) -> None:
+    """Log an event, of a client where there is one; `exc_info`: with the error that is being handled."""
     number = _number(level)
     if logger.isEnabledFor(number):
-        logger.log(number, "%s", event, extra={"client": client, "fields": fields}, stacklevel=2)
+        logger.log(number, "%s", event, extra={"client": client, "fields": fields}, exc_info=exc_info, stacklevel=2)
 
 
 def _number(level: str) -> int:

@@ -21,4 +21,4 @@ class Admission:
         try:
             return self.gate.admit(pem)
         except Refused as error:
-            raise Turned(str(error)) from None
+            raise Turned(str(error), name=error.name) from None

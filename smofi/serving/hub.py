@@ -11,11 +11,11 @@ from contextlib import suppress
 
 from smofi.engine.cohort.wire import Compression
 from smofi.engine.remote.links import Expected, Lost
-from smofi.engine.remote.messages import Activation, Begin, Down, Finished, Up
+from smofi.engine.remote.messages import Activation, Begin, Down, Evaluate, Evaluated, Finished, Up
 from smofi.net.frames import BadFrame, read
 from smofi.net.logs import log
 from smofi.net.messages import NotFinite, pack, read_up
-from smofi.net.status import Board
+from smofi.net.status import Arrivals, Board
 from smofi.net.transport.events import Arrived, Joined, Left
 from smofi.net.transport.listener import Listener
 from smofi.net.transport.sizes import size
@@ -38,18 +38,23 @@ class Stopped(Exception):
 class Hub:
     """Links to clients, over a listener. `offer` is the run that they are asked to take part in.
 
+    `here` are those that take part in this run, `known` those that took part in any since they are connected.
     A client answers every message but `Rest` with one message, in order: `owed` has what is expected of each that is
     connected, None for an answer that no longer matters. `fits` says why a client cannot take part, and `changed` is
-    called when the roster of a run that has begun is another one. `say` tells people when a run that is `going` pauses.
+    called when the roster of a run that has begun is another one. `say` tells people who comes while the run waits, and
+    when a run that is `going` pauses. The board is told by the listener, at once, whose connection is lost.
     """
 
     def __init__(self, listener: Listener, roster: Roster, board: Board) -> None:
         self.listener, self.roster, self.board = listener, roster, board
+        listener.observer = board
+        self.arrivals = Arrivals()
         self.offer: Offer | None = None
         self.wire: Compression | None = None
         self.fits: Callable[[str, int], str | None] = lambda name, samples: None
         self.changed: Callable[[], object] = lambda: None
         self.here: set[str] = set()
+        self.known: set[str] = set()
         self.owed: dict[str, deque[Expected | Offer | None]] = {}
         self.steps: dict[str, int] = {}
         self.offences: Counter[str] = Counter()
@@ -72,6 +77,8 @@ class Hub:
                 self.owed[name].append(expected)
             payload = pack(message, self.wire)
             self.down[name] += size(payload)
+            if isinstance(message, Evaluate):
+                self.board.state(name, "evaluating")
             self.listener.send(name, payload)
 
     def receive(self, timeout: float | None) -> tuple[int, Up | Lost] | None:
@@ -105,6 +112,7 @@ class Hub:
     def wait_for(self, enough: Callable[[], str | None]) -> None:
         """Deal with clients until `enough` has no more to say about what is missing."""
         missing, told = enough(), ""
+        self.arrivals.want(True)
         while missing:
             if missing != told:
                 if self.going and not told:
@@ -116,6 +124,8 @@ class Hub:
             with suppress(queue.Empty):
                 self._next(LOOK_EVERY)
             missing = enough()
+            self.arrivals.tell(self.say, missing or "enough clients are here", at_once=not missing)
+        self.arrivals.want(False)
         if told:
             if self.going:
                 self.say("Going on")
@@ -156,7 +166,7 @@ class Hub:
         if isinstance(event, Joined):
             self._joined(event)
         elif isinstance(event, Left):
-            return self._left(event.name, event.reason)
+            return self._left(event.name, event.reason, event.refused)
         elif isinstance(event, Arrived):
             self.up[event.name] += len(event.payload)
             try:
@@ -170,14 +180,22 @@ class Hub:
         self.owed[event.name] = deque([self.offer])
         self.listener.welcome(event.name, self.offer.pack())
 
-    def _left(self, name: str, reason: str) -> tuple[int, Lost] | None:
-        self.owed.pop(name, None)
+    def _left(self, name: str, reason: str, refused: bool = False) -> tuple[int, Lost] | None:
+        """A client is gone, or was sent away; once, though that it was dismissed comes back as an event."""
+        if self.owed.pop(name, None) is None:
+            return None
+        self.arrivals.left(name, reason)
+        joined = name in self.known
+        self.known.discard(name)
+        log(logger, "refused" if refused else "left", level="warning", client=name, reason=reason, joined=joined)
+        if joined or refused:
+            self.board.left(name, reason, refused)
+        else:
+            self.board.event(f"{name} left without joining: {reason}")
         if name not in self.here:
             return None
         self.here.discard(name)
         self.roster.remove(name)
-        self.board.left(name, reason)
-        log(logger, "left", level="warning", client=name, reason=reason)
         number = self.roster.number_of(name)
         return None if number is None else (number, Lost(reason))
 
@@ -203,6 +221,9 @@ class Hub:
             return number, Lost(f"its model has diverged: {error}", diverged=True)
         if isinstance(message, Activation | Finished):
             self.board.step(event.name, due.step, self.steps[event.name])
+        if isinstance(message, Finished | Evaluated):
+            self.board.state(event.name, "waiting")
+        self.board.bytes(event.name, self.up[event.name], self.down[event.name])
         return number, message
 
     def _accepted(self, name: str, offer: Offer, accepted: Accepted) -> None:
@@ -210,15 +231,22 @@ class Hub:
         if accepted.layout != offer.layout:
             problem = "its model has other tensors than the server's: is its smofi of another version?"
         if problem:
-            self.owed.pop(name)
             self.listener.dismiss(name, problem, final=True)
+            self._left(name, problem, refused=True)
             return
         if self.roster.add(name, accepted.samples, accepted.tests):
             self.changed()
         self.here.add(name)
+        if name in self.known:
+            self.board.state(name, "waiting")
+            return
+        self.known.add(name)
         number = self.roster.number_of(name)
         status = self.listener.peers().get(name)
         self.board.joined(name, number, accepted.samples, str(getattr(status, "address", "")))
+        if status is None or not status.connected:  # it was lost meanwhile, when the board did not know it
+            self.board.away(name)
+        self.arrivals.came(name)
         log(logger, "joined", client=name, samples=accepted.samples)
 
     def _offended(self, name: str, sentence: str) -> tuple[int, Lost] | None:
@@ -226,6 +254,5 @@ class Hub:
         self.offences[name] += 1
         final = self.offences[name] >= OFFENCES
         reason = f"its message was not accepted: {sentence}"
-        log(logger, "refused", level="warning", client=name, reason=sentence)
         self.listener.dismiss(name, reason, final=final)
-        return self._left(name, reason)
+        return self._left(name, reason, refused=True)

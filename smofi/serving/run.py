@@ -17,6 +17,7 @@ from smofi.engine.remote.messages import Evaluate, Evaluated, Rest
 from smofi.engine.remote.stepper import MostDiverged, NobodyLeft
 from smofi.engine.round import Cohort, NonFinite
 from smofi.engine.run import Run
+from smofi.net.journal import LeftOut
 from smofi.net.messages import LONGEST_REASON
 from smofi.plural import plural
 from smofi.serving.hub import Hub, Stopped
@@ -55,7 +56,16 @@ class PresentPlanner(Planner):
         if here >= self.least:
             which = f"{'other ' if self.out else ''}clients that are here"
             return None if self.present() else f"none of the {which} has a batch of {self.settings.batch_size} samples"
-        return f"{plural(here, 'client')} of the {self.least} that a round needs {'is' if here == 1 else 'are'} here"
+        return short_of(here, self.least)
+
+
+def short_of(here: int, least: int) -> str:
+    """That there are too few clients.
+
+    >>> short_of(1, 3)
+    '1 client of the 3 that a round needs is here'
+    """
+    return f"{plural(here, 'client')} of the {least} that a round needs {'is' if here == 1 else 'are'} here"
 
 
 class ServedRun(Run):
@@ -118,7 +128,8 @@ class ServedRun(Run):
         hub, (up, down) = self.hub, self.before
         names = [hub.roster.names[client] for client in plan.clients]
         for client, reason in cohort.left_out.items():
-            self.emit(Warned(f"{hub.roster.names[client]} is not part of round {plan.round + 1}: {reason}"))
+            name, number = hub.roster.names[client], plan.round + 1
+            self.emit(LeftOut(f"{name} is not part of round {number}: {reason}", name, number, reason))
         for name in names:
             hub.board.bytes(name, hub.up[name], hub.down[name])
             if name in hub.here:
@@ -172,6 +183,7 @@ class FederatedEvaluator(Evaluator):
                 found[client] = message
         for client in waiting:  # too late
             hub.forget(client)
+            hub.board.state(hub.roster.names[client], "waiting")
         if not (samples := sum(one.samples for one in found.values())):
             return None, {}
         return None, {"top1": sum(one.correct for one in found.values()) / samples}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +21,8 @@ from smofi.errors import check_path
 from smofi.experiment.keeping import RunKeeper
 from smofi.experiment.opening import FolderRun, describe_new
 from smofi.experiment.resuming import abouts_in, go_on
+from smofi.net.journal import ended, journal
+from smofi.net.logs import log
 from smofi.net.status import Board
 from smofi.net.transport.listener import Listener
 from smofi.plural import plural
@@ -31,8 +34,11 @@ from smofi.serving.limits import limits_for
 from smofi.serving.memory import check_memory
 from smofi.serving.offer import Offer
 from smofi.serving.roster import Roster
+from smofi.serving.run import short_of
 from smofi.serving.setups import check_servable, layout_hash
 from smofi.training import Result
+
+logger = logging.getLogger("smofi.serving")
 
 MOST_STEPS = 10**6
 """Of a client in a round. What is random in each step is drawn at the beginning, so they take memory."""
@@ -85,9 +91,12 @@ class Server:
         from smofi.serving.admission import Admission
 
         identity = Identity.load(serving.certs, "server")
-        warn = partial(self.board.event, level="warning")
-        admission = Admission(Gate.of(identity, allowed=serving.allow, warn=warn))
+        admission = Admission(Gate.of(identity, allowed=serving.allow, warn=self._warn))
         return Listener(serving.listen, server_credentials(identity), admission, self.limits, serving.times)
+
+    def _warn(self, sentence: str) -> None:
+        self.board.event(sentence, level="warning")
+        log(logger, "warning", level="warning", reason=sentence)
 
     # Sessions
 
@@ -101,7 +110,7 @@ class Server:
             ):
                 own = config.with_seed(seed).model_copy(update={"method": (method,)})
                 keeper = RunKeeper(folder.path, config.checkpoint_every)
-                session = self.assembly.session(own, self.hub, callback)
+                session = self.assembly.session(own, self.hub, journal(seed, callback))
                 runs.append(FolderRun(method, seed, session, keeper, served=True))
             self._keep(runs)
         except BaseException:
@@ -144,10 +153,14 @@ class Server:
             self.hub.begin(offer, setup.wire if isinstance(setup.wire, Compression) else None)
             try:
                 self._gather()
-            except Stopped:
+            except Stopped as waiting:
+                why = f"stopped while it waited: {waiting}"
+                ended(one.name, one.seed, len(run.history), why, diverged=False, cut_short=True)
                 return
             result = one.train()
             run.simulation.give_back()
+            known = len(run.history), run.stopped
+            ended(one.name, one.seed, *known, diverged=run.diverged, cut_short=run.cut_short)
             yield one, result
 
     def _fits(self, planner: Planner, name: str, samples: int) -> str | None:
@@ -172,7 +185,7 @@ class Server:
 
         def missing() -> str | None:
             here = len(roster.waiting)
-            return None if here >= least else f"{here} of the {least} clients that a round needs have joined"
+            return None if here >= least else short_of(here, least)
 
         self.hub.wait_for(missing)
         roster.close()
@@ -190,6 +203,8 @@ def served(
     """A server that listens, and stops when this ends."""
     server = Server(serving, board, progress)
     server.port = server.listener.start()
+    host, secured = serving.listen.rpartition(":")[0], serving.certs is not None
+    log(logger, "listening", address=f"{host}:{server.port}", certificates=secured, folder=str(server.path))
     reason = "the server has stopped"
     try:
         server.open(callback)

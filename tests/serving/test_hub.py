@@ -135,3 +135,61 @@ def test_a_client_that_does_not_fit_is_told(ends: Ends) -> None:
     until(hub, lambda: "a" in hub.owed)
     until(hub, lambda: "a" not in hub.owed)
     assert not hub.here
+
+
+def test_what_a_client_does_and_sends_is_on_the_board_at_once(ends: Ends) -> None:
+    hub, client = joined(ends)
+    ask(hub, 0)
+    (shown,) = hub.board.snapshot()["clients"]
+    assert (shown["state"], shown["bytes_up"]) == ("evaluating", 0)
+    answer(client, 0)
+    assert hub.receive(SOON)
+    (shown,) = hub.board.snapshot()["clients"]
+    assert shown["state"] == "waiting"
+    assert (shown["bytes_up"], shown["bytes_down"]) == (hub.up["a"], hub.down["a"])
+    assert min(shown["bytes_up"], shown["bytes_down"]) > 0
+
+
+def test_the_board_is_told_of_a_lost_connection_while_the_run_is_busy(ends: Ends) -> None:
+    hub, client = joined(ends)
+    client.close(goodbye=False)
+    assert eventually(lambda: hub.board.snapshot()["clients"][0]["state"] == "away")
+
+
+def test_a_client_that_does_not_fit_is_refused_once(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "smofi")
+    hub, client = a_hub(ends), ends.dial("a", times=PATIENT)
+    client.send(Accepted(10, 10, "another").pack())
+    until(hub, lambda: hub.board.snapshot()["clients"])
+    (shown,) = hub.board.snapshot()["clients"]
+    assert shown["state"] == "refused"
+    assert "its model has other tensors" in shown["reason"]
+    until(hub, lambda: not hub.listener.peers())
+    assert [record.message for record in caplog.records if record.name == "smofi.serving"].count("refused") == 1
+    assert "away" not in [record.message for record in caplog.records]
+
+
+def test_a_client_that_goes_without_joining_says_why(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "smofi.serving")
+    hub, client = a_hub(ends), ends.dial("a", times=PATIENT)
+    until(hub, lambda: "a" in hub.owed)
+    client.close(reason="it has no such classes")
+    until(hub, lambda: "a" not in hub.owed)
+    (left,) = [record for record in caplog.records if record.message == "left"]
+    assert vars(left)["fields"] == {"reason": "it has no such classes", "joined": False}
+    assert hub.board.snapshot()["events"][-2]["text"] == "a left without joining: it has no such classes"
+    assert hub.board.snapshot()["clients"] == []
+
+
+def test_it_says_who_comes_while_it_waits(ends: Ends) -> None:
+    hub, said = a_hub(ends), list[str]()
+    hub.say = said.append
+    for name in "ab":
+        ends.dial(name, times=PATIENT).send(Accepted(10, 10, "first").pack())
+    hub.wait_for(lambda: None if len(hub.here) == 2 else f"{len(hub.here)} of 2")
+    assert said[-1].endswith(" joined: enough clients are here")
+    assert len(said) <= 2
+    assert sorted(letter for letter in "".join(line.split(" joined: ")[0] for line in said) if letter in "ab") == [
+        "a",
+        "b",
+    ]

@@ -19,7 +19,11 @@ from smofi.net.certs.watched import Watched
 
 
 class Refused(SmofiError):
-    """A client that may not come in. The sentence is for the client, too."""
+    """A client that may not come in. The sentence is for the client, too; `name` is the certificate's, if any."""
+
+    def __init__(self, sentence: str, name: str | None = None) -> None:
+        super().__init__(sentence)
+        self.name = name
 
 
 class Gate:
@@ -87,16 +91,16 @@ class Gate:
         if not acceptable(name):
             raise Refused(f"the client's certificate has the name (CN) {shown(name)}, which is not accepted")
         if not is_for(cert, "client"):
-            raise Refused(f"the certificate of {name} is not meant for a client")
+            raise Refused(f"the certificate of {name} is not meant for a client", name)
         if wrong := time_is_wrong(cert):
-            raise Refused(f"the certificate of {name} {wrong}")
+            raise Refused(f"the certificate of {name} {wrong}", name)
         since = self._revoked.value().get((cert.issuer, cert.serial_number)) if self._revoked else None
         if since is not None:
             raise Refused(
-                f"the certificate of {name} was revoked on {day(since)}; ask the server's operator for another"
+                f"the certificate of {name} was revoked on {day(since)}; ask the server's operator for another", name
             )
         if self._allowed is not None and name not in self._allowed.value():
-            raise Refused(f"{name} is not on the server's list of clients; ask the server's operator")
+            raise Refused(f"{name} is not on the server's list of clients; ask the server's operator", name)
         return name
 
     def still_allowed(self, name: str, pem: bytes | str) -> bool:

@@ -6,6 +6,7 @@ curve.py      its rounds as points of a curve               happened.py  what ha
 parts.py      lists that know what changed since when       headline.py  the run in a sentence
 server.py     the web server, in a thread of its own        app.py       its pages and streams
 access.py     addresses, tokens, who may read               document.py  the live page, and what it may load
+arrivals.py   who comes and goes, in few sentences
 metrics.py    the picture for Prometheus                    connection.py  how many connections, and how long
 
     from smofi.net.status import Board, StatusServer
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING
 from smofi.later import load_later
 
 if TYPE_CHECKING:
+    from smofi.net.status.arrivals import Arrivals
     from smofi.net.status.board import Board
     from smofi.net.status.clients import STATES
     from smofi.net.status.server import StatusServer
 else:
-    load_later(__name__, board="Board", clients="STATES", server="StatusServer")
+    load_later(__name__, arrivals="Arrivals", board="Board", clients="STATES", server="StatusServer")
 
-__all__ = ["STATES", "Board", "StatusServer"]
+__all__ = ["STATES", "Arrivals", "Board", "StatusServer"]

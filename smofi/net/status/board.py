@@ -12,12 +12,13 @@ from typing import Any
 from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
 from smofi.errors import check_choice
 from smofi.net.plain import plain_text
-from smofi.net.status.clients import GONE, STATES, Client, Roster
+from smofi.net.status.clients import DOING, GONE, Client, Roster
 from smofi.net.status.curve import Curve
 from smofi.net.status.happened import LEVELS, Events
 from smofi.net.status.headline import headline
 from smofi.net.status.parts import Part
 from smofi.net.status.progress import Progress
+from smofi.net.transport.notices import Refusal
 from smofi.plural import plural
 
 
@@ -38,6 +39,7 @@ class Board:
         self._lock = threading.Lock()
         self._run = Progress()
         self._history, self._clients, self._events = Curve(), Roster(), Events()
+        self._refusals = 0
 
     # ------------------------------------------------------------------------------------------------- the run
 
@@ -107,23 +109,30 @@ class Board:
         """A client has come, or come back."""
         with self._changing(), self._client(name) as client:
             client.number, client.samples, client.address = number, samples, plain_text(address)
-            client.state, client.reason, client.last_seen = "waiting", "", self._clock()
-            client.joins += 1
-            client.interrupt()
+            client.last_seen = self._clock()
+            client.begin()
             has = f" with {plural(samples, 'sample')}" if samples is not None else ""
             self._say(f"{client.name} {'joined' if client.joins == 1 else 'is back'}{has}.", "info")
 
     def state(self, name: str, state: str) -> None:
-        """What a client does: one of `STATES`."""
-        check_choice("state", state, STATES)
+        """What a client does: one of `DOING`."""
+        check_choice("state", state, DOING)
         with self._changing(), self._client(name) as client:
-            if state == client.state:
-                return
-            client.state = state
-            if state in GONE:
-                self._say(f"{client.name} {'is away' if state == 'away' else state}.", "warning")
-            else:
-                client.reason, client.last_seen = "", self._clock()
+            client.do(state)
+            client.reason = ""
+
+    def away(self, name: str) -> None:
+        """The connection of a client is lost. One that has not joined, or has left, is none of those shown."""
+        with self._known(name) as client:
+            if client is not None and client.go_away(self._clock()):
+                self._say(f"{client.name} is away: its connection is lost.", "warning")
+
+    def back(self, name: str) -> None:
+        """A client that was away has a connection again."""
+        with self._known(name) as client:
+            if client is not None and (seconds := client.come_back(self._clock())) is not None:
+                client.last_seen = self._clock()
+                self._say(f"{client.name} is back after {seconds:.1f} s.", "info")
 
     def step(self, name: str, step: int, of: int) -> None:
         """A client has done step `step` of this round's `of`, counted from 1."""
@@ -137,11 +146,30 @@ class Board:
             if (up, down) != (client.bytes_up, client.bytes_down):
                 client.bytes_up, client.bytes_down, client.last_seen = up, down, self._clock()
 
-    def left(self, name: str, reason: str) -> None:
-        """A client is gone, and why."""
+    def left(self, name: str, reason: str, refused: bool = False) -> None:
+        """A client is gone, or was sent away, and why."""
         with self._changing(), self._client(name) as client:
-            client.state, client.reason = "left", plain_text(reason)
-            self._say(f"{client.name} left: {client.reason}", "warning")
+            client.do("refused" if refused else "left")
+            client.reason = plain_text(reason)
+            self._say(f"{client.name} {'was refused' if refused else 'left'}: {client.reason}", "warning")
+
+    def refused(self, refusal: Refusal | None) -> None:
+        """A connection was refused; it is counted, and told of unless there are too many. A client of this name that is
+        connected stays what it is."""
+        with self._changing():
+            self._refusals += 1
+            if refusal is None:
+                return
+            who = plain_text(refusal.address)
+            if refusal.name is not None:
+                client = self._clients.client(refusal.name)
+                who = f"{client.name} ({who})"
+                if client.joins == 0 or client.state in GONE - {"away"}:
+                    client.do("refused")
+                    client.reason, client.address = plain_text(refusal.reason), plain_text(refusal.address)
+                    self._clients.touched(client, self.version)
+            times = f", {refusal.times:,} times since this was last said" if refusal.times > 1 else ""
+            self._say(f"Refused a connection of {who}{times}: {plain_text(refusal.reason)}", "warning")
 
     # ------------------------------------------------------------------------------------------------- reading
 
@@ -165,6 +193,7 @@ class Board:
                 "now": self._clock(),
                 "headline": headline(self._run, self._clients.connected),
                 "run": self._run.plain(),
+                "refused_connections": self._refusals,
                 "whole": [name for name, part in parts.items() if part.whole(since)],
                 **{name: part.plain(since) for name, part in parts.items()},
             }
@@ -183,6 +212,16 @@ class Board:
         client = self._clients.client(name)
         yield client
         self._clients.touched(client, self.version)
+
+    @contextmanager
+    def _known(self, name: str) -> Iterator[Client | None]:
+        """A client to change, None for a name that is new."""
+        with self._changing():
+            client = self._clients.client(name)
+            known = client.name in self._clients.items
+            yield client if known else None
+            if known:
+                self._clients.touched(client, self.version)
 
     def _say(self, text: str, level: str) -> None:
         self._events.add(text, level, self._clock(), self.version)

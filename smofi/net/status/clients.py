@@ -11,19 +11,25 @@ STATES = ("waiting", "training", "evaluating", "away", "left", "refused")
 GONE = frozenset({"away", "left", "refused"})
 """States in which a client is not connected."""
 
+DOING = ("waiting", "training", "evaluating")
+"""What a client that has joined does; the others are about its connection."""
+
 MOST_CLIENTS = 2000
 KEPT_SHARE = 0.9  # of a client's earlier steps and seconds, at each new step: speed is that of the last ten or so
 
 
 class Client:
-    """One client. Times are seconds since 1970; `step` counts the steps of the current round, `total_steps` all."""
+    """One client. Times are seconds since 1970; `step` counts the steps of the current round, `total_steps` all.
+
+    That its connection is lost and what it does are two things: the transport knows of one, the run of the other, each
+    in its own thread. So it does what it did before when it is back.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.number: int | None = None
         self.samples: int | None = None
         self.address = ""
-        self.state = "waiting"
         self.reason = ""
         self.joins = 0
         self.step = 0
@@ -32,9 +38,41 @@ class Client:
         self.bytes_up = 0
         self.bytes_down = 0
         self.last_seen: float | None = None
+        self._does = "waiting"
+        self._away_since: float | None = None
         self._last_step: float | None = None
         self._recent_steps = 0.0
         self._recent_seconds = 0.0
+
+    @property
+    def state(self) -> str:
+        """One of `STATES`."""
+        return "away" if self._away_since is not None and self._does not in GONE else self._does
+
+    def do(self, what: str) -> None:
+        """What it does from now on, in a conversation that goes on or is over."""
+        self._does = what
+        if what in GONE:
+            self._away_since = None
+
+    def begin(self) -> None:
+        """A new conversation: it has joined."""
+        self._does, self._away_since, self.reason = "waiting", None, ""
+        self.joins += 1
+        self.interrupt()
+
+    def go_away(self, now: float) -> bool:
+        """Its connection is lost; whether that is news."""
+        if self.state in GONE:
+            return False
+        self._away_since = now
+        return True
+
+    def come_back(self, now: float) -> float | None:
+        """It has a connection again; for how many seconds it had none, None if that is no news."""
+        since, self._away_since = self._away_since, None
+        self.interrupt()
+        return None if since is None or self._does in GONE else max(0.0, now - since)
 
     def take_step(self, step: int, of: int, now: float) -> None:
         """Step number `step` of the round's `of` steps is done; `now` is of a clock that never goes back."""
@@ -67,7 +105,7 @@ class Client:
     def plain(self) -> dict[str, Any]:
         """All of it as JSON holds it."""
         known = {key: value for key, value in vars(self).items() if not key.startswith("_")}
-        return known | {"speed": self.speed}
+        return known | {"state": self.state, "speed": self.speed}
 
 
 class Roster(Part[str, Client]):

@@ -46,6 +46,7 @@ class BoardCollector(Collector):
         snapshot = self.board.snapshot()
         yield from _of_run(snapshot["run"])
         yield from _of_clients(snapshot["clients"])
+        yield Counter("smofi_refused_connections", "Connections that were refused", snapshot["refused_connections"])
 
 
 def _of_run(run: dict[str, Any]) -> Iterator[Metric]:

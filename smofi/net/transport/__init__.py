@@ -9,6 +9,7 @@ peer           one client, as the server sees it
 line           a client's connection, made again and again
 target         the server of a client, and why it cannot be reached
 gate           who may come in
+notices        who is away, back or refused, told at once; of refusals, not too many
 
 link           a session over the stream it has at the moment
 session        numbered, acknowledged, sent again, received once

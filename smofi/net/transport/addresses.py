@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from urllib.parse import unquote
 
 from smofi.errors import refuse
 
@@ -46,3 +47,13 @@ def written(host: str, port: int) -> str:
     '[::1]:7443'
     """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def of_peer(peer: str) -> str:
+    """The address of a connection's other end, from what gRPC calls it.
+
+    >>> of_peer("ipv4:10.0.0.7:51234"), of_peer("ipv6:%5B::1%5D:51234")
+    ('10.0.0.7:51234', '[::1]:51234')
+    """
+    kind, _, address = peer.partition(":")
+    return unquote(address) if kind in ("ipv4", "ipv6") else peer

@@ -81,17 +81,17 @@ class Dialer:
         self._times = times
         self._line.keep_to(times)
 
-    def close(self, goodbye: bool = True) -> None:
-        """End the conversation: with a goodbye the server knows at once, without one it waits for a return."""
+    def close(self, goodbye: bool = True, reason: str = "it said goodbye") -> None:
+        """End the conversation: with a goodbye the server knows at once, and why; without one it waits for a return."""
         loop, self._loop = self._loop, None
         if loop is not None:
             try:
-                background.run(loop, self._close(goodbye))
+                background.run(loop, self._close(goodbye, reason))
             finally:
                 background.release(self.close)
 
-    async def _close(self, goodbye: bool) -> None:
-        self._line.close(pack_sentence(Kind.GOODBYE, "it said goodbye") if goodbye else None)
+    async def _close(self, goodbye: bool, reason: str) -> None:
+        self._line.close(pack_sentence(Kind.GOODBYE, reason) if goodbye else None)
         if goodbye:
             await asyncio.wait({self._running}, timeout=5)
         while not self._running.done():  # Python's wait_for may swallow a cancellation

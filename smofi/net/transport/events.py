@@ -25,10 +25,12 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Left:
-    """To the server: a client's conversation is over. It comes once for every `Joined`."""
+    """To the server: a client's conversation is over. It comes once for every `Joined`. `refused` when it was this side
+    that wanted no more of it."""
 
     name: str
     reason: str
+    refused: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Protocol
 
 
 class Refused(Exception):
-    """A client that may not come in, and why; `final` when trying again cannot help."""
+    """A client that may not come in, and why; `final` when trying again cannot help, `name` where it is known."""
 
-    def __init__(self, sentence: str, *, final: bool = False) -> None:
+    def __init__(self, sentence: str, *, final: bool = False, name: str | None = None) -> None:
         super().__init__(sentence)
-        self.sentence, self.final = sentence, final
+        self.sentence, self.final, self.name = sentence, final, name
 
 
 class Gate(Protocol):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from smofi.net.logs import log
 from smofi.net.plain import plain_text
 from smofi.net.transport.backlog import Backlog, Mailbox
 from smofi.net.transport.backoff import Backoff
@@ -32,7 +33,7 @@ from smofi.net.transport.session import Session
 from smofi.net.transport.target import Target
 from smofi.net.transport.times import Times
 
-log = logging.getLogger("smofi.net")
+logger = logging.getLogger("smofi.net")
 LONGEST_SENTENCE = 1000
 """Characters of what is said while waiting. Some of it comes from whoever answers, trusted or not."""
 
@@ -87,12 +88,12 @@ class Line:
                 if pause > 0:
                     await self._pause(pause)
         except (Dismissed, Refused) as dismissed:
-            log.info("dismissed: %s", dismissed)
+            log(logger, "dismissed", level="warning", address=str(self._target), reason=str(dismissed))
             self.fail(Dismissed(str(dismissed)))
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            log.exception("the connection failed")
+            log(logger, "connection_failed", level="error", exc_info=True, address=str(self._target))
             self.fail(error)
 
     async def _pause(self, seconds: float) -> None:
@@ -116,10 +117,10 @@ class Line:
         except Failed as failed:
             return self._wait(await self._target.why(str(failed)))
         except BROKEN as error:
-            log.debug("%s", error)
+            log(logger, "stream_broke", level="debug", address=str(self._target), reason=str(error))
         if self._renewing.is_set():
             return 0.0
-        log.info("the connection to %s broke", self._target)
+        log(logger, "disconnected", level="warning", address=str(self._target))
         return self._backoff.next()
 
     def _goodbye(self, goodbye: Goodbye) -> float:
@@ -131,7 +132,7 @@ class Line:
 
     def _wait(self, sentence: str) -> float:
         pause, sentence = self._backoff.next(), plain_text(sentence, LONGEST_SENTENCE)
-        log.info("%s", sentence)
+        log(logger, "trying_again", address=str(self._target), reason=sentence, seconds=round(pause, 1))
         self._waited = True
         self.inbox.replace_last((Waiting, Resumed), Waiting(f"{sentence}; trying again in {pause:.1f} s"))
         return pause
@@ -187,7 +188,7 @@ class Line:
                 if self._opened and self._waited:
                     self.inbox.replace_last((Waiting,), Resumed())
                 self._connected, self._opened, self._waited = True, True, False
-                log.info("connected to %s", self._target)
+                log(logger, "connected", address=str(self._target))
                 await self._carry(call)
             finally:
                 call.cancel()

@@ -17,6 +17,7 @@ from smofi.net.transport.envelope import Kind, Parts
 from smofi.net.transport.events import Arrived, Joined, Left
 from smofi.net.transport.gate import Gate, Refused
 from smofi.net.transport.limits import Limits
+from smofi.net.transport.notices import Observer, Unobserved
 from smofi.net.transport.peer import Peer, PeerStatus
 from smofi.net.transport.reception import Reception
 from smofi.net.transport.sizes import check_payload
@@ -44,6 +45,8 @@ class Listener:
             raise InputError("a server with certificates needs a gate that names its clients")
         self._credentials, self._gate = credentials, gate if credentials is not None else None
         self._limits, self._times = limits, times
+        self.observer: Observer = Unobserved()
+        """Is told at once what happens to connections."""
         self.events: Mailbox[Joined | Arrived | Left] = Mailbox()
         self._lock = threading.Lock()
         self._seen: dict[str, Peer] = {}  # the conversations that the application knows of
@@ -64,7 +67,9 @@ class Listener:
         return port
 
     async def _start(self) -> int:
-        self._reception = Reception(self._gate, self._limits, self._times, self.events, self._know)
+        self._reception = Reception(
+            self._gate, self._limits, self._times, self.events, self._know, lambda: self.observer
+        )
         limits = self._limits
         # Each connection takes a file descriptor, before it has said anything. Some more than may stay can be told so.
         most = ("grpc.max_allowed_incoming_connections", limits.streams + 2 * limits.strangers)

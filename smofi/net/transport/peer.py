@@ -35,7 +35,7 @@ class Peer:
         self.link = Link(self.session, limits, self._deliver, self._backlog)
         self.link.may_receive = False  # before its welcome
         self.pem: bytes | None = None
-        self.over = False
+        self.over = self.away = self.dismissed = False
         self._events = events
         self._stream: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None

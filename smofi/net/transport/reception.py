@@ -10,8 +10,11 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from time import monotonic
 from typing import Any
 
+from smofi.net.logs import log
+from smofi.net.transport.addresses import of_peer
 from smofi.net.transport.backlog import Mailbox
 from smofi.net.transport.channels import BROKEN, grpc
 from smofi.net.transport.envelope import Kind, Opening, ProtocolError, pack, pack_sentence, unpack_opening
@@ -19,10 +22,11 @@ from smofi.net.transport.events import Arrived, Joined, Left
 from smofi.net.transport.gate import Gate, Refused
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.link import Goodbye
+from smofi.net.transport.notices import Observer, Refusals, Unobserved
 from smofi.net.transport.peer import Peer
 from smofi.net.transport.times import Times
 
-log = logging.getLogger("smofi.net")
+logger = logging.getLogger("smofi.net")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 RECHECK = 3.0
 """Seconds between two questions to the gate about those who are connected."""
@@ -42,7 +46,13 @@ class Reception:
     """All clients of a server. It belongs to the event loop."""
 
     def __init__(
-        self, gate: Gate | None, limits: Limits, times: Times, events: Mailbox[Joined | Arrived | Left], seen: Seen
+        self,
+        gate: Gate | None,
+        limits: Limits,
+        times: Times,
+        events: Mailbox[Joined | Arrived | Left],
+        seen: Seen,
+        observer: Callable[[], Observer] = Unobserved,
     ) -> None:
         self.peers: dict[str, Peer] = {}
         self.events = events
@@ -51,6 +61,7 @@ class Reception:
         """Whose hello the application has not seen yet: one each, so that they do not pile up."""
         self._streams = 0
         self._strangers: Counter[bytes | None] = Counter()
+        self._observer, self._refusals = observer, Refusals(now=monotonic())
         self._dismissed: OrderedDict[bytes, Refused] = OrderedDict()
         self.asking = ThreadPoolExecutor(1, "smofi-net-gate")
         self.closing: str | None = None
@@ -60,18 +71,19 @@ class Reception:
         try:
             await self._join(stream)
         except BROKEN as error:
-            log.debug("a stream of %s broke: %s", stream.peer(), error)
+            log(logger, "stream_broke", level="debug", address=of_peer(stream.peer()), reason=str(error))
         except Exception:
-            log.exception("a stream of %s failed", stream.peer())
+            log(logger, "stream_failed", level="error", exc_info=True, address=of_peer(stream.peer()))
 
     async def _join(self, stream: Any) -> None:
         if (full := self._full()) is not None:
+            self._refused(stream, Refused(full))
             # Nothing has been read, so the client may still be writing: a status reaches it all the same.
             await stream.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, full)
         try:
             peer = await self._enter(stream)
         except Refused as refused:
-            log.info("refused %s: %s", stream.peer(), refused.sentence)
+            self._refused(stream, refused)
             await self._tell(stream, pack_sentence(Kind.REFUSED, refused.sentence, final=refused.final))
             return
         if peer is None:
@@ -82,6 +94,16 @@ class Reception:
             await self._carry(peer, stream)
         finally:
             self._streams -= 1
+
+    def _refused(self, stream: Any, refused: Refused) -> None:
+        """Say so, but not each time."""
+        if self.closing is not None:
+            return
+        told = self._refusals.note(refused.name, of_peer(stream.peer()), refused.sentence, now=monotonic())
+        self._observer().refused(told)
+        if told is not None:
+            known: dict[str, Any] = {"address": told.address, "reason": told.reason, "times": told.times}
+            log(logger, "refused", level="warning", client=told.name, **known)
 
     async def _tell(self, stream: Any, message: bytes) -> None:
         """The last word on a stream. Whoever does not take it is not waited for, or its stream would count for ever."""
@@ -109,7 +131,11 @@ class Reception:
             self._strangers[pem] -= 1
             if not self._strangers[pem]:
                 del self._strangers[pem]
-        return await self._peer(name, pem, opening, stream)
+        try:
+            return await self._peer(name, pem, opening, stream)
+        except Refused as refused:
+            refused.name = name
+            raise
 
     async def _opening(self, stream: Any) -> Opening:
         try:
@@ -144,7 +170,7 @@ class Reception:
         except (Refused, asyncio.CancelledError):
             raise
         except Exception:
-            log.exception("a certificate could not be checked")
+            log(logger, "check_failed", level="error", exc_info=True)
             raise Refused("the server could not check the certificate") from None
 
     async def _peer(self, name: str, pem: bytes | None, opening: Opening, stream: Any) -> Peer | None:
@@ -172,42 +198,46 @@ class Reception:
         try:
             peer.session.resume(opening.received)
         except ProtocolError as error:
-            self.leave(peer, str(error))
+            self.leave(peer, str(error), refused=True)
             raise Refused(str(error), final=True) from None
-        peer.pem, peer.address = pem, stream.peer()
+        peer.pem, peer.address = pem, of_peer(stream.peer())
         return peer
 
     # ------------------------------------------------------------------------------------------------ coming, going
 
     async def _carry(self, peer: Peer, stream: Any) -> None:
-        log.info("%s is connected from %s", peer.name, peer.address)
+        log(logger, "back" if peer.away else "connected", client=peer.name, address=peer.address)
+        if peer.away:
+            peer.away = False
+            self._observer().back(peer.name)
         try:
             await peer.carry(stream)
         except Goodbye as goodbye:
             self.leave(peer, goodbye.sentence)
         except ProtocolError as error:
-            log.warning("%s broke the protocol: %s", peer.name, error)
-            self.leave(peer, str(error))
+            self.leave(peer, str(error), refused=True)
             await self._tell(stream, pack_sentence(Kind.REFUSED, str(error), final=True))
         finally:
             if not peer.connected and not peer.over and self.closing is None:
-                log.info("%s is away", peer.name)
                 peer.wait_for_return(self._times.patience, lambda: self._expired(peer))
+                if not peer.dismissed:
+                    peer.away = True
+                    log(logger, "away", level="warning", client=peer.name, address=peer.address)
+                    self._observer().away(peer.name)
 
     def _expired(self, peer: Peer) -> None:
         self.leave(peer, f"it was away for {self._times.patience:g} s")
 
-    def leave(self, peer: Peer, reason: str) -> None:
-        """A client's conversation is over."""
+    def leave(self, peer: Peer, reason: str, refused: bool = False) -> None:
+        """A client's conversation is over. The application says so to people: it knows who took part."""
         if peer.over:
             return
-        log.info("%s left: %s", peer.name, reason)
         peer.over = True
         peer.stop_waiting()
         peer.session.end()
         if self.peers.get(peer.name) is peer:
             del self.peers[peer.name]
-        self.events.put(Left(peer.name, reason), partial(self._seen, peer, False))
+        self.events.put(Left(peer.name, reason, refused), partial(self._seen, peer, False))
 
     async def dismiss(self, peer: Peer, refused: Refused) -> None:
         """Tell a client to go, after what was sent to it before, and count it as gone."""
@@ -216,10 +246,11 @@ class Reception:
         self._dismissed[peer.session.identity] = refused
         while len(self._dismissed) > REMEMBERED:
             self._dismissed.popitem(last=False)
+        peer.dismissed = True
         peer.link.finish(pack_sentence(Kind.REFUSED, refused.sentence, final=refused.final))
         await peer.ended(self._times.connect)
         await peer.interrupt()
-        self.leave(peer, refused.sentence)
+        self.leave(peer, refused.sentence, refused=True)
 
     async def watch(self) -> None:
         """Ask the gate again and again whether those who are here may stay."""

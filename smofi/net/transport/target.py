@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from smofi.errors import shortened
+from smofi.net.logs import log
 from smofi.net.transport.addresses import written
 from smofi.net.transport.channels import grpc
 from smofi.net.transport.gate import Refused
 
-log = logging.getLogger("smofi.net")
+logger = logging.getLogger("smofi.net")
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Target:
                 raise
             found = refused.sentence
         except Exception:
-            log.exception("no explanation could be found")
+            log(logger, "explanation_failed", level="error", exc_info=True, address=str(self))
             found = None
         return found or sentence
 

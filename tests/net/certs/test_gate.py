@@ -12,6 +12,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from smofi.errors import InputError
 from smofi.net.certs import Gate, Identity, Refused, issue, revoke
 from smofi.net.certs.making import Authority, cert_pem, make_revocation_list, now
+from smofi.net.transport.gate import Refused as Turned
+from smofi.serving.admission import Admission
 from support.certificates import make_pki, own_certificate, sign
 
 
@@ -114,6 +116,9 @@ def test_revoking_counts_at_once_and_for_that_certificate_only(pki: Path) -> Non
     revoke(pki, "hospital-a")
     assert not gate.still_allowed("hospital-a", old)
     assert refusal(gate, old).startswith("the certificate of hospital-a was revoked on ")
+    with pytest.raises(Turned) as turned:
+        Admission(gate).name_of(old)
+    assert turned.value.name == "hospital-a"
     assert gate.still_allowed("hospital-b", pem(pki, "hospital-b"))
     issue(pki, client="hospital-a", renew=True)
     assert gate.admit(pem(pki, "hospital-a")) == "hospital-a"

@@ -16,6 +16,7 @@ from smofi.net.status.clients import MOST_CLIENTS
 from smofi.net.status.curve import MOST_POINTS
 from smofi.net.status.happened import MOST_EVENTS
 from smofi.net.status.metrics import exposition, registry_of
+from smofi.net.transport.notices import Refusal
 from support.served_run import Feed
 
 
@@ -131,7 +132,7 @@ def test_speed_is_that_of_the_last_steps_and_waiting_between_rounds_does_not_cou
         clock.now += 0.125
         board.step("a", step, 60)
     assert speed() == pytest.approx(8.0, rel=0.02)
-    board.state("a", "away")
+    board.away("a")
     assert speed() is None
 
 
@@ -171,6 +172,68 @@ def test_a_client_comes_goes_and_comes_back() -> None:
     assert texts(board) == ["a joined with 1,200 samples.", "a left: no step for 30 s", "a is back with 1,200 samples."]
     with pytest.raises(InputError, match="state='sleeping' is not accepted: expected one of waiting, training"):
         board.state("a", "sleeping")
+
+
+def test_a_client_that_is_away_does_what_it_did_when_it_is_back() -> None:
+    """What the transport knows and what the run says of it come from two threads, in any order."""
+    clock = Clock()
+    board = Board(clock=clock)
+
+    def state() -> str:
+        return str(board.snapshot()["clients"][0]["state"])
+
+    board.joined("a", 0, 10, "")
+    board.state("a", "training")
+    board.away("a")
+    board.away("a")
+    board.step("a", 1, 5)  # sent before
+    board.state("a", "evaluating")
+    assert state() == "away"
+    clock.now += 2.5
+    board.back("a")
+    board.back("a")
+    assert state() == "evaluating"
+    board.away("a")
+    board.left("a", "it was away for 15 s")
+    board.back("a")
+    board.away("a")
+    assert state() == "left"
+    board.joined("a", 0, 10, "")
+    assert state() == "waiting"
+    assert texts(board)[1:4] == [
+        "a is away: its connection is lost.",
+        "a is back after 2.5 s.",
+        "a is away: its connection is lost.",
+    ]
+    assert len(texts(board)) == 6
+
+
+def test_whoever_has_not_joined_is_not_away() -> None:
+    board = Board()
+    board.away("a")
+    board.back("a")
+    assert (board.snapshot()["clients"], texts(board)) == ([], [])
+
+
+def test_a_connection_that_is_refused() -> None:
+    board = Board()
+    board.joined("a", 0, 10, "")
+    board.joined("b", 1, 10, "")
+    board.left("b", "it said goodbye")
+    for name in ("a", "b", "c", None):
+        board.refused(Refusal(name, "10.0.0.9:5", "it is revoked", times=1 if name else 7))
+    board.refused(None)
+    found = board.snapshot()
+    assert {one["name"]: (one["state"], one["reason"]) for one in found["clients"]} == {
+        "a": ("waiting", ""),  # it was another process of that name
+        "b": ("refused", "it is revoked"),
+        "c": ("refused", "it is revoked"),
+    }
+    assert texts(board)[3:] == [
+        *(f"Refused a connection of {name} (10.0.0.9:5): it is revoked" for name in "abc"),
+        "Refused a connection of 10.0.0.9:5, 7 times since this was last said: it is revoked",
+    ]
+    assert "smofi_refused_connections_total 5.0" in exposition(registry_of(board), "")[0].decode()
 
 
 def test_a_pause_says_why_and_how_long() -> None:
@@ -277,7 +340,7 @@ def test_it_stays_small() -> None:
     assert (len(texts(board)), texts(board)[-1]) == (MOST_EVENTS, f"event {MOST_EVENTS + 9}")
     board.joined("here", 0, 1, "")
     for number in range(MOST_CLIENTS + 10):
-        board.state(f"stranger {number}", "refused")
+        board.left(f"stranger {number}", "it is not wanted", refused=True)
     names = {one["name"] for one in board.snapshot()["clients"]}
     assert len(names) <= MOST_CLIENTS
     assert {"here", f"stranger {MOST_CLIENTS + 9}"} <= names

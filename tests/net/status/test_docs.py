@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+import smofi
 from smofi.engine.events import Record, RoundDone, RunStarted
 from smofi.net.logs import LOGGERS
 from smofi.net.status import STATES, Board
@@ -34,6 +35,19 @@ def test_states_and_loggers_are_those_of_the_code() -> None:
     for state in STATES:
         assert f"`{state}`" in PAGE
     assert logging.getLogger(LOGGERS[1]).name in PAGE
+
+
+def test_every_event_of_the_logs_is_listed() -> None:
+    """But for what is logged for developers only."""
+    package = Path(smofi.__file__).parent
+    code = "".join(path.read_text("utf-8") for part in ("net", "serving") for path in (package / part).rglob("*.py"))
+    calls = re.findall(
+        r"\blog\(\s*logger,(.*?)(?:level|client|reason|clients|method|address|round|at_a_time)=", code, re.DOTALL
+    )
+    logged = {name for call in calls for name in re.findall(r'"(\w+)"', call)} | {"ended", "interrupted", "diverged"}
+    assert {"listening", "joined", "left", "refused", "back", "connected", "round_done", "trying_again"} <= logged
+    rows = PAGE.split("## Logs")[1]
+    assert {name for name in logged if f"`{name}`" not in rows} == {"stream_broke"}
 
 
 def test_the_scrape_configuration_can_be_read() -> None:

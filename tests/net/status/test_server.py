@@ -253,7 +253,8 @@ def test_metrics_are_what_prometheus_reads(board: Board, port: int) -> None:
     board.state(hostile, "training")
     board.step(hostile, 2, 3)
     board.bytes(hostile, 1000, 2000)
-    board.state("b", "away")
+    board.joined("b", 1, 10, "")
+    board.away("b")
     board.paused("1 of 2 clients is connected")
     text = fetched(port, "/metrics")[1]
     found = {

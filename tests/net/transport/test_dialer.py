@@ -239,7 +239,7 @@ def test_with_certificates_the_name_is_that_of_the_certificate(ends: Ends, monke
     assert quiet(listener, 0.2)
 
     guard.unwanted["hospital-a"] = Refused("the certificate of hospital-a was revoked", final=True)
-    assert told(listener, Left) == Left("hospital-a", "the certificate of hospital-a was revoked")
+    assert told(listener, Left) == Left("hospital-a", "the certificate of hospital-a was revoked", refused=True)
     with pytest.raises(Dismissed, match="the certificate of hospital-a was revoked"):
         heard(dialer, Received)
 

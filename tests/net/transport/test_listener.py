@@ -121,7 +121,7 @@ def test_a_client_is_dismissed_for_good(ends: Ends) -> None:
         heard(dialer, Welcomed)
     with pytest.raises(Dismissed):
         dialer.send(b"but")
-    assert told(listener, Left) == Left("a", "this server trains resnet18, not digits")
+    assert told(listener, Left) == Left("a", "this server trains resnet18, not digits", refused=True)
     assert quiet(listener, 0.3)
 
 
@@ -134,7 +134,7 @@ def test_a_client_is_dismissed_for_now(ends: Ends) -> None:
     waiting = dialer.receive(SOON)
     assert isinstance(waiting, Waiting)
     assert "says: the round goes on without you" in waiting.sentence
-    assert told(listener, Left) == Left("a", "the round goes on without you")
+    assert told(listener, Left) == Left("a", "the round goes on without you", refused=True)
     welcome(listener, "a")
     heard(dialer, Welcomed)
 
