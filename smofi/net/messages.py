@@ -192,12 +192,24 @@ def take(
             reject(f"tensors.{name}.dtype", _plain(header.dtype), _plain(shape.dtype))
         if header.shape != shape.sizes:
             reject(f"tensors.{name}.shape", list(header.shape), str(list(shape.sizes)))
+        if header.order not in _orders(len(shape.sizes)):
+            reject(f"tensors.{name}.order", list(header.order), "dimensions in order, or the channels last")
         if header.packing != packing:
             reject(f"tensors.{name}.packing", header.packing, str(packing))
     taken = {name: parsed.take(name) for name in shapes}
     for name, tensor in taken.items():
         _check_values(name, tensor, shapes[name].classes)
     return taken
+
+
+def _orders(dimensions: int) -> tuple[tuple[int, ...], ...]:
+    """How a tensor may lie in memory: a model may rely on it.
+
+    >>> _orders(2), _orders(4)
+    (((0, 1),), ((0, 1, 2, 3), (0, 2, 3, 1)))
+    """
+    natural = tuple(range(dimensions))
+    return (natural, (0, 2, 3, 1)) if dimensions == 4 else (natural,)
 
 
 def _check_values(name: str, tensor: Tensor, classes: int | None) -> None:

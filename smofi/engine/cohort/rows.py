@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -72,6 +73,11 @@ class Rows:
     def finite(self, row: int) -> Tensor:
         """Whether all of a row is finite."""
         return torch.stack([piece[row if len(piece) > 1 else 0].isfinite().all() for _, piece in self.pieces]).all()
+
+    def distance(self, row: int, vector: Tensor) -> float:
+        """How far a row is from a vector, but for the columns that exist only once."""
+        own = [(run, piece[row]) for run, piece in self.pieces if run != self.shared]
+        return math.hypot(*(float(torch.dist(piece, vector[run])) for run, piece in own))
 
     def once(self) -> tuple[Columns, Tensor]:
         """The columns that exist only once, and what is in them."""

@@ -62,6 +62,14 @@ class Compression:
         arrived = parts[0].to(dtype)
         return arrived.mul_(_beside(parts[1], arrived)) if self.overhead else arrived
 
+    def carries(self, tensor: Tensor) -> bool:
+        """Whether all numbers of a batch are still finite when they arrive.
+
+        >>> [COMPRESSIONS["float16"].carries(torch.tensor([[number]])) for number in (65_504.0, 70_000.0)]
+        [True, False]
+        """
+        return all(bool(torch.isfinite(part).all()) for part in self.pack(tensor) if part.is_floating_point())
+
     def parts(self, shape: tuple[int, ...]) -> tuple[tuple[torch.dtype, tuple[int, ...]], ...]:
         """The type and the shape of each part that is sent of a batch of this shape.
 

@@ -130,10 +130,10 @@ class RemoteCohort(SimulatedCohort):
         return [row for row in rows if row not in self.stepper.reasons]
 
 
-def _lose(context: RoundContext, row: int) -> None:
+def _lose(context: RoundContext, row: int, keep: bool) -> None:
     """The client of this row takes no further step."""
     if isinstance(fusion := context.fusion, LossyFusion):
-        fusion.lose(row)
+        fusion.lose(row, keep)
 
 
 def without(plan: RoundPlan, lost: Sequence[int]) -> RoundPlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -43,6 +44,15 @@ class Crossing:
             activation = blocks_of(model, 0, cut.first)(task.inputs(2, device))
             output = blocks_of(model, cut.first, cut.last)(activation)
         self.activation, self.output = (Shape(one.dtype, tuple(one.shape[1:])) for one in (activation, output))
+
+    @cached_property
+    def variances(self) -> Tensor:
+        """Which of the client's running statistics are variances."""
+        layout = self.setup.layout
+        found = torch.zeros(layout.statistics_size, dtype=torch.bool)
+        for place in layout.statistics:
+            found[place.columns] = place.name.endswith("running_var")
+        return self.columns.statistics_of(found)
 
     @property
     def squares(self) -> bool:

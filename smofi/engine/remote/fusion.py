@@ -43,9 +43,11 @@ class LossyFusion(Fusion):
             self.latest.pop(row, None)  # it finishes, and its momentum is kept anyway
         super().add(row, place)
 
-    def lose(self, row: int) -> None:
+    def lose(self, row: int, keep: bool = True) -> None:
         """The row takes no further step. If it is to take one in the tick that has begun and has not, its last momentum
-        counts on from this tick, otherwise from the next."""
+        counts on from this tick, otherwise from the next; not at all, if it is not to be kept."""
+        if not keep:
+            self.latest.pop(row, None)
         if row in self.sum_of and row in self.missing:
             self.taken[row] -= 1
             number = self.vectors.take()

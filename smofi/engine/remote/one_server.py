@@ -1,19 +1,19 @@
 """Steps where all clients share a server model, which visits them in the order of the schedule, one by one or merged.
 
-A step that is not finite changes nothing: the client whose numbers are the largest is left out, and the step is taken
+A step that cannot be used changes nothing: the client whose numbers are the largest is left out, and the step is taken
 again with the others.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from torch import Tensor
 
 from smofi.engine.remote.messages import Activation, Returned
-from smofi.engine.remote.row import RemoteRow
+from smofi.engine.remote.row import TOO_LARGE, RemoteRow
 from smofi.engine.remote.stepper import RemoteStepper
+from smofi.errors import ClientError
 
 
 class OneServer(RemoteStepper):
@@ -84,20 +84,25 @@ class OneServer(RemoteStepper):
     def _take_pass(self, group: Sequence[RemoteRow]) -> None:
         self.spoilt = self.void = False
         with self.context.kernels():
-            self._pass(group, answer_first=self.weights_later)()
+            try:
+                answer = self._pass(group, answer_first=self.weights_later)
+            except ClientError as error:
+                self._refuse(group, f"the server's pass failed ({error})")
+                return
+            answer()
             if not self.spoilt and not group[0].compute_weights():
-                self._leave_out(group, "the gradient")
+                self._leave_out(group, TOO_LARGE)
                 self.void = True
 
-    def _refuse(self, group: Sequence[RemoteRow], what: str) -> None:
+    def _refuse(self, group: Sequence[RemoteRow], why: str) -> None:
         self.spoilt = True
-        self._leave_out(group, what)
+        self._leave_out(group, why)
 
-    def _leave_out(self, group: Sequence[RemoteRow], what: str) -> None:
+    def _leave_out(self, group: Sequence[RemoteRow], why: str) -> None:
         """The server model does without the client with the largest numbers, and has no gradient from this step."""
         group[0].later.discard()
         group[0].void()
-        self._drop(max(self._of(group), key=self._largest), f"{what} became non-finite", diverged=True)
+        self._drop(max(self._of(group), key=self._largest), why, diverged=True)
 
     def _restore(self, group: Sequence[RemoteRow]) -> None:
         """The statistics are as they were before the step."""
@@ -108,4 +113,4 @@ class OneServer(RemoteStepper):
         tensors = [self.sent[one.row].activation]
         if one.row in self.returned:
             tensors.append(self.returned[one.row].gradient)
-        return math.prod(float(tensor.detach().abs().max()) for tensor in tensors)
+        return max(float(tensor.detach().abs().max()) for tensor in tensors)

@@ -6,11 +6,13 @@ pool computes the passes of several at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed, wait
+from functools import partial
 
-from smofi.engine.remote.row import RemoteRow
+from smofi.engine.remote.row import TOO_LARGE, RemoteRow
 from smofi.engine.remote.stepper import RemoteStepper
+from smofi.errors import ClientError
 
 
 class OwnServers(RemoteStepper):
@@ -49,22 +51,26 @@ class OwnServers(RemoteStepper):
         with self.context.kernels():
             if self.pool is None or len(rows) == 1:
                 for one in rows:
-                    self._pass([one], answer_first=self.weights_later and self.idle)()
-                    self._complete(one)
+                    self._complete(one, partial(self._pass, [one], answer_first=self.weights_later and self.idle))
                 return
             computing = {self.pool.submit(self._pass, [one]): one for one in rows}
             try:
                 for computed in as_completed(computing):
-                    computed.result()()
-                    self._complete(computing[computed])
+                    self._complete(computing[computed], computed.result)
             finally:
                 wait(computing)  # if one fails, the others still write to their rows
 
-    def _complete(self, one: RemoteRow) -> None:
-        """The gradients of the server's weights are there; no update is made from what is no longer a number."""
+    def _complete(self, one: RemoteRow, computed: Callable[[], Callable[[], None]]) -> None:
+        """Answer, and compute the gradients of the server's weights; no update is made from what cannot be used."""
+        try:
+            answer = computed()
+        except ClientError as error:
+            self._refuse([one], f"the server's pass failed ({error})")
+            return
+        answer()
         if one.row not in self.reasons and not one.compute_weights():
-            self._refuse([one], "the gradient")
+            self._refuse([one], TOO_LARGE)
 
-    def _refuse(self, group: Sequence[RemoteRow], what: str) -> None:
-        """What is not finite is of one client alone, and it goes."""
-        self._drop(group[0], f"{what} became non-finite", diverged=True)
+    def _refuse(self, group: Sequence[RemoteRow], why: str) -> None:
+        """What cannot be used is of one client alone, and it goes."""
+        self._drop(group[0], why, diverged=True)

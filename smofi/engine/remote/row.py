@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import torch
@@ -10,13 +11,18 @@ from torch import Tensor
 from smofi.engine.cohort.chunk import Member
 from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import ServerHalf
-from smofi.engine.finite import all_finite, finite_or_kept
+from smofi.engine.finite import finite_or_kept
 from smofi.engine.remote.columns import fill_moments
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.remote.links import Expected
 from smofi.engine.remote.messages import Activation, Begin, Finished, Returned, Up
 from smofi.engine.remote.weights_later import WeightsLater
 from smofi.flat import Columns
+
+LARGEST_GRADIENT = 1e6
+"""The norm of a gradient beyond which a client has diverged, before it can become part of what others share."""
+
+TOO_LARGE = f"the gradient became larger than {LARGEST_GRADIENT:g}, or non-finite"
 
 
 class RemoteRow:
@@ -48,7 +54,8 @@ class RemoteRow:
     @property
     def under_way(self) -> str:
         """The step that has not changed the row yet, in words."""
-        return f"round {self.plan.round + 1}, step {self.updates + 1} of {self.plan.steps}, client {self.client}"
+        step = min(self.updates + 1, self.plan.steps)
+        return f"round {self.plan.round + 1}, step {step} of {self.plan.steps}, client {self.client}"
 
     @property
     def server_statistics(self) -> Tensor:
@@ -63,9 +70,10 @@ class RemoteRow:
         """Whether they are still numbers, or the constants that they were."""
         return finite_or_kept(self.server_statistics, self.context.state.statistics[self._statistic_columns])
 
-    def finite(self) -> bool:
-        """Whether all weights of the row are still numbers."""
-        return bool(self.member.stretch.room.weights.finite(self.member.place))
+    def moved(self) -> float:
+        """How far the row is from where the round began, but for what all rows share."""
+        distance = self.member.stretch.room.weights.distance(self.member.place, self.context.state.weights)
+        return math.inf if math.isnan(distance) else distance
 
     def begin(self) -> Begin:
         """What the client starts the round from."""
@@ -121,10 +129,10 @@ class RemoteRow:
         return torch.tensor(returned.loss, dtype=dtype, device=device), returned.gradient.to(device)
 
     def compute_weights(self) -> bool:
-        """Compute the gradients of the server's weights, which no client waits for; False if they are not finite."""
+        """Compute the gradients of the server's weights, which no client waits for; False if they cannot be used."""
         with self.server.threads():
             self.later.compute()
-        return all(all_finite(segment.gradient) for segment in self.server.columns)
+        return all(bool(segment.gradient.norm() <= LARGEST_GRADIENT) for segment in self.server.columns)
 
     @torch.no_grad()
     def update(self) -> None:
@@ -140,15 +148,20 @@ class RemoteRow:
         self.context.end_update(self.member)
         self.updates = self.steps.done
 
-    def take_columns(self) -> None:
-        """The client's columns after its last step become part of its row."""
+    def take_columns(self) -> str | None:
+        """The client's columns after its last step become part of its row, unless they cannot be: then returns why."""
         finished = self.finished
         assert finished is not None
+        if bool((finished.statistics[self.crossing.variances] < 0).any()):
+            return "a running variance is negative"
+        if len(finished.moments) > 1 and bool((finished.moments[1] < 0).any()):
+            return "a second moment is negative"
         room = self.member.stretch.room
         self.crossing.columns.fill_row(room, self.member.place, finished.weights, finished.statistics)
         if self.context.setup.method.carry:
             fill_moments(self.member.sides[0], finished.moments, self.plan.steps)
         self.finished = None
+        return None
 
     def forget(self) -> None:
         """Nothing that was begun is ended: its client is lost."""

@@ -7,7 +7,8 @@ The server answers a client as soon as its cut gradient is known, whatever the o
 gradients of its own weights come after that. When a pass may be made is said by `own_servers.py`, where each client has
 a server row of its own, and by `one_server.py`, where all share one.
 
-No number that is not finite ever reaches another client: whoever it comes from is left out of the round.
+No number that is not finite ever reaches another client. Whoever such numbers come from is left out of the round, and
+so is a client with a gradient or weights that are out of all proportion, or with activations that a pass fails on.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from functools import partial
+from statistics import median_low
 
 import torch
 from torch import Tensor
@@ -26,17 +28,21 @@ from smofi.engine.cohort.chunk import Chunk
 from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import client_cut_gradients
 from smofi.engine.cohort.steps import naming_clients
+from smofi.engine.cohort.wire import Compression
 from smofi.engine.finite import all_finite
 from smofi.engine.noise import ON_SERVER
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.remote.links import Links, Lost
 from smofi.engine.remote.messages import CutGradient, Output, Rest, Up
-from smofi.engine.remote.row import RemoteRow
+from smofi.engine.remote.row import TOO_LARGE, RemoteRow
 from smofi.engine.round import NonFinite
 from smofi.errors import SmofiError
 
-Lose = Callable[[int], None]
-"""lose(row): this client takes no further step."""
+Lose = Callable[[int, bool], None]
+"""lose(row, keep): this client takes no further step; `keep` its last momentum in the fusion."""
+
+FAR = 1000.0
+"""No client moves this many times as far in a round as the median does."""
 
 
 class NobodyLeft(SmofiError):
@@ -44,7 +50,7 @@ class NobodyLeft(SmofiError):
 
 
 class MostDiverged(NonFinite):
-    """The numbers of most clients of a round are no longer finite; `clients` are those."""
+    """The numbers of most clients of a round are not fit to compute with; `clients` are those."""
 
     def __init__(self, message: str, clients: Sequence[int]) -> None:
         super().__init__(message, clients[-1])
@@ -103,10 +109,14 @@ class RemoteStepper(ABC):
         """Wait until every client has sent its columns, and write them to their rows."""
         self._wait_until(lambda: all(one.finished for one in self.alive))
         for one in self.alive:
-            one.take_columns()
+            if problem := one.take_columns():
+                self._drop(one, problem, diverged=True)
+        moved = {one.row: one.moved() for one in self.alive}
+        # ten times the model itself, too: where most do not move at all, a step is far from the median
+        most = max(FAR * median_low(moved.values()), 10 * float(self.context.state.weights.norm()))
         for one in self.alive:
-            if not one.finite():
-                self._drop(one, "a weight became non-finite", diverged=True)
+            if not moved[one.row] <= most:
+                self._drop(one, f"its weights moved by {moved[one.row]:.3g}, and at most {most:.3g} is plausible", True)
 
     # What differs
 
@@ -119,8 +129,8 @@ class RemoteStepper(ABC):
         """A message of each of these clients is there."""
 
     @abstractmethod
-    def _refuse(self, group: Sequence[RemoteRow], what: str) -> None:
-        """Something of a group's step is not finite, and no client has been answered yet."""
+    def _refuse(self, group: Sequence[RemoteRow], why: str) -> None:
+        """A group's step came to nothing, and no client has been answered yet."""
 
     # Passes and answers
 
@@ -153,8 +163,8 @@ class RemoteStepper(ABC):
 
     def _send_output(self, group: Sequence[RemoteRow], output: Tensor) -> None:
         """U shape: every client of the group gets its part of the server's output."""
-        if what := _non_finite(group[0], {"the server's output": [output]}):
-            self._refuse(group, what)
+        if why := self._broken(group[0], {"the server's output": [output]}):
+            self._refuse(group, why)
             return
         sizes = [one.plan.batch_size for one in group]
         for one, own in zip(group, output.split(sizes), strict=True):
@@ -166,14 +176,13 @@ class RemoteStepper(ABC):
     def _answer(self, group: Sequence[RemoteRow], losses: Sequence[Tensor]) -> None:
         """Every client of the group gets its cut gradient, and goes on."""
         first, sizes = group[0], [one.plan.batch_size for one in group]
-        cut_gradient = first.server.cut_gradient()
-        what = _non_finite(first, {"the training loss": losses, "the gradient at the cut": [cut_gradient]})
-        if not what and self.squares and not first.compute_weights():
-            what = "the gradient"
-        if what:
-            self._refuse(group, what)
+        gradients = client_cut_gradients(first.server.cut_gradient(), sizes)
+        why = self._broken(first, {"the gradient at the cut": gradients}, losses)
+        if not why and self.squares and not first.compute_weights():
+            why = TOO_LARGE
+        if why:
+            self._refuse(group, why)
             return
-        gradients = client_cut_gradients(cut_gradient, sizes)
         with torch.no_grad():
             square = float(self.setup.local.limited(first.server.columns)) if self.squares else None
         for one, gradient, loss in zip(group, gradients, losses, strict=True):
@@ -184,6 +193,17 @@ class RemoteStepper(ABC):
             one.asked()
             message = CutGradient(one.plan.round, step, gradient, square)
             self.links.send(one.client, message, one.expects_next(self.squares))
+
+    def _broken(self, first: RemoteRow, sent: dict[str, Sequence[Tensor]], losses: Sequence[Tensor] = ()) -> str | None:
+        """Why a step cannot be used, if it cannot: others must not get what is no number through anything they share.
+        `sent` has what clients are to get: it has to be finite with the bits of the wire, too."""
+        wire = self.setup.wire
+        for what, tensors in [("the training loss", losses), *sent.items()]:
+            if not all(map(all_finite, tensors)):
+                return f"{what} became non-finite"
+            if isinstance(wire, Compression) and what in sent and not all(map(wire.carries, tensors)):
+                return f"{what} became too large for {wire.name}"
+        return None if first.statistics_finite() else "a running statistic became non-finite"
 
     # Messages, and those that do not come
 
@@ -230,18 +250,10 @@ class RemoteStepper(ABC):
         self.reasons[one.row] = reason
         one.forget()
         self.links.send(one.client, Rest(one.plan.round, reason))
-        self.lose(one.row)
+        self.lose(one.row, not diverged)
         if diverged:
             self.diverged.append(one.client)
         if 2 * len(self.diverged) > len(self.rows):  # a few may be broken or hostile; if most are, it may be the run
-            raise MostDiverged(f"what most clients compute became non-finite in {one.under_way}", self.diverged)
+            raise MostDiverged(f"most clients have failed ({reason}), the last one in {one.under_way}", self.diverged)
         if not self.alive:
             raise NobodyLeft(f"no client is left in round {one.plan.round + 1}: the last one was lost because {reason}")
-
-
-def _non_finite(first: RemoteRow, named: dict[str, Sequence[Tensor]]) -> str | None:
-    """What of a step is no longer a number: others must not get it through a model or a momentum that they share."""
-    for what, tensors in named.items():
-        if not all(map(all_finite, tensors)):
-            return what
-    return None if first.statistics_finite() else "a running statistic"

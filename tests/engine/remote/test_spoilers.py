@@ -3,6 +3,7 @@ have the bits that they would have if it had been lost at that moment."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 import torch
 
 import smofi
-from smofi.engine.remote.messages import Activation, Returned, Up
+from smofi.engine.remote.messages import Activation, Finished, Returned, Up
 from smofi.engine.remote.row import RemoteRow
+from smofi.engine.remote.stepper import RemoteStepper
 from support.local_links import LocalLinks, remotely
 from support.often import often
-from support.remote_sessions import on_digits
+from support.remote_sessions import SGD, on_digits
 
 SPOILER = 2
 METHODS = [
@@ -31,8 +33,8 @@ LARGE = {"squares overflow": 1e20, "all overflows": 3e38}
 """The first spoils nothing but the running variance of a normalisation, which would be infinite for good."""
 
 
-def session_with(method: str, cut: Any, **options: Any) -> tuple[smofi.Session, LocalLinks]:
-    session = on_digits(method, cut=cut, participation=1.0, rounds=2)
+def session_with(method: str, cut: Any, optimizer: str = SGD, **options: Any) -> tuple[smofi.Session, LocalLinks]:
+    session = on_digits(method, cut=cut, participation=1.0, rounds=2, optimizer=optimizer)
     return session, remotely(session, **options)
 
 
@@ -88,9 +90,87 @@ def test_a_loss_that_no_one_has(method: str) -> None:
 def test_a_weight_that_has_become_infinite(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the end of a round, of one client's row: the others' are averaged."""
     session, links = session_with(method, 1)
-    monkeypatch.setattr(RemoteRow, "finite", lambda row: row.client != SPOILER)
+    moved = RemoteRow.moved
+    monkeypatch.setattr(RemoteRow, "moved", lambda row: math.inf if row.client == SPOILER else moved(row))
     assert not session.train().diverged
-    assert links.rested == [(SPOILER, "a weight became non-finite")] * 2
+    assert [(client, reason[:24]) for client, reason in links.rested] == [(SPOILER, "its weights moved by inf")] * 2
+
+
+def finished(**spoilt: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[int, Up], Up]:
+    """The columns that the spoiler sends after its last step are others."""
+
+    def forge(client: int, message: Up) -> Up:
+        if client != SPOILER or not isinstance(message, Finished):
+            return message
+        return replace(message, **{name: change(getattr(message, name)) for name, change in spoilt.items()})
+
+    return forge
+
+
+@pytest.mark.parametrize("method", ["fedavg", "smofi", "mergesfl"])
+def test_weights_out_of_all_proportion(method: str) -> None:
+    """They would be finite, and the average of all worth nothing."""
+    session, links = session_with(method, 1, forge=finished(weights=lambda w: torch.full_like(w, 1e30)))
+    lost, _ = session_with(method, 1, loses=lambda client, m: client == SPOILER and isinstance(m, Finished))
+    assert not session.train().diverged
+    assert {client for client, _ in links.rested} == {SPOILER}
+    lost.train()
+    for name, mine in session.run.state.tensors().items():
+        assert torch.equal(mine, lost.run.state.tensors()[name]), name
+
+
+def test_a_variance_and_a_second_moment_are_not_negative() -> None:
+    session, links = session_with("fedavg", 1, forge=finished(statistics=lambda s: s - 1e3))
+    session.train()
+    assert links.rested == [(SPOILER, "a running variance is negative")] * 2
+    session, links = session_with("fednag", 1, "adam(lr=0.01)", forge=finished(moments=torch.neg))
+    session.train()
+    assert links.rested == [(SPOILER, "a second moment is negative")] * 2
+
+
+@pytest.mark.parametrize("method", ["smofi", "mergesfl"])
+def test_no_gradient_becomes_infinite_on_its_way(method: str) -> None:
+    """What is finite in float32 may not be in float16: others would refuse a server that sends it."""
+
+    def forge(client: int, message: Up) -> Up:
+        large = client == SPOILER and isinstance(message, Returned)
+        return replace(message, gradient=message.gradient * 1e10) if large else message  # type: ignore[union-attr]
+
+    session = on_digits(method, cut=(1, 1), participation=1.0, rounds=2, wire="fp16")
+    links = remotely(session, forge=forge)
+    assert not session.train().diverged
+    assert {client for client, _ in links.rested} == {SPOILER}
+
+
+def test_nobody_else_is_blamed() -> None:
+    """Its activations are as small as can be, and what it returns is not."""
+
+    def forge(client: int, message: Up) -> Up:
+        if client == SPOILER and isinstance(message, Activation):
+            return replace(message, activation=torch.zeros_like(message.activation))
+        if client == SPOILER and isinstance(message, Returned):
+            return replace(message, gradient=torch.full_like(message.gradient, 3e38))
+        return message
+
+    session, links = session_with("mergesfl", (1, 1), forge=forge)
+    assert not session.train().diverged
+    assert {client for client, _ in links.rested} == {SPOILER}
+
+
+@pytest.mark.parametrize("method", ["smofi", "sflv2"])
+def test_a_pass_that_fails_on_a_client(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, links = session_with(method, 1)
+    forward = RemoteStepper._forward
+
+    def fails(stepper: RemoteStepper, group: Any, *rest: Any) -> Any:
+        if group[0].client == SPOILER:
+            raise RuntimeError("view size is not compatible with input tensor's size and stride")
+        return forward(stepper, group, *rest)
+
+    monkeypatch.setattr(RemoteStepper, "_forward", fails)
+    assert not session.train().diverged
+    assert {client for client, _ in links.rested} == {SPOILER}
+    assert all("the server's pass failed" in reason and "view size" in reason for _, reason in links.rested)
 
 
 @pytest.mark.parametrize("method", ["sflv2", "mergesfl"])
@@ -112,5 +192,5 @@ def test_a_gradient_of_a_shared_model_that_is_known_too_late(method: str, monkey
 
     monkeypatch.setattr(RemoteRow, "compute_weights", compute)
     assert not session.train().diverged
-    assert (SPOILER, "the gradient became non-finite") in links.rested
+    assert (SPOILER, "the gradient became larger than 1e+06, or non-finite") in links.rested
     assert {client for client, _ in links.rested} == {SPOILER}
