@@ -187,7 +187,8 @@ class Hub:
         self.arrivals.left(name, reason)
         joined = name in self.known
         self.known.discard(name)
-        log(logger, "refused" if refused else "left", level="warning", client=name, reason=reason, joined=joined)
+        level = "warning" if refused or joined else "info"
+        log(logger, "refused" if refused else "left", level=level, client=name, reason=reason, joined=joined)
         if joined or refused:
             self.board.left(name, reason, refused)
         else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
+import urllib.request
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +29,14 @@ class Place:
     pki: Path
     allowed: Path
     port: int
+    page: int
     server: Process
+
+    def shown(self, name: str) -> tuple[str, str]:
+        """What the page says of a client: its state, and the reason."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.page}/status.json", timeout=60) as answer:
+            clients = {one["name"]: one for one in json.load(answer)["clients"]}
+        return clients[name]["state"], clients[name]["reason"]
 
     def join(self, certs: Path, port: int | None = None) -> Process:
         address = f"localhost:{port or self.port}"
@@ -41,7 +50,8 @@ def place(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Place:
     allow(allowed, "a", "b", "old")
     words = ["serve", *SETTINGS, "--output", folder / "run", "--certs", pki / "server", "--allow", allowed]
     words += ["--listen", f"127.0.0.1:{port}", "--log-format", "text", "--display", "jsonl"]
-    return Place(nursery, pki, allowed, port, nursery.smofi(*words, log="server"))
+    words += ["--status", f"127.0.0.1:{(page := free_port())}"]
+    return Place(nursery, pki, allowed, port, page, nursery.smofi(*words, log="server"))
 
 
 def allow(path: Path, *names: str) -> None:
@@ -70,9 +80,10 @@ def test_a_client_whose_certificate_is_expired_is_told_before_it_connects(place:
 
 
 def test_a_client_that_is_not_on_the_list(place: Place) -> None:
-    told(
-        place.join(place.pki / "stranger"), "stranger is not on the server's list of clients; ask the server's operator"
-    )
+    sentence = "stranger is not on the server's list of clients; ask the server's operator"
+    told(place.join(place.pki / "stranger"), sentence)
+    assert place.shown("stranger") == ("refused", sentence)
+    assert place.server.text().count("warning refused client=stranger address=127.0.0.1:") == 1
 
 
 def test_a_certificate_of_a_client_does_not_make_a_server(place: Place, tmp_path: Path) -> None:
@@ -87,18 +98,20 @@ def test_a_certificate_of_a_client_does_not_make_a_server(place: Place, tmp_path
 
 def test_a_client_that_is_revoked_is_dropped_within_seconds(place: Place) -> None:
     client = place.join(place.pki / "b")
-    until(lambda: "joined" in place.server.text(), 60, place.server.text() + client.text())
+    until(lambda: "joined client=b" in place.server.text(), 60, place.server.text() + client.text())
     revoke(place.pki, "b")
     start = time.monotonic()
     told(client, "the certificate of b was revoked on")
     assert time.monotonic() - start < 20  # it asks every three seconds; the machine may be busy
+    until(lambda: place.shown("b")[0] == "refused", 60, "the page does not show it")
+    assert place.shown("b")[1].startswith("the certificate of b was revoked on")
 
 
 def test_a_client_that_is_taken_off_the_list_is_dropped_too(place: Place) -> None:
     issue(place.pki, client="later")
     allow(place.allowed, "a", "later")
     client = place.join(place.pki / "later")
-    until(lambda: "client=later" in place.server.text(), 60, place.server.text() + client.text())
+    until(lambda: "joined client=later" in place.server.text(), 60, place.server.text() + client.text())
     allow(place.allowed, "a")
     told(client, "later is not on the server's list of clients")
 

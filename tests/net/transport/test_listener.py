@@ -52,7 +52,7 @@ def test_payloads_go_both_ways_in_order(ends: Ends) -> None:
     sizes = sum(len(f"up {number}") for number in range(30))
     assert status.traffic.payloads_in == sizes
     assert sizes + 30 * 24 <= status.traffic.bytes_in <= sizes + 60 * 24
-    assert status.address.startswith("ipv4:127.0.0.1:")
+    assert status.address.startswith("127.0.0.1:")
     dialer.close()
     assert told(listener, Left) == Left("hospital-a", "it said goodbye")
     assert listener.peers() == {}
