@@ -113,7 +113,10 @@ def remotely(
     run.simulation = deployment = Deployment(**own, **options_of, links=links)
     run.cohort = RemoteCohort  # type: ignore[assignment]
     crossings = {(cut.first, cut.last): deployment.crossing(cut) for cut in run.planner.cuts.options}
-    agreed = SimpleNamespace(local_epochs=run.planner.settings.local_epochs)
+    settings = run.planner.settings
+    agreed = SimpleNamespace(
+        seed=settings.seed, rounds=run.rounds, local_epochs=settings.local_epochs, batch_size=settings.batch_size
+    )
     for number, samples in enumerate(simulation.clients):
         device = Device(setup, samples, simulation.augment)
         links.clients[number] = Participation(Agreed(None, agreed, device, samples, crossings))  # type: ignore[arg-type]
