@@ -47,6 +47,8 @@ class Hub:
         self.listener, self.roster, self.board = listener, roster, board
         self.offer: Offer | None = None
         self.wire: Compression | None = None
+        self.classes = 0
+        """Of how many classes clients tell their numbers of samples, where the method selects by them."""
         self.fits: Callable[[str, int], str | None] = lambda name, samples: None
         self.changed: Callable[[], object] = lambda: None
         self.here: set[str] = set()
@@ -193,7 +195,7 @@ class Hub:
         if isinstance(due, Offer):
             if parsed.kind != ACCEPTED:
                 raise BadFrame("kind", f"is {parsed.kind}: expected {ACCEPTED} first")
-            self._accepted(event.name, due, Accepted.read(parsed))
+            self._accepted(event.name, due, Accepted.read(parsed, self.classes))
             return None
         number = self.roster.number_of(event.name)
         assert number is not None
@@ -213,6 +215,7 @@ class Hub:
             self.owed.pop(name)
             self.listener.dismiss(name, problem, final=True)
             return
+        self.roster.counts[name] = accepted.counts
         if self.roster.add(name, accepted.samples, accepted.tests):
             self.changed()
         self.here.add(name)

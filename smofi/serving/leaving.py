@@ -27,6 +27,8 @@ def about(agreed: Agreed) -> Iterator[str]:
         return
     for crossing in agreed.crossings.values():
         yield from _at(crossing, agreed, steps)
+    if agreed.tells_counts:
+        yield "Before the first round, how many samples of each class you have leaves: clients are selected by it."
     if agreed.offer.evaluates == "clients":
         yield "After a round, the whole model comes here; how many held-out samples are right, and their loss, leave."
     yield "Activations and gradients can reveal something of the samples they come from: see docs/security.md."

@@ -140,6 +140,7 @@ class Server:
             clients = self.assembly.clients(len(self.hub.roster.names))
             offer = Offer.of(config, self.source, layout_hash(setup.layout), self.serving.evaluates, clients)
             self.hub.fits = partial(self._fits, run.planner)
+            self.hub.classes = self.source.classes if setup.method.select else 0
             self.hub.begin(offer, setup.wire if isinstance(setup.wire, Compression) else None)
             try:
                 self._gather()
