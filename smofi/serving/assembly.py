@@ -9,12 +9,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts
 from smofi.config import Config
 from smofi.cut import parse_cut
 from smofi.data import Source
 from smofi.engine.assembly import RunData, RunLength, _evaluator, _stopping
 from smofi.engine.cohort.execution import Execution
 from smofi.engine.cohort.setup import Setup
+from smofi.engine.cohort.wire import Compression
 from smofi.engine.cpu.threads import in_threads
 from smofi.engine.events import Callback
 from smofi.engine.plan import RoundSettings
@@ -25,13 +27,14 @@ from smofi.engine.remote.pool import choose_pool
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
 from smofi.flat import shell
+from smofi.models.costs import costs
 from smofi.net.logs import log
 from smofi.serving.checks import Serving
 from smofi.serving.hub import Hub
 from smofi.serving.limits import largest_message
 from smofi.serving.memory import ServedMemory
 from smofi.serving.run import Elsewhere, FederatedEvaluator, PresentPlanner, ServedRun
-from smofi.serving.setups import setup_of, task_of
+from smofi.serving.setups import TEXT, setup_of, task_of
 from smofi.training import Session
 
 logger = logging.getLogger("smofi.serving")
@@ -86,6 +89,7 @@ class Assembly:
             ),
             hub=hub,
             least=self.serving.least,
+            **self._selecting(setup, model, hub) if setup.method.select else {},
         )
         deployment = Deployment(
             setup,
@@ -113,6 +117,16 @@ class Assembly:
         )
         run.hub = hub
         return Session(model, setup.layout, run, config.threads)
+
+    def _selecting(self, setup: Setup, model: nn.Sequential, hub: Hub) -> dict[str, Any]:
+        """What a method selects clients by: their classes, and the bytes that cross a cut."""
+        source, wire = self.source, setup.wire
+        counted = costs(model, source.input_shape, tokens=source.kind == TEXT, cast=setup.cast)
+        sent = SentBytes(wire.width, wire.overhead) if isinstance(wire, Compression) else AS_COMPUTED
+        return {
+            "class_counts": hub.roster.class_counts,
+            "sample_bytes": lambda cut: StepCosts.of(counted, cut, sent).activation,
+        }
 
     def _pool(self, config: Config, state: GlobalState, crossing: Crossing, clients: int) -> Executor | None:
         """Threads for the passes of several clients at a time, where that is faster."""

@@ -51,6 +51,8 @@ class Hub:
         self.arrivals = Arrivals()
         self.offer: Offer | None = None
         self.wire: Compression | None = None
+        self.classes = 0
+        """Of how many classes clients tell their numbers of samples, where the method selects by them."""
         self.fits: Callable[[str, int], str | None] = lambda name, samples: None
         self.changed: Callable[[], object] = lambda: None
         self.here: set[str] = set()
@@ -212,7 +214,7 @@ class Hub:
         if isinstance(due, Offer):
             if parsed.kind != ACCEPTED:
                 raise BadFrame("kind", f"is {parsed.kind}: expected {ACCEPTED} first")
-            self._accepted(event.name, due, Accepted.read(parsed))
+            self._accepted(event.name, due, Accepted.read(parsed, self.classes))
             return None
         number = self.roster.number_of(event.name)
         assert number is not None
@@ -235,6 +237,7 @@ class Hub:
             self.listener.dismiss(name, problem, final=True)
             self._left(name, problem, refused=True)
             return
+        self.roster.counts[name] = accepted.counts
         if self.roster.add(name, accepted.samples, accepted.tests):
             self.changed()
         self.here.add(name)

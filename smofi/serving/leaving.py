@@ -30,6 +30,8 @@ def about(agreed: Agreed) -> Iterator[str]:
     yield f"Batches have {which} samples: this client refuses other ones, another rate, and any round beyond these."
     for crossing in agreed.crossings.values():
         yield from _at(crossing, agreed, steps)
+    if agreed.tells_counts:
+        yield "Before the first round, how many samples of each class you have leaves: clients are selected by it."
     if agreed.offer.evaluates == "clients":
         yield "After a round, the whole model comes here, and the number of held-out samples that are right leaves."
     yield "Activations and gradients can reveal something of the samples they come from: see docs/security.md."

@@ -14,13 +14,13 @@ from smofi.config import Config, sentence_of
 from smofi.data import Source
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.remote.links import Shape
-from smofi.net.frames import Frame, Parsed, encode
+from smofi.net.frames import BadFrame, Frame, Parsed, encode
 from smofi.net.messages import Fields, take
 from smofi.net.plain import plain_text
 from smofi.net.transport.times import SANE, Times
 from smofi.serving.setups import refuse_offer
 
-OFFER, ACCEPTED, OVER = "offer", "accepted", "over"
+OFFER, ACCEPTED, OVER, COUNTS = "offer", "accepted", "over", "counts"
 LONGEST, MOST = 2**24, 2**40
 
 TOLD = (
@@ -139,24 +139,31 @@ def _numbers(values: object) -> bool:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A client takes part: how many samples it trains on, how many it holds out, and the layout of its model."""
+    """A client takes part: how many samples it trains on, how many it holds out, and the layout of its model; where the
+    method selects clients by it, how many samples of each class it trains on."""
 
     samples: int
     tests: int
     layout: str
+    counts: tuple[int, ...] = ()
 
     def pack(self) -> bytes:
         """As bytes."""
-        return encode(Frame(ACCEPTED, asdict(self)))
+        tensors = {COUNTS: torch.tensor(self.counts, dtype=torch.int64)} if self.counts else {}
+        return encode(Frame(ACCEPTED, {name: getattr(self, name) for name in ("samples", "tests", "layout")}, tensors))
 
     @classmethod
-    def read(cls, parsed: Parsed) -> Accepted:
-        """From bytes."""
+    def read(cls, parsed: Parsed, classes: int = 0) -> Accepted:
+        """From bytes; with the counts of this many classes, 0 where none are wanted."""
         given = Fields(parsed.fields)
-        accepted = cls(given.whole("samples", 1, MOST), given.whole("tests", 0, MOST), given.text("layout", 64))
+        samples, tests = given.whole("samples", 1, MOST), given.whole("tests", 0, MOST)
+        layout = given.text("layout", 64)
         given.end()
-        take(parsed, {})
-        return accepted
+        taken = take(parsed, {COUNTS: Shape(torch.int64, (classes,))} if classes else {})
+        counts = tuple(taken[COUNTS].tolist()) if classes else ()
+        if classes and (min(counts) < 0 or sum(counts) != samples):
+            raise BadFrame(f"tensors.{COUNTS}", f"is no division of {samples} samples")
+        return cls(samples, tests, layout, counts)
 
 
 def pack_over(reason: str) -> bytes:

@@ -106,7 +106,18 @@ class Agreed:
 
     def accepted(self) -> Accepted:
         """What the server is told."""
-        return Accepted(len(self.device.samples), len(self.tests), self.offer.layout)
+        return Accepted(len(self.device.samples), len(self.tests), self.offer.layout, self._counts())
+
+    @property
+    def tells_counts(self) -> bool:
+        """Whether the server is told how many samples of each class there are: the method selects clients by it."""
+        return bool(self.device.setup.method.select)
+
+    def _counts(self) -> tuple[int, ...]:
+        if not self.tells_counts:
+            return ()
+        targets = self.device.samples.targets(torch.arange(len(self.device.samples)))
+        return tuple(torch.bincount(targets.cpu(), minlength=len(self.offer.task["classes"])).tolist())
 
 
 class Participation:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from smofi.runs import Participant, read_participants, write_participants
 
 
@@ -15,7 +18,8 @@ class Roster:
     """Clients by number: names, numbers of samples to train on, and of samples held out.
 
     Until the run begins, clients have no numbers; then they are numbered by their names, or as `order` lists them. Who
-    comes later gets the next number. A client keeps its number for good.
+    comes later gets the next number. A client keeps its number for good. `counts` are how many samples of each class a
+    client said it has when it last came, where that was asked.
 
     >>> roster = Roster()
     >>> [roster.add(name, samples=50, tests=5) for name in ("site-10", "site-9")]
@@ -30,6 +34,7 @@ class Roster:
     tests: list[int] = field(default_factory=list)
     waiting: dict[str, tuple[int, int]] = field(default_factory=dict)
     closed: bool = False
+    counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def add(self, name: str, samples: int, tests: int) -> bool:
         """A client has come, or come back; tells whether what is to be saved of a run that has begun is now another."""
@@ -59,6 +64,10 @@ class Roster:
     def number_of(self, name: str) -> int | None:
         """A client's number, None if it has none yet."""
         return self.names.index(name) if name in self.names else None
+
+    def class_counts(self, client: int) -> npt.NDArray[np.int64]:
+        """How many samples of each class the client with this number has."""
+        return np.array(self.counts[self.names[client]], dtype=np.int64)
 
     def _append(self, name: str, samples: int, tests: int) -> None:
         self.names.append(name)

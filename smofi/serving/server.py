@@ -150,6 +150,7 @@ class Server:
             told = layout_hash(setup.layout), self.serving.evaluates, clients, self.serving.times
             offer = Offer.of(config, self.source, *told)
             self.hub.fits = partial(self._fits, run.planner)
+            self.hub.classes = self.source.classes if setup.method.select else 0
             self.hub.begin(offer, setup.wire if isinstance(setup.wire, Compression) else None)
             try:
                 self._gather()

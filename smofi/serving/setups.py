@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from smofi.config import Config
+from smofi.cut import parse_cut
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.assembly import template_of
 from smofi.engine.cohort.setup import Setup
@@ -42,16 +43,16 @@ def setup_of(config: Config, model: nn.Sequential, device: torch.device) -> Setu
         wire_named(config.wire) if config.wire else None,
         Passes(cast, server_threads=config.server_threads),
     )
-    _check_remote(name, setup)
+    _check_remote(name, setup, config)
     return setup
 
 
-def _check_remote(name: str, setup: Setup) -> None:
+def _check_remote(name: str, setup: Setup, config: Config) -> None:
     """Refuse what cannot be computed on several machines."""
     if setup.local.model_wide_limits > 1:
         refuse("method", name, "one limit on the norm of the whole model: give fednar or clip scope='part'")
-    if setup.method.select:
-        refuse("method", name, "a method that does not select clients by their labels, which they do not send")
+    if setup.method.select and parse_cut(config.cut, setup.layout, config.clients or 1).options[0].u_shaped:
+        refuse("method", name, "a cut of one number: it selects clients by their labels, which a U shape keeps there")
 
 
 def check_servable(config: Config) -> None:

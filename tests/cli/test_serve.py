@@ -92,7 +92,7 @@ WRONG = {
     "--insecure --partition file:full": "they have no file of the server's",
     "--insecure --metrics per_client": "--metrics per_client is not accepted",
     "--insecure --method 'clip(1)+fednar(0.1)'": "expected one limit on the norm of the whole model",
-    "--insecure --method 'mergesfl(bandwidth=3)'": "does not select clients by their labels",
+    "--insecure --cut 1,1 --method 'mergesfl(bandwidth=3)'": "expected a cut of one number: it selects clients",
     "--insecure --method smofi --memory-limit 100MB": "--memory-limit 100MB is not accepted: expected at least",
     "--insecure --cut 99": "--cut 99 is not accepted",
     "--insecure --clients 2 --status 8080": "--status 8080 is not accepted: expected an address and a port",

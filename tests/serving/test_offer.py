@@ -11,9 +11,9 @@ import torch
 
 from smofi import data
 from smofi.errors import InputError
-from smofi.net.frames import Frame, encode, read
+from smofi.net.frames import BadFrame, Frame, encode, read
 from smofi.net.transport.times import Times
-from smofi.serving.offer import LONGEST, Offer, pack_offer
+from smofi.serving.offer import LONGEST, Accepted, Offer, pack_offer
 from support.deployed import small
 
 CODE = "python:mine:made"
@@ -101,3 +101,23 @@ def test_a_task_of_many_columns() -> None:
 def test_what_is_no_text(tensors: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         Offer.read(read(encode(Frame("offer", {}, tensors))))
+
+
+def test_counts_of_classes_travel_with_the_acceptance() -> None:
+    accepted = Accepted(10, 2, "hash", (4, 0, 6))
+    assert Accepted.read(read(accepted.pack()), classes=3) == accepted
+
+
+@pytest.mark.parametrize(
+    ("counts", "classes", "sentence"),
+    [
+        ((4, 0, 7), 3, "tensors.counts is no division of 10 samples"),
+        ((11, 0, -1), 3, "tensors.counts is no division of 10 samples"),
+        ((4, 6), 3, r"tensors.counts.shape is \[2\]"),
+        ((), 3, "tensors.counts is missing"),
+        ((4, 0, 6), 0, "tensors.counts is not expected"),
+    ],
+)
+def test_counts_that_are_none(counts: tuple[int, ...], classes: int, sentence: str) -> None:
+    with pytest.raises(BadFrame, match=sentence):
+        Accepted.read(read(Accepted(10, 2, "hash", counts).pack()), classes)

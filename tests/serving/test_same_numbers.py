@@ -47,6 +47,14 @@ def test_the_u_shape(tmp_path: Path) -> None:
     same_bits(deployed(config, tmp_path / "run", {"allow_labels": False}), simulated(config))
 
 
+def test_clients_selected_by_their_classes(tmp_path: Path) -> None:
+    """The bandwidth has room for three batches of 8 samples of 64 bytes; whose they are is decided by classes."""
+    config = small(method=f"mergesfl(bandwidth={3 * 8 * 64})", clients=6, participation=1.0, rounds=3)
+    sessions = simulated(config)
+    assert {len(one.selected) for one in sessions[0].run.history} == {3}
+    same_bits(deployed(config, tmp_path / "run"), sessions)
+
+
 def test_adam_where_each_client_has_its_own_cut(tmp_path: Path) -> None:
     config = small(
         method=["smofi", "fednag"],
