@@ -66,7 +66,7 @@ def data(
         return 0
     if fetch:
         _fetch(name)
-    options = {
+    options: dict[str, Any] = {
         "clients": clients,
         "partition": partition,
         "batch_size": batch_size,
@@ -79,9 +79,7 @@ def data(
         "max_train": max_train,
         "memory_limit": memory_limit,
     }
-    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
-    if ":" in name and not given.keys() & {*UNDIVIDED, "client_column"}:
-        given |= UNDIVIDED
+    given = _with_division(name, {key: value for key, value in options.items() if value is not None})
     preset = name in {preset.name for preset in presets()}
     config = read_config(name, given, scale=scale) if preset else Config(data=name, **given)
     if config.seeds and seeds is not None:
@@ -89,6 +87,12 @@ def data(
     else:
         _print_division(config.with_seed(config.seed), kind, preset, output)
     return 0
+
+
+def _with_division(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Data of one's own is not divided unless something says how."""
+    own = ":" in name and not given.keys() & {*UNDIVIDED, "client_column"}
+    return given | UNDIVIDED if own else given
 
 
 def _list(devices: str | None, clients: int, seed: int, output: Path | None) -> None:

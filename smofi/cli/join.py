@@ -70,6 +70,6 @@ def _show(client: Client) -> int:
     from smofi.cli.program import console
     from smofi.serving.leaving import about
 
-    for line in about(client.offered()):
+    for line in about(client.offered(), client.joining.allow_labels):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return 0

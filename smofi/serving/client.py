@@ -29,7 +29,7 @@ from smofi.net.transport.line import Resumed
 from smofi.net.transport.sizes import size
 from smofi.net.transport.times import Times
 from smofi.plural import plural
-from smofi.serving.limits import BEFORE_AN_OFFER, limits_for
+from smofi.serving.limits import BEFORE_AN_OFFER, MOST_STEPS, limits_for
 from smofi.serving.offer import OFFER, OVER, Offer, read_over
 from smofi.serving.own_data import OwnData
 from smofi.serving.participation import Agreed, Participation
@@ -44,6 +44,10 @@ WAIT = 20.0
 
 EVERY = 60.0
 """Seconds between two lines on how far it is."""
+
+
+REFUSES = "it does not accept this run, or cannot take part in it; its own user is told why"
+"""What a server is told: why may have the names of files and classes in it, which stay on this machine."""
 
 
 class NotWanted(SmofiError):
@@ -84,12 +88,16 @@ class Client:
         """Take part until the run is over; returns why it is. Raises NotWanted if the server refuses this client."""
         with in_threads(self.joining.threads), own_random_state(torch.device(self.joining.device)):
             self.dialer.start()
+            goodbye = "its user ended it"
             try:
                 return self._converse()
             except Dismissed as error:
                 raise NotWanted(f"{self.joining.address} refuses this client: {error.reason}") from None
+            except SmofiError:
+                goodbye = REFUSES
+                raise
             finally:
-                self.dialer.close()
+                self.dialer.close(reason=goodbye)
 
     def offered(self) -> Agreed:
         """What the server asks for; nothing is accepted, and nothing but a hello is sent."""
@@ -175,13 +183,10 @@ class Client:
         if agreed.sends_labels and not joining.allow_labels and not dry:
             raise refuse_offer(
                 "it needs labels on the server, and they leave this machine only with --allow-labels; without it, a "
-                "client joins U-shaped runs alone (a cut such as 2,1)"
+                "client only joins U-shaped runs (a cut such as 2,1)"
             )
-        if len(agreed.device.samples) < config.batch_size:
-            self.say(
-                f"this client has {len(agreed.device.samples)} samples, fewer than a batch of {config.batch_size}: it "
-                "is never selected"
-            )
+        if (steps := agreed.steps_with(config.batch_size)) > MOST_STEPS:
+            raise refuse_offer(f"a round would be {steps:,} steps here, and at most {MOST_STEPS:,} are accepted")
         return agreed
 
 

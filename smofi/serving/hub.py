@@ -152,13 +152,21 @@ class Hub:
             self.owed[name].append(offer)
             self.listener.send(name, offer.pack())
 
-    def end(self, reason: str) -> None:
-        """All runs are over: clients may go, also those that have just come or are still reading their data."""
-        with suppress(queue.Empty):
-            while self.offer:
-                self._next(0.0)
-        for name in self.owed:
-            self.listener.send(name, pack_over(reason))
+    def end(self, reason: str, patience: float = 0.0) -> None:
+        """All runs are over: clients may go, also those that have just come or are still reading their data. One that
+        is away at this moment is waited for, or it would never know."""
+        told, end = set[str](), time.monotonic() + patience
+        while True:
+            with suppress(queue.Empty):
+                while self.offer:
+                    self._next(0.0)
+            for name in self.owed.keys() - told:
+                self.listener.send(name, pack_over(reason))
+                told.add(name)
+            away = [name for name, status in self.listener.peers().items() if not status.connected]
+            if not away or self.stopping or time.monotonic() >= end:
+                return
+            time.sleep(0.1)
 
     # Events of the connections
 

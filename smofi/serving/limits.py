@@ -19,6 +19,9 @@ MOST = 2048 * MIB
 BEFORE_AN_OFFER = Limits(payload=4 * MIB, waiting_bytes=MOST)
 """A client connects before it knows how large messages will be, and then expects those of the run."""
 
+MOST_STEPS = 10**6
+"""Of a client in a round. What is random in each step is drawn at the beginning, so they take memory."""
+
 WAITING = 4
 """Of the largest messages, how many of one client may wait."""
 

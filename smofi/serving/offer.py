@@ -39,7 +39,8 @@ OWN = ("model", "method")
 @dataclass(frozen=True)
 class Offer:
     """A run: its settings, what its data is (`Source.task`), the hash of its model's layout, who evaluates:
-    "server", "clients" or "none", and the seconds of `Times` that a client keeps to."""
+    "server", "clients" or "none", the seconds of `Times` that a client keeps to, and how many `runs` the server still
+    has, with this one."""
 
     settings: dict[str, Any]
     task: dict[str, Any]
@@ -48,6 +49,7 @@ class Offer:
     clients: int = 0
     keepalive: float = Times.keepalive
     connect: float = Times.connect
+    runs: int = 1
 
     @classmethod
     def of(
@@ -99,7 +101,7 @@ class Offer:
             offer = cls(**found)
         except (ValueError, TypeError, RecursionError):
             raise refuse_offer("it cannot be read; is the server of another version?") from None
-        kinds = {"settings": dict, "task": dict, "layout": str, "evaluates": str, "clients": int}
+        kinds = {"settings": dict, "task": dict, "layout": str, "evaluates": str, "clients": int, "runs": int}
         if any(type(getattr(offer, name)) is not kind for name, kind in kinds.items()):
             raise refuse_offer("it cannot be read; is the server of another version?")
         if set(offer.settings) != set(TOLD):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -30,7 +31,7 @@ from smofi.runs import RunFolder, check_free, folders_for, folders_in, names_and
 from smofi.serving.assembly import Assembly
 from smofi.serving.checks import Serving, as_evaluated, check_serving, listed
 from smofi.serving.hub import Hub, Stopped
-from smofi.serving.limits import limits_for
+from smofi.serving.limits import MOST_STEPS, limits_for
 from smofi.serving.memory import check_memory
 from smofi.serving.offer import Offer
 from smofi.serving.roster import Roster
@@ -39,9 +40,6 @@ from smofi.serving.setups import check_servable, layout_hash
 from smofi.training import Result
 
 logger = logging.getLogger("smofi.serving")
-
-MOST_STEPS = 10**6
-"""Of a client in a round. What is random in each step is drawn at the beginning, so they take memory."""
 
 
 class Server:
@@ -148,7 +146,8 @@ class Server:
             setup = run.simulation.setup
             clients = self.assembly.clients(len(self.hub.roster.names))
             told = layout_hash(setup.layout), self.serving.evaluates, clients, self.serving.times
-            offer = Offer.of(config, self.source, *told)
+            left = sum(not other.session.run.over for other in self.runs)
+            offer = replace(Offer.of(config, self.source, *told), runs=max(1, left))
             self.hub.fits = partial(self._fits, run.planner)
             self.hub.classes = self.source.classes if setup.method.select else 0
             self.hub.begin(offer, setup.wire if isinstance(setup.wire, Compression) else None)
@@ -212,7 +211,7 @@ def served(
         yield server
         if all(one.session.run.over and not one.session.run.cut_short for one in server.runs):
             reason = "the run is finished"
-            server.hub.end(reason)
+            server.hub.end(reason, serving.times.patience)
     finally:
         for one in server.runs:
             one.close()

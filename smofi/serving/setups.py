@@ -21,10 +21,14 @@ from smofi.engine.remote.crossing import Task
 from smofi.errors import InputError, refuse
 from smofi.flat import Layout
 from smofi.methods import parse_method
+from smofi.net.plain import plain_text
 from smofi.optim import parse_optimizer
 from smofi.settings import check_served
 
 TEXT = "text"
+
+LONGEST_SENTENCE = 1000
+"""Characters of why an offer is not accepted. Some of it is what the server says, escapes of terminals too."""
 
 
 def setup_of(config: Config, model: nn.Sequential, device: torch.device) -> Setup:
@@ -83,4 +87,4 @@ def layout_hash(layout: Layout) -> str:
 
 def refuse_offer(sentence: str) -> InputError:
     """Why a client does not join."""
-    return InputError(f"this server's run is not accepted: {sentence}")
+    return InputError(f"this server's run is not accepted: {plain_text(sentence, LONGEST_SENTENCE)}")

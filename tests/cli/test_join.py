@@ -108,6 +108,9 @@ def test_a_dry_run_says_what_would_leave(pki: Path, port: int, capsys: pytest.Ca
     assert (code, err) == (0, "")
     assert "The server trains cnn with smofi" in out
     assert "Cut 1: labels would leave this machine, which needs --allow-labels." in out
+    assert "models, one after the other" not in out
+    line = f"localhost:{port} --certs {pki}/hospital-a --data digits --part 1 --dry-run --allow-labels"
+    assert "Cut 1: labels leave this machine, as you allow." in join(line, capsys)[1]
 
 
 def test_a_dry_run_does_not_wait_for_what_will_not_come(

@@ -197,6 +197,8 @@ class Participant(Mallory):
             return "no answer"
         except BROKEN:
             return "ended"
+        if isinstance(answer, Parsed) and answer.kind == "rest":
+            return "left out meanwhile"  # the round began anew with others: what it still sends is not looked at
         if isinstance(answer, Parsed):
             return f"{TAKEN}: {kind}, {name}, then came {answer.kind}"
         return "ended" if answer is None else f"refused: {sentence_in(answer)}"

@@ -25,6 +25,7 @@ from torch import Tensor
 from smofi.engine.processes.tree import mirrored
 from smofi.engine.processes.workers import WorkerGone
 from smofi.errors import check_count, refuse
+from smofi.files import allow_files
 
 SLOT = 2**20
 """The bytes of a slot."""
@@ -52,7 +53,7 @@ class ForkedWorkers:
         self.turn = 0
         self.spin = SPIN if size <= len(os.sched_getaffinity(0)) else 0.0
         self.strides = [2**k for k in range((size - 1).bit_length())]
-        _allow_files(2 * size * len(self.strides))
+        allow_files(2 * size * len(self.strides))
         # pairs[i][k] leads from process i to process i + 2^k
         self.pairs = [[socket.socketpair() for _ in self.strides] for _ in range(size)]
         self.links: list[Link] = []
@@ -182,14 +183,3 @@ def _fork() -> int:
         # Python warns of threads: those that are left are idle ones of libraries, which start them anew in the child
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
-
-
-def _allow_files(count: int) -> None:
-    """Raise the limit on open files, as far as that is allowed, if `count` more would come near it."""
-    import resource  # wherever there is fork
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 512
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 from smofi.errors import InputError, refuse_unwanted
+from smofi.files import allow_files
 from smofi.net.transport import background
 from smofi.net.transport.addresses import is_loopback, parse, written
 from smofi.net.transport.backlog import Mailbox
@@ -72,8 +73,10 @@ class Listener:
         )
         limits = self._limits
         # Each connection takes a file descriptor, before it has said anything. Some more than may stay can be told so.
-        most = ("grpc.max_allowed_incoming_connections", limits.streams + 2 * limits.strangers)
-        self._server = grpc.aio.server(options=[*server_options(self._times), most])
+        most = limits.streams + 2 * limits.strangers
+        allow_files(most)
+        options = [*server_options(self._times), ("grpc.max_allowed_incoming_connections", most)]
+        self._server = grpc.aio.server(options=options)
         handler = grpc.stream_stream_rpc_method_handler(self._reception.join)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
         address = written(self._host, self._port)
