@@ -107,17 +107,18 @@ def shown_by(page: str) -> str:
     return found[0]
 
 
-@pytest.mark.slow
-def test_every_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rounds", ["1 --local-epochs 1", pytest.param("3", marks=pytest.mark.slow)])
+def test_every_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: str) -> None:
+    """With fewer rounds and, where there is time, as shown."""
     monkeypatch.chdir(tmp_path)
     lines = [line.strip() for line in FRONT.splitlines() if line.startswith("    smofi ")]
     assert len(lines) >= 7
     with Nursery(tmp_path) as nursery:
         walk = Walk(nursery)
         for line in lines:
-            walk.type(line.partition("  #")[0])
+            walk.type(line.partition("  #")[0].replace("--rounds 3", f"--rounds {rounds}"))
         said = walk.wait()
-    assert all("The run is finished. Rounds taken part in: 3." in one for one in said[1:])
+    assert all(f"The run is finished. Rounds taken part in: {rounds[0]}." in one for one in said[1:])
 
 
 class Services:
