@@ -5,6 +5,7 @@ Of every command only the server's name and port are replaced, as there is no tr
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import socket
@@ -19,6 +20,7 @@ from PIL import Image
 from smofi.cli.commands import app
 from smofi.net.certs import init, issue
 from smofi.settings import UNSERVED
+from support.certificates import make_pki
 from support.chaos import Nursery, Process, rounds_in, until
 from support.ports import free_port
 from support.processes import ENVIRONMENT
@@ -150,17 +152,87 @@ def shown_by(page: str) -> str:
     return found[0]
 
 
-@pytest.mark.slow
-def test_every_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rounds", ["1 --local-epochs 1", pytest.param("3", marks=pytest.mark.slow)])
+def test_every_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: str) -> None:
+    """With fewer rounds and, where there is time, as shown."""
     monkeypatch.chdir(tmp_path)
     lines = [line.strip() for line in FRONT.splitlines() if line.startswith("    smofi ")]
     assert len(lines) >= 7
     with Nursery(tmp_path) as nursery:
         walk = Walk(nursery)
         for line in lines:
-            walk.type(line.partition("  #")[0])
+            walk.type(line.partition("  #")[0].replace("--rounds 3", f"--rounds {rounds}"))
         said = walk.wait()
-    assert all("The run is finished. Rounds taken part in: 3." in one for one in said[1:])
+    assert all(f"The run is finished. Rounds taken part in: {rounds[0]}." in one for one in said[1:])
+
+
+class Services:
+    """The commands of the guide's units, run as systemd does: in a folder of their own, without a home."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port, self.running = folder, free_port(), list[subprocess.Popen[bytes]]()
+        program = folder / "smofi"
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m smofi "$@"\n')
+        program.chmod(0o755)
+        self.lines = [
+            line.replace("/opt/smofi/bin/smofi", str(program))
+            .replace("train.example.org:7443", f"localhost:{self.port}")
+            .replace("--certs pki/server", f"--certs pki/server --listen 0.0.0.0:{self.port}")
+            for line in re.findall(r"^ExecStart=(.*)$", GUIDE, flags=re.MULTILINE)
+        ]
+        self.environment = ENVIRONMENT | {"HOME": "/proc/no-home", "OMP_NUM_THREADS": "1"}
+        self.environment.pop("SMOFI_DATA", None)
+        given = re.findall(r"^Environment=(\w+)=(.*)$", GUIDE, flags=re.MULTILINE)
+        self.environment |= {name: value.replace("%S/smofi", str(folder)) for name, value in given}
+
+    def __enter__(self) -> Services:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.running:
+            process.kill()
+            process.wait()
+
+    def start(self, line: str, log: str) -> subprocess.Popen[bytes]:
+        with (self.folder / log).open("wb") as file:
+            process = subprocess.Popen(
+                shlex.split(line), cwd=self.folder, env=self.environment, stdout=file, stderr=subprocess.STDOUT
+            )
+        self.running.append(process)
+        return process
+
+    def said(self, log: str) -> str:
+        return (self.folder / log).read_text()
+
+
+@pytest.mark.slow
+def test_the_services_run_and_go_on_after_a_crash(tmp_path: Path) -> None:
+    for seed, name in enumerate(("examples", "scans-a", "scans-b")):
+        pictures(tmp_path / name, seed)
+    settings = re.search(r"```yaml\n(# run.yaml\n.*?)```", GUIDE, flags=re.DOTALL)
+    assert settings
+    (tmp_path / "run.yaml").write_text(settings[1].replace("rounds: 3", "rounds: 6"))
+    authority = make_pki(tmp_path / "pki", "hospital-a", "hospital-b")
+    assert (authority / "server").is_dir()
+    run = tmp_path / "runs/served"
+    with Services(tmp_path) as services:
+        serve, join = services.lines
+        server = services.start(serve, "first")
+        clients = [services.start(join.replace("pital-a", f"pital-{one}"), one) for one in "ab"]
+        until(lambda: len(rounds_in(run)) >= 2 or server.poll() is not None, PATIENCE, "no round is saved")
+        server.kill()
+        server.wait()
+        done = len(rounds_in(run))
+        assert 2 <= done < 6, services.said("first")
+        again = services.start(serve, "second")
+        assert again.wait(PATIENCE) == 0, services.said("second")
+        assert [one.wait(PATIENCE) for one in clients] == [0, 0], services.said("a")
+        assert services.start(serve, "third").wait(PATIENCE) == 0, services.said("third")
+    assert len(rounds_in(run)) == 6
+    for log in ("first", "second", "third", "a", "b"):
+        assert not re.search("Traceback|Matplotlib", services.said(log))
+    events = [json.loads(line)["event"] for line in services.said("second").splitlines() if line.startswith("{")]
+    assert "joined" in events
 
 
 def test_services_have_options_that_there_are() -> None:

@@ -53,8 +53,8 @@ def data(
     """Show how a data set would be divided among clients: sizes, class mix, divergence from balance.
 
     What is not given is as in the preset of that name, if there is one: `smofi data cifar10` is the paper's partition.
-    Data of your own is not divided unless you say how: `smofi data folder:scans` shows what a client with it has.
-    `smofi data --devices` shows what devices clients have; with a data set, how fast they are for the preset's model.
+    Data of your own, such as folder:scans, is shown as a whole unless you say how to divide it. `smofi data
+    --devices` shows what devices clients have; with a data set, how fast they are for the preset's model.
     """
     if seeds is not None:
         _check_seeds(seeds, name, {"--seed": seed, "--output": output, "--devices": devices})
@@ -79,7 +79,7 @@ def data(
         "max_train": max_train,
         "memory_limit": memory_limit,
     }
-    given = _with_division(name, {key: value for key, value in options.items() if value is not None})
+    given = _with_division(name, options)
     preset = name in {preset.name for preset in presets()}
     config = read_config(name, given, scale=scale) if preset else Config(data=name, **given)
     if config.seeds and seeds is not None:
@@ -89,8 +89,9 @@ def data(
     return 0
 
 
-def _with_division(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Data of one's own is not divided unless something says how."""
+def _with_division(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that are given; data of one's own is not divided unless one of them says how."""
+    given = {key: value for key, value in options.items() if value is not None}
     own = ":" in name and not given.keys() & {*UNDIVIDED, "client_column"}
     return given | UNDIVIDED if own else given
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from support.certificates import make_pki
-from support.deployed import deployed, same_bits, simulated, small
+from support.deployed import deployed, same_bits, session_of, simulated, small, tensors
 
 METHODS = [
     "fedavg",
@@ -32,9 +33,14 @@ OPTIMIZERS = {
     "adam": "adam(lr=0.01)",
     "adamw": "adamw(lr=0.01, weight_decay=0.1)",
 }
-OWN_CUTS = "[0, 1, 2, 1, 0, 2, 1, 0]"
+CUTS = {"two parts": "1", "U shape": "1,1", "own cuts": "[0, 1, 2, 1, 0, 2, 1, 0]"}
 ONE_SERVER = ("sflv2", "mergesfl")
 """Clients that share a server model have the same cut: other cuts are refused, in a simulation as well."""
+
+
+def methods_with(cut: str) -> list[str]:
+    """All methods that there are with this cut."""
+    return [one for one in METHODS if cut != CUTS["own cuts"] or not one.startswith(ONE_SERVER)]
 
 
 def test_every_method(tmp_path: Path) -> None:
@@ -68,12 +74,43 @@ def test_adam_where_each_client_has_its_own_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cut", ["1", "1,1", OWN_CUTS], ids=["two parts", "U shape", "own cuts"])
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_method_with_every_optimizer_and_cut(tmp_path: Path, optimizer: str, cut: str) -> None:
-    methods = [one for one in METHODS if cut != OWN_CUTS or not one.startswith(ONE_SERVER)]
-    config = small(method=methods, optimizer=OPTIMIZERS[optimizer], cut=cut)
-    same_bits(deployed(config, tmp_path / "run", {"allow_labels": cut != "1,1"}), simulated(config))
+    config = small(method=methods_with(cut), optimizer=OPTIMIZERS[optimizer], cut=cut)
+    same_bits(deployed(config, tmp_path / "run", {"allow_labels": cut != CUTS["U shape"]}), simulated(config))
+
+
+DOUBLE = """
+import torch
+from torch import nn
+
+def network(input_shape, classes, **_):
+    torch.manual_seed(3)
+    hidden = lambda inputs: nn.Sequential(nn.Linear(inputs, 8), nn.BatchNorm1d(8), nn.Tanh())
+    first = nn.Sequential(nn.Flatten(), *hidden(torch.Size(input_shape).numel()))
+    return nn.Sequential(first, hidden(8), hidden(8), hidden(8), nn.Linear(8, classes)).double()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+def test_in_double_precision_as_if_not_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str, cut: str
+) -> None:
+    """In float64, to 1e-10: without a wire, the model runs as a whole wherever splitting changes nothing."""
+    (tmp_path / "double_precision.py").write_text(DOUBLE)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = {"model": "python:double_precision:network"}
+    config = small(method=methods_with(cut), optimizer=OPTIMIZERS[optimizer], cut=cut, **own)
+    joining = {"own": own, "paths": [str(tmp_path)], "allow_labels": cut != CUTS["U shape"]}
+    for result, method in zip(deployed(config, tmp_path / "run", joining), config.method, strict=True):
+        whole = tensors(session_of(config.model_copy(update={"method": (method,)}), wire=None).train().model)
+        found = tensors(result.model)
+        assert all(tensor.dtype == torch.float64 for tensor in found.values())
+        for name, tensor in whole.items():
+            assert abs(found[name] - tensor).max() < 1e-10, f"{method}: {name}"
 
 
 @pytest.mark.slow
