@@ -62,8 +62,7 @@ def data(
         check_picture(output, "output")
     kind = "phones" if devices is True else devices or None
     if name is None:
-        _list(kind, CLIENTS if clients is None else clients, seed or 0, output)
-        return 0
+        return _list(kind, CLIENTS if clients is None else clients, seed or 0, output)
     if fetch:
         _fetch(name)
     options: dict[str, Any] = {
@@ -96,7 +95,7 @@ def _with_division(name: str, options: dict[str, Any]) -> dict[str, Any]:
     return given | UNDIVIDED if own else given
 
 
-def _list(devices: str | None, clients: int, seed: int, output: Path | None) -> None:
+def _list(devices: str | None, clients: int, seed: int, output: Path | None) -> int:
     """All data sets, or devices without one."""
     if devices is None:
         console.print(data_table())
@@ -104,6 +103,7 @@ def _list(devices: str | None, clients: int, seed: int, output: Path | None) -> 
         with loading():
             from smofi.report.devices import Fleet
         _print_devices(Fleet.of(devices, clients, seed), output)
+    return 0
 
 
 def _check_seeds(seeds: str, name: str | None, others: Mapping[str, object]) -> None:

@@ -82,7 +82,9 @@ def tensors_in_memory() -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # looking at every object touches deprecated ones
         kinds = (torch.Tensor, torch.nn.Parameter)
-        places = [one.untyped_storage() for one in gc.get_objects() if type(one) in kinds]
+        places = [
+            one.untyped_storage() for one in gc.get_objects() if type(one) in kinds and one.layout == torch.strided
+        ]
     return sum({place.data_ptr(): place.nbytes() for place in places}.values())
 
 

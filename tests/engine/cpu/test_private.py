@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from smofi.engine.cpu import private
 from smofi.engine.cpu.private import backward, is_view, is_watched, observing
 from smofi.engine.cpu.quicken import Quick, quicken
-from smofi.engine.cpu.widest import widest_operation
+from smofi.engine.cpu.widest import widest_of_batch
 
 WATCHED: dict[str, Callable[[nn.Module], Any]] = {
     "forward": lambda layer: layer.register_forward_hook(print),
@@ -81,7 +81,7 @@ def test_the_widest_operation_takes_and_gives_most(removed: bool, monkeypatch: p
     if removed:
         monkeypatch.delattr("torch.utils._python_dispatch.TorchDispatchMode")
     # inputs 10 x 5, weights 5 x 7, a bias of 7, outputs 10 x 7: more than those of the ReLU and of the last layer
-    assert widest_operation(block(), torch.zeros(10, 5)) == 4 * (50 + 35 + 7 + 70)
+    assert widest_of_batch(block(), torch.zeros(2, 5), samples=10) == 4 * (50 + 35 + 7 + 70)
 
 
 @pytest.mark.parametrize("removed", [False, True], ids=["directly", "through the tensor"])
