@@ -31,6 +31,10 @@ LOOK_EVERY = 0.5
 """Seconds in which a signal is answered."""
 
 
+LINGER = 3.0
+"""Seconds that a finished server waits for clients that are away: a connection that has just broken is made anew."""
+
+
 class Stopped(Exception):
     """The server is to stop, and waits for clients: there is no round to finish."""
 
@@ -152,10 +156,10 @@ class Hub:
             self.owed[name].append(offer)
             self.listener.send(name, offer.pack())
 
-    def end(self, reason: str, patience: float = 0.0) -> None:
+    def end(self, reason: str) -> None:
         """All runs are over: clients may go, also those that have just come or are still reading their data. One that
-        is away at this moment is waited for, or it would never know."""
-        told, end = set[str](), time.monotonic() + patience
+        is away at this moment is waited for a little, or it would never know."""
+        told, end = set[str](), time.monotonic() + LINGER
         while True:
             with suppress(queue.Empty):
                 while self.offer:
@@ -163,7 +167,8 @@ class Hub:
             for name in self.owed.keys() - told:
                 self.listener.send(name, pack_over(reason))
                 told.add(name)
-            away = [name for name, status in self.listener.peers().items() if not status.connected]
+            peers = self.listener.peers()
+            away = [name for name in self.here if name in peers and not peers[name].connected]
             if not away or self.stopping or time.monotonic() >= end:
                 return
             time.sleep(0.1)

@@ -146,6 +146,7 @@ async def selected(run: Attacked, messages: int, seed: int, tally: Tally, watch:
 
 # An honest client's share of the sum has the same bits whoever is lost, if there are two with the same share.
 IN_ROUNDS = [*COMMON, "--method", "fedavg", "--clients", "2", "--min-clients", "2", "--evaluate", "clients"]
+IN_ROUNDS += ["--away", "3"]  # some leave in the middle of a message, and a round waits for them
 SIEGES = [
     Siege("outside", [*COMMON, "--method", "smofi", "--cut", "1", "--clients", str(HONEST)], HONEST, 0.85, outside),
     Siege("selected", [*IN_ROUNDS, "--cut", "1"], 2, 0.1, selected),
