@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -231,7 +231,7 @@ class Counter:
                 threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
 
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
-        with source, sink:
+        with source, sink, suppress(OSError):  # the other direction has ended, and closed both
             while some := source.recv(1 << 20):
                 self.bytes += len(some)
                 sink.sendall(some)
