@@ -90,7 +90,9 @@ class Client:
             self.dialer.start()
             goodbye = "its user ended it"
             try:
-                return self._converse()
+                over = self._converse()
+                goodbye = "the run is over"
+                return over
             except Dismissed as error:
                 raise NotWanted(f"{self.joining.address} refuses this client: {error.reason}") from None
             except SmofiError:
@@ -116,7 +118,7 @@ class Client:
         except Dismissed as error:
             raise NotWanted(f"{self.joining.address} refuses this client: {error.reason}") from None
         finally:
-            self.dialer.close()
+            self.dialer.close(reason="it only asked what would be asked of it")
 
     def _converse(self) -> str:
         while True:
