@@ -31,10 +31,6 @@ LOOK_EVERY = 0.5
 """Seconds in which a signal is answered."""
 
 
-LINGER = 3.0
-"""Seconds that a finished server waits for clients that are away: a connection that has just broken is made anew."""
-
-
 class Stopped(Exception):
     """The server is to stop, and waits for clients: there is no round to finish."""
 
@@ -156,10 +152,10 @@ class Hub:
             self.owed[name].append(offer)
             self.listener.send(name, offer.pack())
 
-    def end(self, reason: str) -> None:
+    def end(self, reason: str, patience: float = 0.0) -> None:
         """All runs are over: clients may go, also those that have just come or are still reading their data. One that
-        is away at this moment is waited for a little, or it would never know."""
-        told, end = set[str](), time.monotonic() + LINGER
+        is away at this moment is waited for, for `patience` seconds, or it would never know."""
+        told, end = set[str](), time.monotonic() + patience
         while True:
             with suppress(queue.Empty):
                 while self.offer:

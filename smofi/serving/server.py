@@ -211,7 +211,7 @@ def served(
         yield server
         if all(one.session.run.over and not one.session.run.cut_short for one in server.runs):
             reason = "the run is finished"
-            server.hub.end(reason)
+            server.hub.end(reason, serving.times.patience)
     finally:
         for one in server.runs:
             one.close()

@@ -29,6 +29,10 @@ def make_pki(folder: Path, clients: int, *hosts: str) -> Path:
     return folder
 
 
+WAITS = ("until you stop it, for instance with Ctrl-C", "now")
+"""How the last sentence of a client ends that finds no server: it goes on trying."""
+
+
 @dataclass
 class Fleet:
     """`address` is where clients find the server, but for those whose way leads through one of `proxies`; `network`, if
@@ -143,7 +147,7 @@ class Fleet:
             raise AssertionError(f"the server ended with {server.code}: {server.text()[-2000:]}")
         for number, client in self.joined.items():
             client.signal(signal.SIGCONT)
-            if away and not client.ended.wait(20) and "nothing listens" in client.text():
+            if away and not client.ended.wait(20) and client.text().rstrip().endswith(WAITS):
                 client.kill()
                 continue
             if client.wait(90) != 0:
