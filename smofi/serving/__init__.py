@@ -10,7 +10,8 @@ calls           what stands behind the two functions
 
 client          the conversation with a server                 participation   what a client answers
 own_data        its samples, as the server's model takes them  leaving         what would leave its machine
-waiting         what its user is told meanwhile                setups          what both sides have in common
+waiting         what its user is told without a connection     told            and what the server tells it
+setups          what both sides have in common
 
 Learning is in `smofi.engine`, connections are in `smofi.net`. What it needs comes with: pip install "smofi[net]".
 Internal: may change without notice.

@@ -30,10 +30,11 @@ from smofi.net.transport.sizes import size
 from smofi.net.transport.times import Times
 from smofi.plural import plural
 from smofi.serving.limits import BEFORE_AN_OFFER, MOST_STEPS, limits_for
-from smofi.serving.offer import OFFER, OVER, Offer, read_over
+from smofi.serving.offer import OFFER, Offer
 from smofi.serving.own_data import OwnData
 from smofi.serving.participation import Agreed, Participation
 from smofi.serving.setups import refuse_offer
+from smofi.serving.told import NOTICE, OVER, read_told
 from smofi.serving.waiting import Waits
 
 Say = Callable[[str], object]
@@ -144,7 +145,10 @@ class Client:
         """Answer a message; returns why the run is over, if it is."""
         parsed = read(payload, shared=True)
         if parsed.kind == OVER:
-            return read_over(parsed)
+            return read_told(parsed)
+        if parsed.kind == NOTICE:
+            self.say(read_told(parsed))
+            return None
         if parsed.kind == OFFER:
             agreed = self._agree(Offer.read(parsed))
             self.part = Participation(agreed)
@@ -152,8 +156,7 @@ class Client:
             told = {"keepalive": agreed.offer.keepalive, "connect": agreed.offer.connect}
             self.dialer.keep_to(replace(self.joining.times, **told))
             self._send(agreed.accepted().pack())
-            samples = plural(len(agreed.device.samples), "sample")
-            self.say(f"joined {self.joining.address} with {samples}; a round begins when enough clients are there")
+            self.say(f"joined {self.joining.address} {agreed.in_short}; a round begins when enough clients are there")
             return None
         if self.part is None:
             raise BadFrame("kind", f"is {parsed.kind}: expected {OFFER} first")

@@ -19,8 +19,9 @@ from smofi.net.status import Arrivals, Board
 from smofi.net.transport.events import Arrived, Joined, Left
 from smofi.net.transport.listener import Listener
 from smofi.net.transport.sizes import size
-from smofi.serving.offer import ACCEPTED, Accepted, Offer, pack_over
+from smofi.serving.offer import ACCEPTED, Accepted, Offer
 from smofi.serving.roster import Roster
+from smofi.serving.told import NOTICE, OVER, pack_told
 
 logger = logging.getLogger("smofi.serving")
 
@@ -117,9 +118,7 @@ class Hub:
         self.arrivals.want(True)
         while missing:
             if missing != told:
-                if self.going and not told:
-                    self.say(f"Paused: {missing}")
-                self._tell_wait(missing)
+                self._tell_wait(missing, first=not told)
                 told = missing
             if self.stopping:
                 raise Stopped(missing)
@@ -131,18 +130,27 @@ class Hub:
         if told:
             if self.going:
                 self.say("Going on")
+                self._notify("the run goes on")
             self.board.resumed()
             log(logger, "resumed" if self.going else "ready", clients=len(self.here))
         self.going = True
 
-    def _tell_wait(self, missing: str) -> None:
+    def _tell_wait(self, missing: str, first: bool) -> None:
         """The first wait of a run is no pause: it has lost no client."""
-        if self.going:
-            self.board.paused(missing)
-            log(logger, "paused", level="warning", reason=missing)
-        else:
+        if not self.going:
             self.board.waiting(missing)
             log(logger, "waiting", reason=missing)
+            return
+        if first:
+            self.say(f"Paused: {missing}")
+        self._notify(f"the run is paused: {missing}")
+        self.board.paused(missing)
+        log(logger, "paused", level="warning", reason=missing)
+
+    def _notify(self, sentence: str) -> None:
+        """Tell the users of all clients that take part."""
+        for name in self.here:
+            self.listener.send(name, pack_told(NOTICE, sentence))
 
     def begin(self, offer: Offer, wire: Compression | None) -> None:
         """A run begins: all clients are asked anew, and are there again when they have accepted."""
@@ -161,7 +169,7 @@ class Hub:
                 while self.offer:
                     self._next(0.0)
             for name in self.owed.keys() - told:
-                self.listener.send(name, pack_over(reason))
+                self.listener.send(name, pack_told(OVER, reason))
                 told.add(name)
             peers = self.listener.peers()
             away = [name for name in self.here if name in peers and not peers[name].connected]

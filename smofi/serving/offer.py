@@ -16,11 +16,10 @@ from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.remote.links import Shape
 from smofi.net.frames import BadFrame, Frame, Parsed, encode
 from smofi.net.messages import Fields, take
-from smofi.net.plain import plain_text
 from smofi.net.transport.times import SANE, Times
 from smofi.serving.setups import refuse_offer
 
-OFFER, ACCEPTED, OVER, COUNTS = "offer", "accepted", "over", "counts"
+OFFER, ACCEPTED, COUNTS = "offer", "accepted", "counts"
 LONGEST, MOST = 2**24, 2**40
 
 TOLD = (
@@ -166,17 +165,3 @@ class Accepted:
         if classes and (min(counts) < 0 or sum(counts) != samples):
             raise BadFrame(f"tensors.{COUNTS}", f"is no division of {samples} samples")
         return cls(samples, tests, layout, counts)
-
-
-def pack_over(reason: str) -> bytes:
-    """That the run has ended."""
-    return encode(Frame(OVER, {"reason": reason[:500]}))
-
-
-def read_over(parsed: Parsed) -> str:
-    """Why it has ended."""
-    given = Fields(parsed.fields)
-    reason = given.text("reason", 500)
-    given.end()
-    take(parsed, {})
-    return plain_text(reason)

@@ -19,6 +19,8 @@ from smofi.flat import shell
 from smofi.models import build
 from smofi.net.frames import BadFrame, Parsed
 from smofi.net.messages import KINDS, Terms, read_answer, read_begin, read_evaluate, read_rest
+from smofi.net.plain import plain_text
+from smofi.plural import plural
 from smofi.serving.limits import largest_message
 from smofi.serving.offer import Accepted, Offer
 from smofi.serving.setups import layout_hash, refuse_offer, setup_of, task_of
@@ -60,6 +62,13 @@ class Agreed:
         own = Device(setup, samples, augment, device), tests.to(layout.dtype, device)
         largest = largest_message(setup, config, asked, offer.clients, whole_model=offer.evaluates == "clients")
         return cls(offer, config, *own, crossings, largest)
+
+    @property
+    def in_short(self) -> str:
+        """Who trains what: said when the client joins."""
+        config, samples = self.config, plural(len(self.device.samples), "sample")
+        (method,) = config.method
+        return plain_text(f"with {samples} to train {config.model} with {method}, cut {config.cut}")
 
     @property
     def cuts(self) -> list[Cut]:

@@ -32,9 +32,10 @@ from smofi.net.transport.limits import Limits
 from smofi.net.transport.listener import Listener
 from smofi.net.transport.times import Times
 from smofi.serving.client import Client, Joining
-from smofi.serving.offer import OFFER, Offer, pack_offer, pack_over
+from smofi.serving.offer import OFFER, Offer, pack_offer
 from smofi.serving.own_data import OwnData
 from smofi.serving.setups import layout_hash, setup_of, task_of
+from smofi.serving.told import OVER, pack_told
 
 SETTINGS: dict[str, Any] = dict(data="digits", model="cnn", width=4, cut="1", clients=2, max_train=64, batch_size=8)
 SETTINGS |= dict(method=("fedavg",), participation=1.0, local_epochs=1, partition="iid", optimizer="sgd(lr=0.1)")
@@ -282,6 +283,10 @@ ROUNDS: dict[str, tuple[Callable[[], list[bytes]], str]] = {
         lambda: [pack(begin()), offering(model="python:this:s")],
         "no server may name code of yours",
     ),
+    "a notice without an end": (
+        lambda: [encode(Frame("notice", {"sentence": 501 * "x"}))],
+        "expected text of at most 500 characters",
+    ),
     "1 MiB of nothing": (lambda: [bytes(2**20)], "magic is"),
 }
 
@@ -297,7 +302,7 @@ def test_a_client_checks_every_message_of_its_server(case: str) -> None:
 @pytest.mark.parametrize("before", [(), (offering(),)], ids=["as an offer", "after an offer"])
 def test_a_client_takes_no_message_that_is_larger_than_any_of_the_run(before: tuple[bytes, ...]) -> None:
     said: list[str] = []
-    with serving(*before, bytes(30 * 2**20), pack_over("enough")) as port:
+    with serving(*before, bytes(30 * 2**20), pack_told(OVER, "enough")) as port:
         joining = Joining(f"127.0.0.1:{port}", OwnData("digits", part=0), name="victim", allow_labels=True)
         assert Client(joining, said.append).run() == "enough"
     assert any("does not keep to the protocol: a payload has more than" in one for one in said)

@@ -79,7 +79,8 @@ def test_a_client_with_less_than_a_batch(tmp_path: Path) -> None:
         assert not server.history
         clients.start(2, part=1)
         server.result()
-        assert "samples; a round begins when enough clients are there" in clients.said("site-0")
+        joined = "samples to train cnn with smofi, cut 1; a round begins when enough clients are there"
+        assert joined in clients.said("site-0")
         assert "1 round done; " in clients.said("site-0")
         assert clients.all_ended() == [0, 0]
     assert server.history[0].selected == [0, 1]

@@ -14,8 +14,9 @@ from smofi.net.messages import pack
 from smofi.net.status import Board
 from smofi.net.transport.dialer import Dialer
 from smofi.serving.hub import Hub
-from smofi.serving.offer import Accepted, Offer, read_over
+from smofi.serving.offer import Accepted, Offer
 from smofi.serving.roster import Roster
+from smofi.serving.told import NOTICE, read_told
 from support.deployed import PATIENT, SOON
 from support.ends import Ends, Received, Welcomed, eventually, heard
 
@@ -117,6 +118,19 @@ def test_a_run_that_pauses_says_so(ends: Ends, caplog: pytest.LogCaptureFixture)
     assert said == ["Paused: one is gone", "Going on"]
 
 
+def test_clients_are_told_of_a_pause(ends: Ends) -> None:
+    """Without an answer being due: what comes next is taken for the answer to the next question."""
+    (hub, client), here = joined(ends), iter(["one is gone", None])
+    hub.wait_for(lambda: next(here))
+    ask(hub, 0)
+    heard(client, Welcomed, SOON)
+    told = [read(heard(client, Received, SOON).payload) for _ in range(3)]
+    assert [one.kind for one in told] == [NOTICE, NOTICE, "evaluate"]
+    assert [read_told(one) for one in told[:2]] == ["the run is paused: one is gone", "the run goes on"]
+    answer(client, 0)
+    assert hub.receive(SOON) == (0, Evaluated(0, 10, 5))
+
+
 def test_all_who_are_there_are_told_that_it_is_over(ends: Ends) -> None:
     """Also one that has come and has not accepted yet, and one that nobody has noticed so far."""
     hub, clients = a_hub(ends), [ends.dial(name, times=PATIENT) for name in "ab"]
@@ -125,7 +139,7 @@ def test_all_who_are_there_are_told_that_it_is_over(ends: Ends) -> None:
     hub.end("the run is finished")
     for client in clients:
         assert read(heard(client, Welcomed, SOON).payload).kind == "offer"
-        assert read_over(read(heard(client, Received, SOON).payload)) == "the run is finished"
+        assert read_told(read(heard(client, Received, SOON).payload)) == "the run is finished"
 
 
 def test_a_client_that_does_not_fit_is_told(ends: Ends) -> None:

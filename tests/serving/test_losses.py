@@ -35,9 +35,12 @@ def test_killed_missed_and_back(tmp_path: Path) -> None:
         server.on_event = at_the_first_step(lambda: clients.kill("site-1"))
         server.wait_for(lambda: len(server.history) == 1 and pause(server))
         assert pause(server) == "2 clients of the 3 that a round needs are here"
+        said = lambda sentence: all(sentence in clients.said(name) for name in ("site-0", "site-2"))  # noqa: E731
+        server.wait_for(lambda: said("the run is paused: 2 clients of the 3 that a round needs are here"))
         clients.start(1)
         server.result()
         assert clients.all_ended() == [0, 0, 0]
+        assert said("the run goes on")
     assert [record.left_out for record in server.history] == [[1], []]
     assert [record.selected for record in server.history] == [[0, 1, 2]] * 2
     warnings = [event.message for event in server.events if isinstance(event, Warned)]

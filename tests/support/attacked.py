@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support.chaos import Nursery, Process
+from support.chaos import Nursery, Process, Usage
 from support.ports import free_port
 
 HONEST, ATTACKERS = 3, 10
@@ -46,13 +48,18 @@ class Attacked:
             clients.append(self.nursery.smofi(*words, "--data", "digits", "--allow-labels", log=log))
         return clients
 
-    def train(self, name: str, rounds: int) -> Path:
-        """A run that nobody attacks."""
+    def train(self, name: str, rounds: int) -> tuple[Path, Usage]:
+        """A run that nobody attacks, and the most memory that its server takes."""
         folder = self.folder / name
         server, clients = self.serve(name, *self.words, "--rounds", rounds, "--output", folder), self.join(name)
-        assert server.wait(60 + 20 * rounds) == 0, server.text()
+        usage, end = server.usage(), time.monotonic() + 60 + 20 * rounds
+        while server.alive and time.monotonic() < end:
+            with suppress(OSError):  # it may end while it is looked at
+                usage = max(usage, server.usage(), key=lambda one: one.memory)
+            time.sleep(0.5)
+        assert server.wait(1) == 0, server.text()
         assert [client.wait(60) for client in clients] == [0] * self.honest
-        return folder
+        return folder, usage
 
 
 class Lorises:
