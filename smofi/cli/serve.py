@@ -143,15 +143,16 @@ class _Serve:
             self.live.recall(number, History.of(one.name, one.session.run.history, one.seed, **judged))
         self._say_where(server, config)
         server.hub.say = self.live.say
-        with self._finishing_the_round() as caught, self.live:
-            for one, result in server.train(lambda run: setattr(self, "current", run)):
-                results[one.seed, one.name] = result
-                if caught:
-                    break
-        stack.close()
+        with self._finishing_the_round() as caught:
+            with self.live:
+                for one, result in server.train(lambda run: setattr(self, "current", run)):
+                    results[one.seed, one.name] = result
+                    if caught:
+                        break
+            stack.close()
         if self.live.mode != "jsonl":
             print_results(config, server.path, results, judged, time.perf_counter() - started, self.live.mode)
-        if caught:
+        if caught and not server.finished:
             remark(f"Interrupted; go on with: {_resuming(self.serving, server)}, and other options as before")
             return 128 + caught[0]
         return 1 if any(result.diverged for result in results.values()) else 0

@@ -84,6 +84,8 @@ def pack(message: Down | Up, wire: Compression | None = None) -> list[Buffer]:
     plain = {name: value for name, value in own.items() if value is not None and name not in tensors}
     if "square" in plain:  # one that is infinite becomes as large as can be, and again infinite; of NaN, tensors tell
         plain["square"] = min(max(0.0, plain["square"]), sys.float_info.max)
+    if isinstance(message, Rest):
+        plain["reason"] = message.reason[:LONGEST_REASON]
     crossing = CROSSES.get(type(message))
     return parts_of(Frame(NAMES[type(message)], plain, tensors), {crossing: wire} if crossing and wire else None)
 

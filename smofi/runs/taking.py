@@ -61,7 +61,7 @@ def _others(path: Path) -> list[str]:
         manifest = folder.manifest()
     except DamagedFile:  # another program's, or damaged
         manifest = Manifest("")
-    own = {part_of(MANIFEST)}
+    own = {part_of(MANIFEST), part_of(folder.clients_file.name)}
     if manifest.run and not any(one.rounds for one in manifest.saved):
         own |= {MANIFEST, *map(part_of, manifest.files)} | {name for name in manifest.files if _is_whole(folder, name)}
     if is_lock(path / LOCK):

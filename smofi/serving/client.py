@@ -114,7 +114,10 @@ class Client:
                         why = reason_of(event)
                         break
                     elif isinstance(event, Welcomed):
-                        return self._agree(Offer.read(read(event.payload)), dry=True)
+                        parsed = read(event.payload)
+                        if parsed.kind == OVER:
+                            raise InputError(f"{self.joining.address} asks for nothing: {read_told(parsed)}")
+                        return self._agree(Offer.read(parsed), dry=True)
             raise InputError(f"the server could not be asked: {why}")
         except Dismissed as error:
             raise NotWanted(f"{self.joining.address} refuses this client: {error.reason}") from None

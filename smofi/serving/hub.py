@@ -6,7 +6,7 @@ import logging
 import queue
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from smofi.engine.cohort.wire import Compression
@@ -15,7 +15,7 @@ from smofi.engine.remote.messages import Activation, Begin, Down, Evaluate, Eval
 from smofi.net.frames import BadFrame, read
 from smofi.net.logs import log
 from smofi.net.messages import NotFinite, pack, read_up
-from smofi.net.status import Arrivals, Board
+from smofi.net.status import Arrivals, Board, listed_names
 from smofi.net.transport.events import Arrived, Joined, Left
 from smofi.net.transport.listener import Listener
 from smofi.net.transport.sizes import size
@@ -31,9 +31,12 @@ OFFENCES = 3
 LOOK_EVERY = 0.5
 """Seconds in which a signal is answered."""
 
+WORTH_SAYING = 1.0
+"""Seconds of waiting at the end that need no explanation."""
+
 
 class Stopped(Exception):
-    """The server is to stop, and waits for clients: there is no round to finish."""
+    """The server is to stop, and there is no round to finish; why, in a sentence."""
 
 
 class Hub:
@@ -65,6 +68,9 @@ class Hub:
         self.down: Counter[str] = Counter()
         self.say: Callable[[str], object] = lambda sentence: None
         self.stopping = self.going = False
+        self.over: bytes | None = None
+        """What clients are told once all runs are over, and `told` are those that it was sent to."""
+        self.told: set[str] = set()
 
     # What a round needs
 
@@ -98,12 +104,11 @@ class Hub:
                     return None
 
     def forget(self, client: int) -> None:
-        """What this client still owes no longer matters: it may come too late."""
-        self._void(self.roster.names[client])
-
-    def _void(self, name: str) -> None:
+        """What this client still owes of a round no longer matters: it may come too late. One that has come back since,
+        and has an offer to accept, is asked that still."""
+        name = self.roster.names[client]
         if name in self.owed:
-            self.owed[name] = deque([None] * len(self.owed[name]))
+            self.owed[name] = deque(one if isinstance(one, Offer) else None for one in self.owed[name])
 
     # Who is there
 
@@ -121,7 +126,7 @@ class Hub:
                 self._tell_wait(missing, first=not told)
                 told = missing
             if self.stopping:
-                raise Stopped(missing)
+                raise Stopped(f"stopped while it waited: {missing}")
             with suppress(queue.Empty):
                 self._next(LOOK_EVERY)
             missing = enough()
@@ -155,27 +160,33 @@ class Hub:
     def begin(self, offer: Offer, wire: Compression | None) -> None:
         """A run begins: all clients are asked anew, and are there again when they have accepted."""
         self.offer, self.wire, self.here, self.going = offer, wire, set(), False
-        for name in self.owed:
-            self._void(name)
-            self.owed[name].append(offer)
+        for name, before in self.owed.items():
+            self.owed[name] = deque([*[None] * len(before), offer])
             self.listener.send(name, offer.pack())
 
-    def end(self, reason: str, patience: float = 0.0) -> None:
-        """All runs are over: clients may go, also those that have just come or are still reading their data. One that
-        is away at this moment is waited for, for `patience` seconds, or it would never know."""
-        told, end = set[str](), time.monotonic() + patience
+    def end(self, reason: str, patience: float = 0.0, awaited: Collection[str] = ()) -> None:
+        """All runs are over, and clients may go: those that are here, and those that come while this waits. It waits
+        until all of them have heard it, and those `awaited` have come, but not longer than `patience` seconds."""
+        self.over, began = pack_told(OVER, reason), time.monotonic()
+        for name in self.owed:
+            self.listener.send(name, self.over)
+        self.told, said = set(self.owed), False
         while True:
             with suppress(queue.Empty):
-                while self.offer:
+                while True:
                     self._next(0.0)
-            for name in self.owed.keys() - told:
-                self.listener.send(name, pack_told(OVER, reason))
-                told.add(name)
-            peers = self.listener.peers()
-            away = [name for name in self.here if name in peers and not peers[name].connected]
-            if not away or self.stopping or time.monotonic() >= end:
+            missing = self._unheard() | (set(awaited) - self.told)
+            waited = time.monotonic() - began
+            if not missing or self.stopping or waited >= patience:
                 return
+            if waited > WORTH_SAYING and not said:
+                self.say(f"Waiting up to {patience:g} s to tell {listed_names(sorted(missing))} that the run is over")
+                said = True
             time.sleep(0.1)
+
+    def _unheard(self) -> set[str]:
+        """The clients that may not have received all that was sent to them."""
+        return {name for name, peer in self.listener.peers().items() if peer.unheard or not peer.connected}
 
     # Events of the connections
 
@@ -195,6 +206,11 @@ class Hub:
         return None
 
     def _joined(self, event: Joined) -> None:
+        if self.over:
+            self.owed[event.name] = deque()
+            self.listener.welcome(event.name, self.over)
+            self.told.add(event.name)
+            return
         assert self.offer is not None
         self.owed[event.name] = deque([self.offer])
         self.listener.welcome(event.name, self.offer.pack())

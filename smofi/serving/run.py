@@ -18,7 +18,6 @@ from smofi.engine.remote.stepper import MostDiverged, NobodyLeft
 from smofi.engine.round import Cohort, NonFinite
 from smofi.engine.run import Run
 from smofi.net.journal import LeftOut
-from smofi.net.messages import LONGEST_REASON
 from smofi.plural import plural
 from smofi.serving.hub import Hub, Stopped
 
@@ -75,11 +74,11 @@ class ServedRun(Run):
     planner: PresentPlanner
 
     def train(self) -> None:
-        """All rounds; if the server is stopped while it waits, the run is cut short as by any interruption."""
+        """All rounds; if the server is stopped between two of them, the run is cut short as by any interruption."""
         try:
             super().train()
-        except Stopped as waiting:
-            self.cut_short, self.stopped = True, f"stopped while it waited: {waiting}"
+        except Stopped as stopped:
+            self.cut_short, self.stopped = True, str(stopped)
             self.emit(RunEnded(len(self.history), self.stopped))
 
     def interrupt(self) -> None:
@@ -104,14 +103,20 @@ class ServedRun(Run):
             try:
                 return super().one_round(plan)
             except NobodyLeft as error:
-                self.emit(Warned(f"{error}; the round begins anew"))
+                self._repeat(error, "the round begins anew")
             except NonFinite as error:
                 for client in plan.clients:  # what they still owe is of a round that is void
-                    hub.send(client, Rest(plan.round, str(error)[:LONGEST_REASON]))
+                    hub.send(client, Rest(plan.round, str(error)))
                 if not isinstance(error, MostDiverged) or self._diverges(error):
                     raise
-                self.emit(Warned(f"{error}{self._name_of(error.client)}; the round begins anew with others"))
+                self._repeat(f"{error}{self._name_of(error.client)}", "the round begins anew with others")
             plan = self.planner.plan(plan.round)
+
+    def _repeat(self, why: object, how: str) -> None:
+        """Say that this round came to nothing; the last thing that is said, if the server is to stop."""
+        if self.hub.stopping:
+            raise Stopped(f"stopped: {why}")
+        self.emit(Warned(f"{why}; {how}"))
 
     def _diverges(self, error: MostDiverged) -> bool:
         """Whether it is the run: those whose numbers are not finite are left out, and there must be others to try."""

@@ -142,20 +142,22 @@ class Server:
         for one in self.runs:
             begins(one)
             run = one.session.run
+            if run.over:  # before the server was started again: no client is asked to take part
+                yield one, one.train()
+                continue
             config = self.config.with_seed(one.seed).model_copy(update={"method": (one.name,)})
             setup = run.simulation.setup
             clients = self.assembly.clients(len(self.hub.roster.names))
             told = layout_hash(setup.layout), self.serving.evaluates, clients, self.serving.times
             left = sum(not other.session.run.over for other in self.runs)
-            offer = replace(Offer.of(config, self.source, *told), runs=max(1, left))
+            offer = replace(Offer.of(config, self.source, *told), runs=left)
             self.hub.fits = partial(self._fits, run.planner)
             self.hub.classes = self.source.classes if setup.method.select else 0
             self.hub.begin(offer, setup.wire if isinstance(setup.wire, Compression) else None)
             try:
                 self._gather()
-            except Stopped as waiting:
-                why = f"stopped while it waited: {waiting}"
-                ended(one.name, one.seed, len(run.history), why, diverged=False, cut_short=True)
+            except Stopped as stopped:
+                ended(one.name, one.seed, len(run.history), str(stopped), diverged=False, cut_short=True)
                 return
             result = one.train()
             run.simulation.give_back()
@@ -176,6 +178,16 @@ class Server:
         if not cuts.per_client or name in known or len(known) < listed:
             return None
         return f"the setting cut lists the cuts of {plural(listed, 'client')}, and all of them have come already"
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are done, of all runs together."""
+        return sum(len(one.session.run.history) for one in self.runs)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all runs are over, none of them cut short."""
+        return all(one.session.run.over and not one.session.run.cut_short for one in self.runs)
 
     def _gather(self) -> None:
         """The first clients: they are numbered when enough of them are there."""
@@ -208,10 +220,13 @@ def served(
     reason = "the server has stopped"
     try:
         server.open(callback)
+        before = server.rounds
         yield server
-        if all(one.session.run.over and not one.session.run.cut_short for one in server.runs):
+        if server.finished:
             reason = "the run is finished"
-            server.hub.end(reason, serving.times.patience)
+            # if it was so before, the server may have been killed before it could say it
+            awaited = server.hub.roster.names if server.rounds == before else ()
+            server.hub.end(reason, serving.times.patience, awaited)
     finally:
         for one in server.runs:
             one.close()

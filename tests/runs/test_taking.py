@@ -177,6 +177,11 @@ def test_a_start_that_was_cut_off_is_begun_anew(
             check_free(tmp_path / name)
 
 
+def test_a_server_that_was_killed_before_it_had_written_its_first_file_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / ".clients.json.part").write_bytes(b"[")
+    check_free(tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("number", range(1, 5))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,9 @@ from smofi.serving.checks import Serving
 from smofi.serving.roster import Roster
 from smofi.serving.server import Server
 from support.deployed import deployed, small
+
+AGAIN: dict[str, Any] = {"listen": "127.0.0.1:0", "insecure": True, "resume": True, "away": 0.1}
+"""Go on, and do not wait long for clients that may not know that the run is over."""
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +90,7 @@ def test_it_is_evaluated_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixt
     assert server.serving.evaluates == "clients"
     with pytest.raises(InputError, match=r"evaluate='server' is not accepted: expected clients: .* until now"):
         smofi.serve({"rounds": 2}, folder, listen="127.0.0.1:0", evaluate="server", insecure=True, resume=True)
-    (only,) = smofi.serve({}, folder, listen="127.0.0.1:0", evaluate="clients", insecure=True, resume=True)
+    (only,) = smofi.serve({}, folder, evaluate="clients", **AGAIN)
     assert [one.loss for one in only.history] == [None]  # clients send counts
     accuracy = f"{100 * (only.history[0].accuracy or 0):.1f}"
     for command in ("show", "compare"):
@@ -97,7 +101,7 @@ def test_it_is_evaluated_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_finished_run_needs_no_clients(run: Path) -> None:
-    results = smofi.serve({}, run, listen="127.0.0.1:0", insecure=True, resume=True)
+    results = smofi.serve({}, run, **AGAIN)
     assert [len(result.history) for result in results] == [2, 2]
 
 
@@ -112,7 +116,7 @@ def test_a_damaged_list_of_clients(tmp_path: Path) -> None:
 def test_a_setting_that_changes_is_kept(run: Path, tmp_path: Path) -> None:
     """Otherwise the next `--resume` would ask for fewer rounds than there are."""
     copy = Path(shutil.copytree(run, tmp_path / "run"))
-    smofi.serve({"checkpoint_every": 2}, copy, listen="127.0.0.1:0", insecure=True, resume=True)
+    smofi.serve({"checkpoint_every": 2}, copy, **AGAIN)
     assert stored_config(copy, served=True).checkpoint_every == 2
     assert stored_config(run, served=True).checkpoint_every == 1
 
@@ -120,7 +124,7 @@ def test_a_setting_that_changes_is_kept(run: Path, tmp_path: Path) -> None:
 def test_it_goes_on_with_the_same_data_only(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Source, "fingerprint", lambda source: "of other samples")
     with pytest.raises(InputError, match="was made with other data"):
-        smofi.serve({}, run, listen="127.0.0.1:0", insecure=True, resume=True)
+        smofi.serve({}, run, **AGAIN)
 
 
 def test_a_folder_that_was_taken_meanwhile_is_left_alone(run: Path, tmp_path: Path) -> None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
 import torch
 
 from smofi.engine.remote.links import Expected, Lost
-from smofi.engine.remote.messages import Evaluate, Evaluated
+from smofi.engine.remote.messages import Evaluate, Evaluated, Rest
 from smofi.net.frames import read
-from smofi.net.messages import pack
+from smofi.net.messages import pack, read_rest
 from smofi.net.status import Board
 from smofi.net.transport.dialer import Dialer
 from smofi.serving.hub import Hub
 from smofi.serving.offer import Accepted, Offer
 from smofi.serving.roster import Roster
-from smofi.serving.told import NOTICE, read_told
+from smofi.serving.told import NOTICE, OVER, read_told
 from support.deployed import PATIENT, SOON
 from support.ends import Ends, Received, Welcomed, eventually, heard
+from support.proxy import Proxy
 
 
 def offer(layout: str) -> Offer:
@@ -50,6 +53,20 @@ def ask(hub: Hub, round: int) -> None:
 
 def answer(client: Dialer, round: int) -> None:
     client.send(pack(Evaluated(round, 10, 5)))
+
+
+def ending(hub: Hub, patience: float) -> threading.Thread:
+    thread = threading.Thread(target=hub.end, args=("the run is finished", patience))
+    thread.start()
+    return thread
+
+
+def over_for(client: Dialer) -> str:
+    """What a client hears last."""
+    while True:
+        event = client.receive(SOON)
+        if isinstance(event, Welcomed | Received) and (parsed := read(event.payload)).kind == OVER:
+            return read_told(parsed)
 
 
 def test_an_offer_that_is_out_of_date_is_not_taken_for_accepted(ends: Ends) -> None:
@@ -137,9 +154,67 @@ def test_all_who_are_there_are_told_that_it_is_over(ends: Ends) -> None:
     until(hub, lambda: hub.owed)
     assert eventually(lambda: len(hub.listener.peers()) == 2, SOON)
     hub.end("the run is finished")
-    for client in clients:
-        assert read(heard(client, Welcomed, SOON).payload).kind == "offer"
-        assert read_told(read(heard(client, Received, SOON).payload)) == "the run is finished"
+    assert [over_for(client) for client in clients] == ["the run is finished"] * 2
+
+
+def test_one_that_comes_while_the_run_ends_is_told_and_not_asked(ends: Ends) -> None:
+    hub, client = joined(ends)
+    client.close(goodbye=False)
+    assert eventually(lambda: not hub.listener.peers()["a"].connected, SOON)
+    thread = ending(hub, SOON)  # it waits for the one that is away
+    again = ends.dial("a", times=PATIENT)
+    assert read_told(read(heard(again, Welcomed, SOON).payload)) == "the run is finished"
+    thread.join(SOON)
+    assert not thread.is_alive()
+
+
+def test_one_whose_lost_connection_nobody_has_noticed_is_waited_for(ends: Ends) -> None:
+    hub, said = a_hub(ends), list[str]()
+    with Proxy(ends.port) as proxy:
+        client = ends.dial("a", port=proxy.port, times=PATIENT)
+        client.send(Accepted(10, 10, "first").pack())
+        until(hub, lambda: "a" in hub.here)
+        hub.say = said.append
+        proxy.stall()
+        thread = ending(hub, SOON)
+        assert eventually(lambda: said, SOON)
+        assert said == [f"Waiting up to {SOON:g} s to tell a that the run is over"]
+        proxy.cut()
+        proxy.flow()
+        assert over_for(client) == "the run is finished"
+        thread.join(SOON)
+        assert not thread.is_alive()
+
+
+def test_one_that_does_not_come_back_is_waited_for_no_longer_than_said(ends: Ends) -> None:
+    hub, client = joined(ends)
+    client.close(goodbye=False)
+    assert eventually(lambda: not hub.listener.peers()["a"].connected, SOON)
+    began = time.monotonic()
+    hub.end("the run is finished", 0.5, awaited=["a", "b"])
+    assert time.monotonic() - began >= 0.5
+    hub.stopping = True
+    hub.end("the run is finished", SOON)  # a signal ends it
+
+
+def test_a_round_that_is_void_does_not_void_the_offer_to_one_that_has_come_back(ends: Ends) -> None:
+    """Or it would never be counted as here, and a run that needs it would pause for ever."""
+    hub, client = joined(ends)
+    client.close(reason="its machine was restarted")
+    again = ends.dial("a", times=PATIENT)
+    while "a" in hub.here or "a" not in hub.owed:
+        hub.receive(0.1)
+    hub.send(0, Rest(0, "most clients have failed"))
+    again.send(Accepted(10, 10, "first").pack())
+    until(hub, lambda: "a" in hub.here)
+    assert not hub.offences
+
+
+def test_a_reason_is_no_longer_than_clients_take(ends: Ends) -> None:
+    hub, client = joined(ends)
+    hub.send(0, Rest(0, 1000 * "x"))
+    heard(client, Welcomed, SOON)
+    assert read_rest(read(heard(client, Received, SOON).payload)).reason == 500 * "x"
 
 
 def test_a_client_that_does_not_fit_is_told(ends: Ends) -> None:

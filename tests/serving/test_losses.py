@@ -47,6 +47,23 @@ def test_killed_missed_and_back(tmp_path: Path) -> None:
     assert any(text.startswith("site-1 is not part of round 1: ") for text in warnings)
 
 
+def test_a_server_that_is_to_stop_does_not_begin_a_round_anew(tmp_path: Path) -> None:
+    """All of its clients are there, and none answers."""
+    port = free_port()
+    with Clients(port, 3) as clients, Serve(CONFIG, tmp_path / "run", port, step_deadline=2.0) as server:
+
+        def act(event: Any) -> None:
+            if event == TickDone(1, 0):
+                for number in range(3):
+                    clients.signal(f"site-{number}", signal.SIGSTOP)
+                server.stop()
+
+        server.on_event = act
+        server.result()
+        assert not server.history
+        assert "no client is left in round 1" in str(server.results[0].stopped)
+
+
 @pytest.mark.slow  # it waits for the deadline
 def test_hangs_until_the_deadline(tmp_path: Path) -> None:
     """What it sends too late is not taken for an answer of the next round."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from smofi.runs import RunFolder
-from support.deployed import Clients, facts_of, simulated, small, tensors
+from support.deployed import PATIENT, SOON, Clients, Serve, facts_of, simulated, small, tensors
 from support.ends import eventually
 from support.ports import free_port
 
@@ -43,6 +43,21 @@ def rounds_in(folder: Path) -> int:
 
 def test_killed_in_a_round(tmp_path: Path) -> None:
     accident(tmp_path / "run", 1)
+
+
+def test_killed_before_it_said_that_the_run_is_over(tmp_path: Path) -> None:
+    """Its clients try to reach it, and would do so for ever: resumed, it has nothing to do but to tell them."""
+    config, folder, port = small(clients=2, participation=1.0, rounds=1), tmp_path / "run", free_port()
+    with Clients(port, 2) as clients, Serve(config, folder, port) as server:
+        server.result()
+        assert clients.all_ended() == [0, 0]
+    before = (folder / "metrics.jsonl").read_bytes()
+    with Clients(port, 2) as clients:
+        assert eventually(lambda: all("nothing listens" in clients.said(f"site-{n}") for n in range(2)), SOON)
+        with Serve(config, folder, port, resume=True, times=PATIENT) as server:
+            server.result()
+        assert clients.all_ended() == [0, 0]
+    assert (folder / "metrics.jsonl").read_bytes() == before
 
 
 @pytest.mark.slow

@@ -192,11 +192,15 @@ class Serve:
         self.thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """As a signal does it."""
         if self.server:
             self.server.hub.stopping = True
             for one in self.server.runs:
                 one.session.run.interrupt()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
         self.thread.join(SOON)
         assert not self.thread.is_alive(), "the server does not stop"
 

@@ -67,16 +67,10 @@ class Fleet:
     def serve(self) -> None:
         """Start the server, or start it again where it was."""
         fixed = ["serve", "--certs", self.pki / "server", "--listen", self.listen, "--display", "jsonl", *self.patience]
-        known = (self.output / "clients.json").exists() and bool(rounds_in(self.output))
-        words = ["--resume", self.output] if known else [*self.settings, "--output", self.fresh()]
+        known = (self.output / "config.yaml").exists()  # as the guide's service asks
+        words = ["--resume", self.output] if known else [*self.settings, "--output", self.output]
         place = self.network.hub if self.network else None
         self.server = self.nursery.smofi(*fixed, *words, log=f"{self.output.name}-server", namespace=place)
-
-    def fresh(self) -> Path:
-        """The folder of a run that was killed before its first round is of no use."""
-        if self.output.exists():
-            self.output.rename(self.output.with_name(f"{self.output.name}-killed-{self.kills}"))
-        return self.output
 
     def kill_server(self) -> None:
         """Kill it, start it again, and see that no round is lost."""

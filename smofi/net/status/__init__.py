@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from smofi.later import load_later
 
 if TYPE_CHECKING:
-    from smofi.net.status.arrivals import Arrivals
+    from smofi.net.status.arrivals import Arrivals, listed_names
     from smofi.net.status.board import Board
     from smofi.net.status.clients import STATES
     from smofi.net.status.server import StatusServer
 else:
-    load_later(__name__, arrivals="Arrivals", board="Board", clients="STATES", server="StatusServer")
+    load_later(__name__, arrivals="Arrivals listed_names", board="Board", clients="STATES", server="StatusServer")
 
-__all__ = ["STATES", "Arrivals", "Board", "StatusServer"]
+__all__ = ["STATES", "Arrivals", "Board", "StatusServer", "listed_names"]

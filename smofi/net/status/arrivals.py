@@ -56,19 +56,19 @@ class Arrivals:
         now = self._now()
         if now < self._told + TOLD_EVERY and not at_once:
             return
-        parts = [f"{_listed(list(self._came))} joined"] if self._came else []
+        parts = [f"{listed_names(list(self._came))} joined"] if self._came else []
         if self._left:
             reason = plain_text(next(iter(self._left.values()))) if len(self._left) == 1 else ""
-            parts.append(f"{_listed(list(self._left))} left" + (f" ({reason})" if reason else ""))
+            parts.append(f"{listed_names(list(self._left))} left" + (f" ({reason})" if reason else ""))
         self._told = now
         self.want(True)
         say(f"{', '.join(parts)}: {here}")
 
 
-def _listed(names: list[str]) -> str:
+def listed_names(names: list[str]) -> str:
     """The names, or the first and how many more.
 
-    >>> _listed(["a"]), _listed(["a", "b", "c"]), _listed([f"site-{number}" for number in range(9)])
+    >>> listed_names(["a"]), listed_names(["a", "b", "c"]), listed_names([f"site-{number}" for number in range(9)])
     ('a', 'a, b and c', 'site-0, site-1, site-2, site-3, site-4 and 4 others')
     """
     shown = [plain_text(name, most=100) for name in names[:MOST_NAMES]]

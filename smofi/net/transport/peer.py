@@ -16,10 +16,11 @@ from smofi.net.transport.session import Session
 
 @dataclass(frozen=True)
 class PeerStatus:
-    """A client at this moment; `silent` is how many seconds ago its last message came."""
+    """A client at this moment: how many messages to it may not have arrived, and how many seconds ago its last came."""
 
     connected: bool
     welcomed: bool
+    unheard: int
     address: str
     silent: float
     traffic: Traffic
@@ -68,7 +69,8 @@ class Peer:
     def status(self, now: float) -> PeerStatus:
         """How it is at this moment."""
         traffic = self.link.traffic
-        return PeerStatus(self.connected, self.link.may_receive, self.address, now - traffic.heard, replace(traffic))
+        known = self.connected, self.link.may_receive, self.session.kept, self.address
+        return PeerStatus(*known, now - traffic.heard, replace(traffic))
 
     async def ended(self, timeout: float) -> None:
         """Wait until it has no stream, but not for ever."""
