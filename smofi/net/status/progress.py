@@ -58,6 +58,7 @@ class Progress:
 
     def start_round(self, event: RoundStarted, now: float) -> None:
         self.round, self.step, self.steps = event.round, 0, max(event.steps, default=0)
+        self.per_round = len(event.selected)
         self.round_since = now
 
     def tick(self, tick: int) -> None:

@@ -52,6 +52,9 @@ def test_a_run_from_its_first_round_to_its_end() -> None:
     board.callback(TickDone(0, 1))
     run = board.snapshot()["run"]
     assert (run["round"], run["done"], run["step"], run["steps"], run["state"]) == (1, 0, 2, 3, "running")
+    assert run["per_round"] == 2
+    board.callback(RoundStarted(1, [0, 1, 4], [3, 2, 3]))
+    assert board.snapshot()["run"]["per_round"] == 3  # one more has come
     for number, accuracy in ((1, 0.5), (2, 0.8), (3, 0.7)):
         clock.now += 10
         board.callback(RoundDone(record(number, accuracy, seconds=float(number))))

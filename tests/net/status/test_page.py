@@ -7,6 +7,7 @@ import pytest
 
 from smofi.engine.events import Record, RoundDone, RoundStarted, RunStarted, TickDone
 from smofi.net.status import Board, StatusServer
+from smofi.net.transport.notices import Refusal
 from support.browser import CONTRASTS, Browser, browser_path
 
 pytestmark = pytest.mark.skipif(browser_path() is None, reason="no Chromium: install the package chromium")
@@ -61,6 +62,9 @@ def test_it_shows_the_run_and_follows_it(browser: Browser) -> None:
             assert fact in facts
         assert browser.run("document.querySelector('.curve[d]').getAttribute('d').split('L').length") == 12
         assert browser.run(ROWS) == ["ward-10", "ward-9", "ward-1"]
+        board.refused(Refusal("ward-0", "10.0.0.9:1", "it is not on the list"))
+        browser.until("document.querySelectorAll('tbody tr').length === 4")
+        assert "3 of 3" in text(browser, "#facts")  # it has never been one of the clients
         row = re.split(r"\s*\t\s*|\n", text(browser, "tbody tr:nth-child(2)"))
         assert row[:6] == ["ward-9", "10.0.0.1:5000", "training", "3 of 9", "-", "2.47 MB"]
         board.callback(RoundDone(Record(13, 0.95, 0.1, 0.2, 2.0, [0], [9], 0.1, "1")))

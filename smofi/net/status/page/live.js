@@ -39,14 +39,15 @@ function show() {
 
 function showFacts(run, judged) {
   const clients = [...picture.clients.values()], sum = key => clients.reduce((total, one) => total + one[key], 0);
-  const connected = clients.filter(one => !["away", "left", "refused"].includes(one.state)).length;
+  const joined = clients.filter(one => one.samples !== null);  // not those that were refused at the door
+  const connected = joined.filter(one => !["away", "left", "refused"].includes(one.state)).length;
   const latest = run.latest, value = point => shown(point.values[judged.name], judged.share), facts = [];
   const step = run.round > run.done ? `step ${count(run.step)} of ${count(run.steps)}` : "";
   if (run.rounds) facts.push(["Rounds done", `${count(run.done)} of ${count(run.rounds)}`, step]);
   if (latest) facts.push([capital(judged.heading), value(latest), run.best ? `best ${value(run.best)} (round ${count(run.best.round)})` : ""]);
   if (latest && latest.loss !== null) facts.push(["Loss", shown(latest.loss), `training loss ${shown(latest.train_loss)}`]);
   if (run.seconds_per_round !== null) facts.push(["A round takes", duration(run.seconds_per_round), run.seconds_left ? `about ${duration(run.seconds_left)} left` : ""]);
-  if (clients.length) facts.push(["Clients connected", `${count(connected)} of ${count(clients.length)}`, run.per_round ? `${count(run.per_round)} take part in a round` : ""]);
+  if (joined.length) facts.push(["Clients connected", `${count(connected)} of ${count(joined.length)}`, run.per_round ? `${count(run.per_round)} take part in a round` : ""]);
   if (sum("bytes_up") + sum("bytes_down")) facts.push(["Clients sent", bytes(sum("bytes_up")), `received ${bytes(sum("bytes_down"))}`]);
   const list = find("facts");
   while (list.children.length > facts.length) list.lastChild.remove();
