@@ -71,10 +71,8 @@ class Listener:
         self._reception = Reception(
             self._gate, self._limits, self._times, self.events, self._know, lambda: self.observer
         )
-        limits = self._limits
-        # Each connection takes a file descriptor, before it has said anything. Some more than may stay can be told so.
-        most = limits.streams + 2 * limits.strangers
-        allow_files(most)
+        # Each takes a file descriptor, before it has said anything. More than may stay, so that those can be told why.
+        most = allow_files(self._limits.connections)
         options = [*server_options(self._times), ("grpc.max_allowed_incoming_connections", most)]
         self._server = grpc.aio.server(options=options)
         handler = grpc.stream_stream_rpc_method_handler(self._reception.join)

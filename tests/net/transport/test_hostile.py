@@ -342,12 +342,12 @@ def test_one_that_takes_no_answer_keeps_nobody_else_out(ends: Ends) -> None:
 
 def test_there_are_only_so_many_connections(ends: Ends) -> None:
     """Of those who say nothing at all, too: each takes a file descriptor, which a checkpoint may need."""
-    ends.listen(limits=Limits(streams=8, strangers=8))
+    ends.listen(limits=Limits(connections=24))
     before = open_files()
     silent = [socket.create_connection(("127.0.0.1", ends.port)) for _ in range(60)]
     try:
         sleep(0.3)
-        assert open_files() - before - len(silent) <= 8 + 2 * 8
+        assert open_files() - before - len(silent) <= 24
     finally:
         for one in silent:
             one.close()
