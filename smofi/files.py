@@ -137,14 +137,21 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def allow_files(count: int) -> None:
-    """Raise the limit on open files, as far as that is allowed, if `count` more would come near it."""
+OTHER_FILES = 512
+"""Files that a process opens besides those it was made for: modules, data, checkpoints."""
+
+
+def allow_files(count: int) -> int:
+    """Raise the limit on open files, as far as that is allowed, if `count` more would come near it; how many of them
+    there may be."""
     try:
         import resource
     except ImportError:  # not on Windows
-        return
+        return count
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 512
+    wanted = count + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+        soft = max(soft, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return count if soft == resource.RLIM_INFINITY else max(1, min(count, soft - OTHER_FILES))

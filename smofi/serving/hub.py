@@ -25,9 +25,6 @@ from smofi.serving.told import NOTICE, OVER, pack_told
 
 logger = logging.getLogger("smofi.serving")
 
-OFFENCES = 3
-"""After this many unusable messages, a client is told not to come back."""
-
 LOOK_EVERY = 0.5
 """Seconds in which a signal is answered."""
 
@@ -63,7 +60,6 @@ class Hub:
         self.known: set[str] = set()
         self.owed: dict[str, deque[Expected | Offer | None]] = {}
         self.steps: dict[str, int] = {}
-        self.offences: Counter[str] = Counter()
         self.up: Counter[str] = Counter()
         self.down: Counter[str] = Counter()
         self.say: Callable[[str], object] = lambda sentence: None
@@ -288,8 +284,6 @@ class Hub:
 
     def _offended(self, name: str, sentence: str) -> tuple[int, Lost] | None:
         """A message that cannot be used: its sender is told why, and dropped."""
-        self.offences[name] += 1
-        final = self.offences[name] >= OFFENCES
         reason = f"its message was not accepted: {sentence}"
-        self.listener.dismiss(name, reason, final=final)
+        self.listener.offended(name, reason)
         return self._left(name, reason, refused=True)

@@ -87,6 +87,7 @@ def test_every_field_of_a_message_is_checked_and_the_others_go_on(nursery: Nurse
     issue(pki, client="mallory")
     address = f"127.0.0.1:{port}"
     one = Fleet(nursery, pki, tmp_path / "run", SETTINGS, 2, address, address)
+    one.environment["SMOFI_TESTS_PATIENT"] = "1"
     one.serve()
     one.join_all()
     one.wait_for_round(1, 300)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,12 +17,13 @@ from smofi.net.frames import read
 from smofi.net.messages import pack, read_rest
 from smofi.net.status import Board
 from smofi.net.transport.dialer import Dialer
+from smofi.net.transport.events import Dismissed
 from smofi.serving.hub import Hub
 from smofi.serving.offer import Accepted, Offer
 from smofi.serving.roster import Roster
 from smofi.serving.told import NOTICE, OVER, read_told
 from support.deployed import PATIENT, SOON
-from support.ends import Ends, Received, Welcomed, eventually, heard
+from support.ends import Ends, Received, Waiting, Welcomed, eventually, heard
 from support.proxy import Proxy
 
 
@@ -98,7 +101,7 @@ def test_an_answer_of_the_run_before_is_ignored(ends: Ends) -> None:
     answer(client, 3)
     client.send(Accepted(10, 10, "second").pack())
     until(hub, lambda: "a" in hub.here)
-    assert not hub.offences
+    assert hub.listener.peers()["a"].connected
 
 
 def test_what_nobody_asked_for_is_an_offence(ends: Ends) -> None:
@@ -109,6 +112,45 @@ def test_what_nobody_asked_for_is_an_offence(ends: Ends) -> None:
     assert isinstance(found[1], Lost)
     assert "nothing is expected now" in found[1].reason
     assert not hub.here
+
+
+def test_who_offends_again_and_again_is_kept_out(ends: Ends) -> None:
+    """Also where its client does not listen, and begins anew."""
+    hub, others = a_hub(ends), ends.dial("b", times=PATIENT)
+    others.send(Accepted(10, 10, "first").pack())
+    said = []
+    for _ in range(4):
+        client = ends.dial("a", times=PATIENT)
+        with suppress(Dismissed):
+            client.send(pack(Evaluated(0, 10, 5)))
+        said.append(refusal(hub, client))
+        client.close()
+        until(hub, lambda: "a" not in hub.owed)
+    assert [one.count("its message was not accepted: kind is evaluated: expected accepted first") for one in said] == [
+        1
+    ] * 4
+    assert ["is kept out until the server starts again" in one for one in said] == [False, False, True, True]
+    until(hub, lambda: hub.here == {"b"})
+
+
+def refusal(hub: Hub, client: Dialer) -> str:
+    """The sentence that a client is sent away with."""
+    found = list[str]()
+
+    def has_come() -> bool:
+        try:
+            event = client.receive(0.0)
+        except Dismissed as dismissed:
+            found.append(str(dismissed))
+        except queue.Empty:
+            return False
+        else:
+            if isinstance(event, Waiting) and " says: " in event.sentence:
+                found.append(event.sentence)
+        return bool(found)
+
+    until(hub, has_come)
+    return found[0]
 
 
 def test_what_has_come_is_seen_when_there_is_no_time_left(ends: Ends) -> None:
@@ -207,7 +249,6 @@ def test_a_round_that_is_void_does_not_void_the_offer_to_one_that_has_come_back(
     hub.send(0, Rest(0, "most clients have failed"))
     again.send(Accepted(10, 10, "first").pack())
     until(hub, lambda: "a" in hub.here)
-    assert not hub.offences
 
 
 def test_a_reason_is_no_longer_than_clients_take(ends: Ends) -> None:

@@ -47,6 +47,7 @@ class Fleet:
     listen: str
     network: Network | None = None
     patience: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
     say: Say = lambda line: None
     proxies: dict[int, Proxy] = field(default_factory=dict)
     server: Process | None = None
@@ -70,7 +71,8 @@ class Fleet:
         known = (self.output / "config.yaml").exists()  # as the guide's service asks
         words = ["--resume", self.output] if known else [*self.settings, "--output", self.output]
         place = self.network.hub if self.network else None
-        self.server = self.nursery.smofi(*fixed, *words, log=f"{self.output.name}-server", namespace=place)
+        log = f"{self.output.name}-server"
+        self.server = self.nursery.smofi(*fixed, *words, log=log, namespace=place, **self.environment)
 
     def kill_server(self) -> None:
         """Kill it, start it again, and see that no round is lost."""

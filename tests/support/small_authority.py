@@ -64,6 +64,17 @@ def name_in(pem: bytes) -> str:
     return str(found.value)
 
 
+class Named:
+    """A gate that lets in whoever has a name; `asked` has those it was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def name_of(self, pem: bytes | None) -> str:
+        self.asked.append(name_in(pem or b""))
+        return self.asked[-1]
+
+
 def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 

@@ -15,6 +15,9 @@ import signal
 import sys
 from typing import Any
 
+PATIENT = "SMOFI_TESTS_PATIENT"
+"""A server with this in its environment keeps nobody out who offends or comes too fast: so it can be sent much."""
+
 KILLED_WITH_PARENT, NETWORK = 1, 0x40000000
 """For prctl and setns, as Linux numbers them."""
 
@@ -52,6 +55,10 @@ def run(command: dict[str, Any]) -> int:
         os.dup2(log, stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ.update(command["environment"])
+    if PATIENT in command["environment"]:
+        from smofi.net.transport import door, offences
+
+        offences.MOST, door.RATE, door.AT_ONCE, door.STRANGERS = 10**9, 1e9, 1e9, 8
     sys.argv = ["smofi", *command["words"]]
     from smofi.cli import main
 

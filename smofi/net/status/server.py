@@ -84,7 +84,7 @@ class StatusServer:
         import uvicorn
 
         from smofi.net.status.app import Pages
-        from smofi.net.status.connection import MOST_CONNECTIONS, Connection
+        from smofi.net.status.connection import Connection
 
         stopping = asyncio.Event()
         config = uvicorn.Config(
@@ -96,7 +96,6 @@ class StatusServer:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=MOST_CONNECTIONS,
         )
         # What uvicorn says of broken requests goes where logging is set up to go, not to the terminal.
         logging.getLogger("uvicorn.error").addHandler(QUIET)

@@ -8,7 +8,9 @@ reception      what the server does with a new stream
 peer           one client, as the server sees it
 line           a client's connection, made again and again
 target         the server of a client, and why it cannot be reached
+door           whether a new stream is looked at, before anything of it is read
 gate           who may come in
+offences       who sends what cannot be used, and is kept out in the end
 notices        who is away, back or refused, told at once; of refusals, not too many
 
 link           a session over the stream it has at the moment

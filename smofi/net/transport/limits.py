@@ -38,6 +38,9 @@ class Limits:
     strangers: int = 64
     """Streams that have not said yet who they are."""
 
+    connections: int = 4096
+    """All that are open, as far as the limit on open files has room. One that says nothing takes 20 to 30 KiB."""
+
     def __post_init__(self) -> None:
         for field in fields(self):
             check_count(field.name, getattr(self, field.name), high=PIECE if field.name == "hello" else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from time import monotonic
 from typing import Any
 
@@ -71,14 +71,11 @@ class Listener:
         self._reception = Reception(
             self._gate, self._limits, self._times, self.events, self._know, lambda: self.observer
         )
-        limits = self._limits
-        # Each connection takes a file descriptor, before it has said anything. Some more than may stay can be told so.
-        most = limits.streams + 2 * limits.strangers
-        allow_files(most)
+        # Each takes a file descriptor, before it has said anything. More than may stay, so that those can be told why.
+        most = allow_files(self._limits.connections)
         options = [*server_options(self._times), ("grpc.max_allowed_incoming_connections", most)]
         self._server = grpc.aio.server(options=options)
-        handler = grpc.stream_stream_rpc_method_handler(self._reception.join)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
+        self._server.add_generic_rpc_handlers((Methods(self._reception),))
         address = written(self._host, self._port)
         try:
             if self._credentials is None:
@@ -136,6 +133,11 @@ class Listener:
         if peer is not None:
             self._dismiss(peer, Refused(reason, final=final))
 
+    def offended(self, name: str, reason: str) -> None:
+        """Tell a client to go since its message cannot be used; after a few of them, keep its name out."""
+        peer = self._peer(name)
+        self._soon(lambda: self._reception.offended(name, peer, reason))
+
     def _put(self, name: str, kind: Kind, payload: Parts) -> None:
         peer = self._peer(name)
         if peer is not None and not peer.link.put(kind, payload):
@@ -147,8 +149,11 @@ class Listener:
             return self._seen.get(name)
 
     def _dismiss(self, peer: Peer, refused: Refused) -> None:
+        self._soon(lambda: self._reception.dismiss(peer, refused))
+
+    def _soon(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(lambda: self._spawn(self._reception.dismiss(peer, refused)))
+            self._loop.call_soon_threadsafe(lambda: self._spawn(work()))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -173,6 +178,16 @@ class Listener:
 
     async def _peers(self) -> dict[str, PeerStatus]:
         return {name: peer.status(monotonic()) for name, peer in self._reception.peers.items()}
+
+
+class Methods(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
+    """The one method that there is, and all others."""
+
+    def __init__(self, reception: Reception) -> None:
+        self._join, self._other = map(grpc.stream_stream_rpc_method_handler, (reception.join, reception.elsewhere))
+
+    def service(self, details: Any) -> Any:
+        return self._join if details.method == f"/{SERVICE}/{METHOD}" else self._other
 
 
 __all__ = ["Listener"]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,12 +17,14 @@ from smofi.net.logs import log
 from smofi.net.transport.addresses import of_peer
 from smofi.net.transport.backlog import Mailbox
 from smofi.net.transport.channels import BROKEN, grpc
+from smofi.net.transport.door import Door
 from smofi.net.transport.envelope import Kind, Opening, ProtocolError, pack, pack_sentence, unpack_opening
 from smofi.net.transport.events import Arrived, Joined, Left
 from smofi.net.transport.gate import Gate, Refused
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.link import Goodbye
 from smofi.net.transport.notices import Observer, Refusals, Unobserved
+from smofi.net.transport.offences import Offences
 from smofi.net.transport.peer import Peer
 from smofi.net.transport.times import Times
 
@@ -37,9 +39,6 @@ REMEMBERED = 1000
 
 Seen = Callable[[Peer, bool], None]
 """seen(peer, here): the application knows that a client has come, or gone."""
-
-STRANGERS = 8
-"""Of the streams that have not said yet who they are, how many may show the same certificate."""
 
 
 class Reception:
@@ -60,7 +59,7 @@ class Reception:
         self.unanswered: set[str] = set()
         """Whose hello the application has not seen yet: one each, so that they do not pile up."""
         self._streams = 0
-        self._strangers: Counter[bytes | None] = Counter()
+        self._door, self._offences = Door(limits), Offences()
         self._observer, self._refusals = observer, Refusals(now=monotonic())
         self._dismissed: OrderedDict[bytes, Refused] = OrderedDict()
         self.asking = ThreadPoolExecutor(1, "smofi-net-gate")
@@ -76,12 +75,14 @@ class Reception:
             log(logger, "stream_failed", level="error", exc_info=True, address=of_peer(stream.peer()))
 
     async def _join(self, stream: Any) -> None:
-        if (full := self._full()) is not None:
-            self._refused(stream, Refused(full))
+        pem = self._certificate(stream)
+        if (why := self.closing or self._door.closed(pem, self._streams, now=monotonic())) is not None:
+            self._refused(stream, Refused(why))
+            await self._hold()
             # Nothing has been read, so the client may still be writing: a status reaches it all the same.
-            await stream.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, full)
+            await stream.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, why)
         try:
-            peer = await self._enter(stream)
+            peer = await self._enter(stream, pem)
         except Refused as refused:
             self._refused(stream, refused)
             await self._tell(stream, pack_sentence(Kind.REFUSED, refused.sentence, final=refused.final))
@@ -94,6 +95,15 @@ class Reception:
             await self._carry(peer, stream)
         finally:
             self._streams -= 1
+
+    async def elsewhere(self, _: Any, stream: Any) -> None:
+        """Handle a call of a method that is not there."""
+        await self._hold()
+        await stream.abort(grpc.StatusCode.UNIMPLEMENTED, "there is no such method")
+
+    async def _hold(self) -> None:
+        if self.closing is None:
+            await self._door.hold(self._times.connect)
 
     def _refused(self, stream: Any, refused: Refused) -> None:
         """Say so, but not each time."""
@@ -112,25 +122,12 @@ class Reception:
 
     # ------------------------------------------------------------------------------------------------------ entering
 
-    def _full(self) -> str | None:
-        """Why no stream is taken now."""
-        if self._strangers.total() >= self._limits.strangers or self._streams >= self._limits.streams:
-            return "the server has as many connections as it takes"
-        return self.closing
-
-    async def _enter(self, stream: Any) -> Peer | None:
+    async def _enter(self, stream: Any, pem: bytes | None) -> Peer | None:
         """The client behind a new stream, or None for one that continues a conversation this server does not know."""
-        pem = self._certificate(stream)
-        if pem is not None and self._strangers[pem] >= STRANGERS:
-            raise Refused("the server has as many connections with this certificate as it takes")
-        self._strangers[pem] += 1
-        try:
+        with self._door.stranger(pem):
             opening = await self._opening(stream)
             name = await self._name(pem, opening)
-        finally:
-            self._strangers[pem] -= 1
-            if not self._strangers[pem]:
-                del self._strangers[pem]
+        self._offences.check(name)
         try:
             return await self._peer(name, pem, opening, stream)
         except Refused as refused:
@@ -198,8 +195,7 @@ class Reception:
         try:
             peer.session.resume(opening.received)
         except ProtocolError as error:
-            self.leave(peer, str(error), refused=True)
-            raise Refused(str(error), final=True) from None
+            raise Refused(self._broken(peer, error), final=True) from None
         peer.pem, peer.address = pem, of_peer(stream.peer())
         return peer
 
@@ -215,8 +211,7 @@ class Reception:
         except Goodbye as goodbye:
             self.leave(peer, goodbye.sentence)
         except ProtocolError as error:
-            self.leave(peer, str(error), refused=True)
-            await self._tell(stream, pack_sentence(Kind.REFUSED, str(error), final=True))
+            await self._tell(stream, pack_sentence(Kind.REFUSED, self._broken(peer, error), final=True))
         finally:
             if not peer.connected and not peer.over and self.closing is None:
                 peer.wait_for_return(self._times.patience, lambda: self._expired(peer))
@@ -227,6 +222,11 @@ class Reception:
 
     def _expired(self, peer: Peer) -> None:
         self.leave(peer, f"it was away for {self._times.patience:g} s")
+
+    def _broken(self, peer: Peer, error: ProtocolError) -> str:
+        """A client that breaks the protocol is gone; what it is told."""
+        self.leave(peer, str(error), refused=True)
+        return self._offences.add(peer.name, str(error)).sentence
 
     def leave(self, peer: Peer, reason: str, refused: bool = False) -> None:
         """A client's conversation is over. The application says so to people: it knows who took part."""
@@ -251,6 +251,13 @@ class Reception:
         await peer.ended(self._times.connect)
         await peer.interrupt()
         self.leave(peer, refused.sentence, refused=True)
+
+    async def offended(self, name: str, seen: Peer | None, sentence: str) -> None:
+        """A message of the peer that the application has `seen` cannot be used. Once too often, and the name is kept
+        out, also where it has begun another conversation meanwhile."""
+        refused = self._offences.add(name, sentence)
+        sent_away = {seen, self.peers.get(name)} if refused.final else {seen}
+        await asyncio.gather(*(self.dismiss(peer, refused) for peer in sent_away if peer is not None))
 
     async def watch(self) -> None:
         """Ask the gate again and again whether those who are here may stay."""

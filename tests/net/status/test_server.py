@@ -176,6 +176,18 @@ def test_who_asks_for_nothing_is_cut_off(board: Board, monkeypatch: pytest.Monke
         assert next_event(stream)[1]["events"]
 
 
+def test_those_who_ask_for_nothing_do_not_keep_a_health_check_out(port: int) -> None:
+    """Nor do they cut off a reader who is here."""
+    with ExitStack() as stack:
+        stream = stack.enter_context(requested(port, "/events"))
+        next_event(stream)
+        for _ in range(2):
+            for _ in range(120):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            assert fetched(port, "/healthz") == (200, "ok\n")
+        assert stream.readline()
+
+
 def test_broken_requests_are_answered_and_forgotten(board: Board, port: int, capfd: pytest.CaptureFixture[str]) -> None:
     for sent in (b"\x16\x03\x01\x02\x00\x01\x00", b"GET / HTTP/9\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:

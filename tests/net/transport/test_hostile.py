@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import random
 import resource
 import socket
@@ -14,6 +15,7 @@ from time import monotonic, sleep
 import grpc
 import pytest
 
+from smofi.net.transport import door
 from smofi.net.transport.dialer import Dialer
 from smofi.net.transport.envelope import HEAD, Kind, Message, Opening, pack, pack_opening, sentence_in, unpack
 from smofi.net.transport.events import Arrived, Dismissed, Joined, Left, Received, Waiting, Welcomed
@@ -21,6 +23,8 @@ from smofi.net.transport.limits import Limits
 from smofi.net.transport.times import Times
 from support.ends import QUICK, SOON, Ends, echoing, eventually, heard, open_files, quiet, told, welcome
 from support.http2 import opened_stream
+from support.proxy import Proxy
+from support.small_authority import Authority, Named
 
 SMALL = Limits(payload=100_000, hello=1000, waiting=8, waiting_bytes=400_000)
 OPENING = pack_opening(Opening(bytes(16), False, 0, "bad", b"hello"))
@@ -119,7 +123,8 @@ def test_a_bad_message_ends_that_conversation(honest: tuple[int, Dialer], messag
     assert final
 
 
-def test_random_bytes_do_no_harm(honest: tuple[int, Dialer]) -> None:
+def test_random_bytes_do_no_harm(honest: tuple[int, Dialer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smofi.net.transport.offences.MOST", 1000)
     chance = random.Random(0)
     for _ in range(60):
         junk = chance.randbytes(chance.choice([1, 24, 30, 500]))
@@ -342,12 +347,163 @@ def test_one_that_takes_no_answer_keeps_nobody_else_out(ends: Ends) -> None:
 
 def test_there_are_only_so_many_connections(ends: Ends) -> None:
     """Of those who say nothing at all, too: each takes a file descriptor, which a checkpoint may need."""
-    ends.listen(limits=Limits(streams=8, strangers=8))
+    ends.listen(limits=Limits(connections=24))
     before = open_files()
     silent = [socket.create_connection(("127.0.0.1", ends.port)) for _ in range(60)]
     try:
         sleep(0.3)
-        assert open_files() - before - len(silent) <= 8 + 2 * 8
+        assert open_files() - before - len(silent) <= 24
     finally:
         for one in silent:
             one.close()
+
+
+def test_connections_leave_files_for_the_rest(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where few may be open, connections do not take them all: a checkpoint needs some."""
+    monkeypatch.setattr("smofi.files.OTHER_FILES", resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 30)
+    ends.listen()
+    before = open_files()
+    silent = [socket.create_connection(("127.0.0.1", ends.port)) for _ in range(60)]
+    try:
+        sleep(0.3)
+        assert open_files() - before - len(silent) <= 30
+    finally:
+        for one in silent:
+            one.close()
+
+
+# ------------------------------------------------------------------------------------------------- with a certificate
+
+
+def opened(channel: grpc.Channel, *, name: str = "", session: bytes | None = None) -> tuple[str, bool]:
+    """How the server answers to an opening: "" if it takes it, or a sentence; and whether that is final."""
+    opening = pack_opening(Opening(session or random.randbytes(16), False, 0, name, b""))
+    call = channel.stream_stream("/smofi.Training/Join")(iter([opening]), timeout=SOON)
+    try:
+        answer = unpack(next(call))
+    except grpc.RpcError as error:
+        return str(error.details()), False
+    finally:
+        call.cancel()
+    return (sentence_in(answer), answer.number == 1) if answer.kind == Kind.REFUSED else ("", False)
+
+
+TOO_FAST = "too many connections with this certificate in a short time: at most 5 a second are taken"
+
+
+def test_a_certificate_opens_only_so_many_streams_in_a_second(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others notice nothing, and after a while it may try again."""
+    monkeypatch.setattr(door, "HOLD", 0.05)
+    authority, gate = Authority(), Named()
+    listener = ends.listen(credentials=authority.server(), gate=gate)
+    target = f"localhost:{ends.port}"
+    with echoing(listener), grpc.secure_channel(target, authority.client("bad")) as channel:
+        start = monotonic()
+        answers = [opened(channel) for _ in range(60)]
+        most = 20 + 5 * (monotonic() - start) + 1
+        assert (TOO_FAST, False) in answers
+        assert gate.asked.count("bad") <= most
+        heard(ends.dial("good", credentials=authority.client("good")), Welcomed)
+        assert eventually(lambda: opened(channel)[0] != TOO_FAST)
+
+
+def test_a_stream_that_is_not_taken_is_told_so_after_a_while(ends: Ends) -> None:
+    """At once would cost the server as much as if it were taken."""
+    authority = Authority()
+    listener = ends.listen(credentials=authority.server(), gate=Named())
+    target = f"localhost:{ends.port}"
+    with echoing(listener), grpc.secure_channel(target, authority.client("bad")) as channel:
+        answer = ""
+        while answer != TOO_FAST:
+            start = monotonic()
+            answer = opened(channel)[0]
+        assert monotonic() - start >= QUICK.connect / 5
+
+
+def test_a_method_that_is_not_there_is_answered_as_slowly(ends: Ends) -> None:
+    ends.listen()
+    with grpc.insecure_channel(f"127.0.0.1:{ends.port}") as channel:
+        start = monotonic()
+        with pytest.raises(grpc.RpcError, match="there is no such method"):
+            channel.unary_unary("/smofi.Training/Leave")(b"", timeout=SOON)
+        assert monotonic() - start >= QUICK.connect / 5
+
+
+def test_in_plain_text_streams_come_as_fast_as_they_like(honest: tuple[int, Dialer]) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{honest[0]}") as channel:
+        assert not any("in a short time" in opened(channel, name="bad")[0] for _ in range(60))
+
+
+def test_a_client_that_blinks_is_not_too_fast(ends: Ends) -> None:
+    """Its connection is cut as soon as it is there, again and again."""
+    authority = Authority()
+    with echoing(ends.listen(credentials=authority.server(), gate=Named())), Proxy(ends.port) as proxy:
+        dialer = ends.dial("a", port=proxy.port, credentials=authority.client("a"))
+        heard(dialer, Welcomed)
+        for number in range(15):
+            dialer.send(str(number).encode())
+            assert heard(dialer, Received) == Received(str(number).encode())
+            assert proxy.cut() > 0
+        said = [event.sentence for event in drained(dialer) if isinstance(event, Waiting)]
+        assert not any("in a short time" in one for one in said)
+
+
+def drained(dialer: Dialer) -> Iterator[object]:
+    with contextlib.suppress(queue.Empty):
+        while True:
+            yield dialer.receive(0.5)
+
+
+def test_what_is_remembered_of_certificates_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that comes again and again is not forgotten for those that come once."""
+    monkeypatch.setattr(door, "REMEMBERED", 10)
+    one = door.Door(Limits())
+    for number in range(100):
+        one.closed(b"often", 0, now=0.0)
+        assert one.closed(str(number).encode(), 0, now=0.0) is None
+    assert len(one._rates) == 10
+    assert one.closed(b"often", 0, now=0.0) == TOO_FAST
+
+
+# -------------------------------------------------------------------------------------------------- kept out in the end
+
+KEPT_OUT = "; after 3 unusable messages, bad is kept out until the server starts again"
+
+
+def test_who_breaks_the_protocol_again_and_again_is_kept_out(honest: tuple[int, Dialer]) -> None:
+    broken = pack(Kind.PAYLOAD, 5, 0, b"x")
+    said = [refused(said_after_welcome(honest[0], broken)) for _ in range(4)]
+    reason = "payload 5 came after payload 0"
+    assert said == [(reason, True)] * 2 + [(reason + KEPT_OUT, True)] * 2
+
+
+def test_a_name_is_kept_out_of_the_conversation_that_it_has_begun_meanwhile(ends: Ends) -> None:
+    """The application sees an unusable message of the one before when the next has begun."""
+    listener = ends.listen()
+    for _ in range(2):
+        listener.offended("bad", "kind is 7")
+    dialer = ends.dial("bad")
+    told(listener, Joined)
+    dialer.close()
+    told(listener, Left)
+    second = ends.dial("bad")
+    assert eventually(lambda: "bad" in listener.peers())
+    listener.offended("bad", "kind is 7")
+    with pytest.raises(Dismissed, match="kind is 7" + KEPT_OUT):
+        heard(second, Welcomed)
+    with pytest.raises(Dismissed, match="kind is 7" + KEPT_OUT):
+        heard(ends.dial("bad"), Welcomed)
+
+
+def test_who_is_dismissed_for_good_may_mend_it_and_come_again(ends: Ends) -> None:
+    listener = ends.listen()
+    for _ in range(5):
+        dialer = ends.dial("a")
+        told(listener, Joined)
+        listener.dismiss("a", "it has 3 training samples, fewer than a batch", final=True)
+        with pytest.raises(Dismissed):
+            heard(dialer, Welcomed)
+        told(listener, Left)
+    dialer = ends.dial("a")
+    welcome(listener, "a")
+    heard(dialer, Welcomed)
