@@ -40,7 +40,7 @@ OF_WEIGHTS = 3
 passes of small batches of a ResNet-18."""
 
 ENDING = 3
-"""Copies of the weights that come and go between the sum of the rows and the evaluation: measured, and not explained."""
+"""Copies of the weights that come and go between the sum of the rows and the evaluation: measured, not explained."""
 
 GAPS = 1.75
 """How many times what its widest operation takes and gives a forward pass has with the gaps in the heap: measured were
