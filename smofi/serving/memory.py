@@ -12,6 +12,7 @@ from smofi.config import Config
 from smofi.cores import available_cores
 from smofi.cut import Cut, parse_cut
 from smofi.engine.cohort.setup import Setup
+from smofi.engine.cpu.private import observing
 from smofi.engine.cpu.widest import widest_of_batch
 from smofi.engine.memory.limit import in_use_on, total_of
 from smofi.engine.memory.needs import Memory
@@ -27,8 +28,23 @@ COPIES = 3
 ANSWERS = 2
 """Messages of a client that are under way: one that it sent, and one that it has not acknowledged."""
 
-WORK = 100_000_000
-"""Bytes that libraries and threads take once clients are there, by a ResNet-18 on small images; larger take more."""
+WORK = 50_000_000
+"""Bytes that libraries, their compiled kernels and connections take once clients are there."""
+
+GRADIENTS = 4
+"""Tensors as large as the largest that a backward pass has besides: gradients, and gaps between them in the heap.
+Fitted to measured passes, which took 3 to 6."""
+
+OF_WEIGHTS = 3
+"""Tensors as large as the model's largest weight, for its gradient and what kernels make of it: fitted to measured
+passes of small batches of a ResNet-18."""
+
+ENDING = 3
+"""Copies of the weights that come and go between the sum of the rows and the evaluation: measured, not explained."""
+
+GAPS = 1.75
+"""How many times what its widest operation takes and gives a forward pass has with the gaps in the heap: measured were
+1.5 to 2.4 times, part of which is where a step's tensors were."""
 
 JUDGED = 500
 """Samples that are judged at a time."""
@@ -42,11 +58,17 @@ class ServedMemory:
         gradients     J P                    one server model: J Pc + Ps
         momentum      K J P                  one server model: K (J Pc + Ps); SMoFi: K (J Pc + (1 + 2 J) Ps)
         sums          P + S                  FedNAG: (1 + K) P + S, and (1 + L) K P while momenta are added
-        activations   of a batch             of all J in the U shape, and where batches are merged
-        messages      2 J of the largest     and 100 MB for libraries and threads
+        passes        N (F + 4 A + 3 W)      N: threads that compute, the main one included; one server model: 1,
+                                             where batches are merged J; in the U shape J F, and the rest N times
+        the end       3 P or 1.75 E          E: what the widest operation of an evaluation takes and gives
+        messages      2 J of the largest     and 50 MB for libraries
 
-    times the bytes of a number, in the words of docs/memory.md. SMoFi adds momenta in the order of the clients'
-    numbers: one that comes early waits, and each client's last one is kept in case it is lost.
+    times the bytes of a number, in the words of docs/memory.md. F is all that the operations of a batch's forward pass
+    make, A the largest of it, W the largest weight. SMoFi adds momenta in the order of the clients' numbers: one that
+    comes early waits, and each client's last one is kept in case it is lost.
+
+    A thread has a heap of its own, and freed memory stays in it for the next step: so passes of several threads add up,
+    also those that only time whether a pool pays, and an evaluation hardly fits where a step's tensors were.
     """
 
     setup: Setup
@@ -123,46 +145,75 @@ class ServedMemory:
         return [self._item("sums", f"({1 + vectors} x {layout.size:,} + {layout.statistics_size:,})", numbers)]
 
     def _passes(self) -> list[Memory]:
-        step, judging = self.at_a_time * self._activations(), self._evaluation()
         asked = self.clients if self.judged_by_clients else self.per_round
-        messages = ANSWERS * asked
+        messages, threads = ANSWERS * asked, self.threads
+        forward, largest = self._made()
+        batches = max(self.at_a_time, threads)
+        merged = self.per_round if self.setup.method.where.merges else 1
+        weight = max(one.numel() * one.element_size() for one in self.setup.template.parameters())
+        backward = GRADIENTS * merged * largest, OF_WEIGHTS * weight
+        each = " + ".join(map(as_text, backward))
         return [
-            Memory("activations", f"of {self.at_a_time} x {self.config.batch_size} samples", max(step, judging)),
+            Memory("activations", f"{batches} x {as_text(forward)}", batches * forward),
+            Memory("backward passes", f"{threads} x ({each})", threads * sum(backward)),
+            self._end_of_round(),
             Memory("messages", f"{messages} x {as_text(self.largest)}", messages * self.largest),
-            Memory("libraries and threads", as_text(WORK), WORK),
+            Memory("libraries", as_text(WORK), WORK),
         ]
+
+    def _end_of_round(self) -> Memory:
+        """Rows are added up, then the model is judged in the same room."""
+        size, judging = self.setup.layout.size, round(GAPS * self._evaluation())
+        ending = self._item("end of a round", f"{ENDING} x {size:,}", ENDING * size)
+        judged = Memory("end of a round", f"evaluation of {min(JUDGED, self.judged)} samples", judging)
+        return max(ending, judged, key=lambda one: one.bytes)
+
+    @property
+    def threads(self) -> int:
+        """How many have computed passes, and so have a heap: the main one, and those of a pool, even if it is timed
+        only and not used."""
+        pooled = self._in_pool
+        device = next(iter(self.setup.template.parameters())).device
+        return 1 if self.setup.method.where.one_server or pooled < 2 or device.type != "cpu" else 1 + pooled
+
+    @property
+    def _in_pool(self) -> int:
+        return min(self.per_round, self.config.workers or max(1, available_cores() // self.config.threads))
 
     @property
     def at_a_time(self) -> int:
-        """Of how many clients activations are kept at a time."""
-        where, config = self.setup.method.where, self.config
+        """Of how many clients activations are needed at a time."""
+        where = self.setup.method.where
         if where.merges:
             return self.per_round
         if where.one_server:
             return 1
-        if any(cut.u_shaped for cut in self._cuts):  # until a client returns the gradient of the output
+        if any(cut.u_shaped for cut in self._cuts):
             return self.per_round
-        return min(self.per_round, config.workers or max(1, available_cores() // config.threads))
+        return self._in_pool
 
-    def _activations(self) -> int:
-        """What autograd keeps of a client's batch on the server, measured with two samples."""
+    def _made(self) -> tuple[int, int]:
+        """What the operations of the server's forward pass make of a client's batch, and the largest of it, worked out
+        from two samples and from four."""
+        found = [self._made_of(samples) for samples in (2, 4)]
+        more = (self.config.batch_size - 2) / 2
+        total, largest = (max(0, round(two + (four - two) * more)) for two, four in zip(*found, strict=True))
+        return total, largest
+
+    def _made_of(self, samples: int) -> tuple[int, int]:
         cut = max(self._cuts, key=lambda one: columns_in(one.server(self.setup.layout)))
-        saved: dict[int, Tensor] = {}
-
-        def save(tensor: Tensor) -> Tensor:
-            saved[tensor.untyped_storage().data_ptr()] = tensor
-            return tensor
-
         device = next(iter(self.setup.template.parameters())).device
         model = shell(self.setup.template).eval()  # which changes no statistics
+        seen: list[Tensor] = []  # which keeps them, so that each has its own place
         with self.setup.cast():
             with torch.no_grad():
-                activation = blocks_of(model, 0, cut.first)(self.task.inputs(2, device))
-            with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+                activation = blocks_of(model, 0, cut.first)(self.task.inputs(samples, device))
+            with observing(seen.extend):
                 blocks_of(model, cut.first, cut.last)(activation.clone().requires_grad_())
         own = {one.untyped_storage().data_ptr() for one in (*model.parameters(), *model.buffers())}
-        kept = sum(one.untyped_storage().nbytes() for place, one in saved.items() if place not in own)
-        return kept * self.config.batch_size // 2
+        made = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in seen}
+        sizes = [size for place, size in made.items() if place not in own]
+        return sum(sizes), max(sizes, default=0)
 
     def _evaluation(self) -> int:
         """What the widest operation of an evaluation takes and gives."""

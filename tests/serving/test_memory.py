@@ -59,6 +59,28 @@ def test_moments_and_activations() -> None:
     assert needs(small(method="sflv2")).at_a_time == 1
 
 
+def test_passes_are_counted_on_the_model() -> None:
+    """A server of pooling, flattening and a linear layer, 8 samples: the activation and its copy, the pooled and the
+    output are made, the first of them is the largest; the largest weight of the model is a convolution's."""
+    found = {item.what: item.bytes for item in needs(small(model="resnet8", width=4, cut="3", method="sflv2")).items()}
+    cut, pooled, output, weight = 16 * 2 * 2, 16, 10, 16 * 16 * 3 * 3
+    assert found["activations"] == 4 * 8 * (2 * cut + pooled + output)
+    assert found["backward passes"] == 4 * (4 * 8 * cut + 3 * weight)
+
+
+def test_threads_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main one, and two whose passes are at least timed; a single server model has one pass."""
+    monkeypatch.setattr(memory, "available_cores", lambda: 2)
+    one = numbers(small(method="sflv2"))
+    for changes, times in (({}, 3), ({"workers": 1}, 1), ({"workers": 4}, 5)):
+        found = numbers(small(method="fedavg", **changes))
+        assert found["activations"] == pytest.approx(times * one["activations"], rel=1e-6)
+        assert found["backward passes"] == times * one["backward passes"]
+    u_shaped, merged = small(method="fedavg", cut="0,1", workers=1), small(method="mergesfl")
+    assert (needs(u_shaped).at_a_time, needs(u_shaped).threads) == (5, 1)
+    assert numbers(merged)["activations"] == pytest.approx(5 * one["activations"], rel=1e-6)
+
+
 @pytest.mark.parametrize("method", ["smofi", pytest.param("fedavg", marks=pytest.mark.slow)])
 def test_a_real_run_has_the_tensors_that_are_foreseen(method: str, tmp_path: Path) -> None:
     config = small(model="resnet8", width=48, cut="0", method=method, clients=3, participation=1.0, rounds=2)
@@ -102,6 +124,6 @@ def test_a_limit_that_is_too_small_is_refused_with_the_sum(tmp_path: Path) -> No
 
 
 def test_a_machine_that_has_too_little_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 1e8)
-    with pytest.raises(InputError, match=r"^this run is not accepted: a round needs .* and 100 MB of memory are avail"):
+    monkeypatch.setattr(memory, "available", lambda: 5e7)
+    with pytest.raises(InputError, match=r"^this run is not accepted: a round needs .* and 50 MB of memory are avail"):
         Server(Serving(small(), tmp_path / "run"))

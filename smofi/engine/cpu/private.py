@@ -94,7 +94,8 @@ def observing(observe: Observe) -> AbstractContextManager[object]:
 
     def run(mode: object, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         out = function(*args, **(kwargs or {}))
-        observe([one for one in (*args, out) if isinstance(one, torch.Tensor)])
+        given = out if isinstance(out, (tuple, list)) else [out]
+        observe([one for one in (*args, *given) if isinstance(one, torch.Tensor)])
         return out
 
     kind, method = _mode()

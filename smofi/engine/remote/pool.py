@@ -60,6 +60,8 @@ def two_at_a_time(state: GlobalState, crossing: Crossing, batch_size: int, pool:
     setup, device, shape = crossing.setup, state.weights.device, crossing.activation
     drawn = torch.rand(batch_size, *shape.sizes, generator=torch.Generator().manual_seed(0))
     activation = drawn.to(device, shape.dtype)
+    if activation.dim() == 4:  # as images arrive: in another order, layers would copy them
+        activation = activation.contiguous(memory_format=torch.channels_last)
     keys = step_keys(0, batch_size, device) if setup.dropout else None
 
     def compute(half: ServerHalf) -> None:
