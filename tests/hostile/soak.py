@@ -89,7 +89,8 @@ class Soak:
                     usage = process.usage()
                 except FileNotFoundError:  # it has just ended
                     continue
-                self.samples.setdefault(name, []).append((done, usage))
+                if usage.memory > 0:  # of one that is about to end, nothing is left
+                    self.samples.setdefault(name, []).append((done, usage))
         last = self.samples["server"][-1]
         if len(self.samples["server"]) % 10 == 1:
             self.fleet.tell(f"server {last[1]}; client-0 {self.samples['client-0'][-1][1]}")
