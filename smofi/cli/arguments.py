@@ -12,7 +12,7 @@ from cyclopts import Group, Parameter
 
 from smofi.config import Config, Settings, read_config
 from smofi.errors import SmofiError, refuse
-from smofi.settings import SERVED_HELP, SETTINGS, UNSERVED, seeds_text
+from smofi.settings import SERVED_DEFAULTS, SERVED_HELP, SETTINGS, UNSERVED, seeds_text
 
 Source: TypeAlias = Annotated[
     str | None, Parameter(help="a YAML file or the name of a preset; options take precedence over it")
@@ -53,6 +53,9 @@ for _name in UNSERVED:
 for _name, _help in SERVED_HELP.items():
     _field = ServedSettings.model_fields[_name]
     _field.metadata = [*_field.metadata, Parameter(help=_help)]
+for _name, _default in SERVED_DEFAULTS.items():
+    _field = ServedSettings.model_fields[_name]
+    _field.metadata = [*_field.metadata, Parameter(show_default=lambda _, own=_default: str(own))]
 ServedFlags: TypeAlias = Annotated[ServedSettings, Parameter(name="*", **SEVERAL)]
 Folder: TypeAlias = Annotated[Path, Parameter(help="the folder of a run")]
 Runs: TypeAlias = Annotated[
