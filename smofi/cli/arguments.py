@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -47,6 +47,10 @@ class ServedSettings(Settings):
     is left out is refused with the reason."""
 
 
+def _always(value: object) -> Callable[[object], str]:
+    return lambda shown: str(value)
+
+
 for _name in UNSERVED:
     _field = ServedSettings.model_fields[_name]
     _field.metadata = [*_field.metadata, Parameter(show=False)]
@@ -55,7 +59,7 @@ for _name, _help in SERVED_HELP.items():
     _field.metadata = [*_field.metadata, Parameter(help=_help)]
 for _name, _default in SERVED_DEFAULTS.items():
     _field = ServedSettings.model_fields[_name]
-    _field.metadata = [*_field.metadata, Parameter(show_default=lambda _, own=_default: str(own))]
+    _field.metadata = [*_field.metadata, Parameter(show_default=_always(_default))]
 ServedFlags: TypeAlias = Annotated[ServedSettings, Parameter(name="*", **SEVERAL)]
 Folder: TypeAlias = Annotated[Path, Parameter(help="the folder of a run")]
 Runs: TypeAlias = Annotated[
