@@ -56,6 +56,13 @@ def test_a_client_takes_what_a_server_may_send() -> None:
     assert limits_for(largest).payload <= Joining("localhost:7443", OwnData("digits")).limits.waiting_bytes
 
 
+def test_a_client_may_send_a_few_of_the_largest_messages_a_second() -> None:
+    """And in any run as much as an honest client can on a fast machine: it waits for an answer to each message."""
+    small_ones, large_ones = limits_for(10**6), limits_for(10**9)
+    assert small_ones.bytes_per_second == 512 * 2**20
+    assert large_ones.bytes_per_second == 4 * large_ones.payload
+
+
 def test_the_command_that_goes_on_with_a_served_run(tmp_path: Path) -> None:
     assert resuming_command(RunFolder(tmp_path)) == f"smofi run --resume {tmp_path}"
     (tmp_path / "clients.json").write_text("[]\n")
