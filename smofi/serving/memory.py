@@ -13,6 +13,7 @@ from smofi.cores import available_cores
 from smofi.cut import Cut, parse_cut
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.cpu.widest import widest_of_batch
+from smofi.engine.evaluate import AT_A_TIME
 from smofi.engine.memory.limit import in_use_on, total_of
 from smofi.engine.memory.needs import Memory
 from smofi.engine.remote.crossing import Task
@@ -29,9 +30,6 @@ ANSWERS = 2
 
 WORK = 100_000_000
 """Bytes that libraries and threads take once clients are there, by a ResNet-18 on small images; larger take more."""
-
-JUDGED = 500
-"""Samples that are judged at a time."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ class ServedMemory:
             return 0
         device = next(iter(self.setup.template.parameters())).device
         model = shell(self.setup.template).eval()
-        return widest_of_batch(model, self.task.inputs(2, device), min(JUDGED, self.judged))
+        return widest_of_batch(model, self.task.inputs(2, device), min(AT_A_TIME, self.judged))
 
 
 def check_memory(limit: str | None, methods: Sequence[ServedMemory], seeds: int, device: torch.device) -> None:
