@@ -152,4 +152,4 @@ def join(
         threads,
     )
     client = Client(joining, say)
-    return "\n".join(about(client.offered())) if dry_run else client.run()
+    return "\n".join(about(client.offered(), allow_labels)) if dry_run else client.run()
