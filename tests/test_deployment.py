@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 
 from smofi.cli.commands import app
@@ -27,6 +29,7 @@ from support.processes import ENVIRONMENT
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "docs/deployment.md").read_text()
+WATCHING = (ROOT / "docs/status.md").read_text()
 SECURITY = (ROOT / "docs/security.md").read_text()
 FRONT = (ROOT / "README.md").read_text().split("## On several machines")[1].split("\n## ")[0]
 PATIENCE = 300
@@ -38,14 +41,14 @@ class Walk:
     def __init__(self, nursery: Nursery) -> None:
         self.nursery, self.port, self.begun = nursery, free_port(), list[Process]()
 
-    def type(self, line: str) -> Process:
+    def type(self, line: str, **environment: str) -> Process:
         """A command, as far as one waits for it before one types the next."""
         line = line.replace("train.example.org", "localhost").replace("7443", str(self.port))
         program, *words = shlex.split(line)
         assert program == "smofi"
         if words[0] == "serve" and "--listen" not in words:
             words += ["--listen", f"0.0.0.0:{self.port}"]
-        process = self.nursery.smofi(*words)
+        process = self.nursery.smofi(*words, **environment)
         if words[0] == "serve":
             until(lambda: "Listening at" in process.text() or not process.alive, PATIENCE, f"{line} does not listen")
         if words[0] in ("serve", "join") and "--dry-run" not in words:
@@ -166,6 +169,39 @@ def test_every_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(f"The run is finished. Rounds taken part in: {rounds[0]}." in one for one in said[1:])
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page shows how curl reads it")
+def test_every_command_of_the_page_on_watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that wait for their clients: no training is needed to look at them."""
+    monkeypatch.chdir(tmp_path)
+    pictures(tmp_path / "examples", 0)
+    settings = re.search(r"```yaml\n(# run.yaml\n.*?)```", GUIDE, flags=re.DOTALL)
+    assert settings
+    Path("run.yaml").write_text(settings[1])
+    make_pki(tmp_path / "pki")
+    (scraped,) = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", WATCHING, flags=re.DOTALL)[0])["scrape_configs"]
+    assert scraped["static_configs"] == [{"targets": ["train.example.org:8080"]}]
+    page, read = free_port(), list[str]()
+    with Nursery(tmp_path) as nursery:
+        walk = Walk(nursery)
+        for line in commands(WATCHING):
+            line = line.replace("8080", str(page)).replace("train.example.org", "localhost")
+            found = re.fullmatch(r"(?:(SMOFI_STATUS_TOKEN)=\$\(cat (\S+)\) )?(smofi serve .*)", line)
+            if found is None:
+                read.append(subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout)
+                continue
+            for process in walk.begun:
+                process.kill()
+            shutil.rmtree("runs", ignore_errors=True)
+            secret = {found[1]: Path(found[2]).read_text().strip()} if found[1] else {}
+            assert found[2] in (None, scraped["authorization"]["credentials_file"])
+            assert walk.type(found[3], **secret).alive
+        assert Path("status-token").stat().st_mode & 0o777 == 0o600
+    healthy, status, metrics, _, distant = read
+    assert healthy == "ok\n"
+    assert json.loads(status).keys() == json.loads(distant).keys()
+    assert "smofi_run_state" in metrics
+
+
 class Services:
     """The commands of the guide's units, run as systemd does: in a folder of their own, without a home."""
 
@@ -243,6 +279,23 @@ def test_services_have_options_that_there_are() -> None:
     for name, options in found:
         known = {one for argument in app[name].assemble_argument_collection() for one in argument.names}
         assert set(re.findall(r"--[\w-]+", options)) <= known
+
+
+def test_services_find_what_is_installed_for_them() -> None:
+    """Its commands need root and the network: here, that units and commands speak of the same user and folders."""
+    home, user = re.findall(r"^    useradd --system --home-dir (\S+) (\S+)$", GUIDE, flags=re.MULTILINE)[0]
+    (program,) = re.findall(r"^    python3 -m venv (\S+)$", GUIDE, flags=re.MULTILINE)
+    ((pip, extra),) = re.findall(r'^    (\S+)/bin/pip install "smofi\[(\w+)\]"$', GUIDE, flags=re.MULTILINE)
+    assert pip == program
+    assert re.search(rf"^{extra} = \[", (ROOT / "pyproject.toml").read_text(), flags=re.MULTILINE)
+    units = re.findall(r"```ini\n(.*?)```", GUIDE, flags=re.DOTALL)
+    assert len(units) == 2
+    for unit in units:
+        given = dict(re.findall(r"^(User|StateDirectory|WorkingDirectory)=(.*)$", unit, flags=re.MULTILINE))
+        assert given == {"User": user, "StateDirectory": Path(home).name, "WorkingDirectory": f"%S/{Path(home).name}"}
+        assert home == f"/var/lib/{given['StateDirectory']}"  # what systemd calls %S
+        assert set(re.findall(r"[\w/]+/bin/smofi", unit)) == {f"{program}/bin/smofi"}
+    assert f"a user `{user}`, the program in `{program}`, and their files in `{home}`" in GUIDE
 
 
 def test_the_times_are_those_of_the_command() -> None:

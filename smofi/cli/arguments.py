@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -12,7 +12,7 @@ from cyclopts import Group, Parameter
 
 from smofi.config import Config, Settings, read_config
 from smofi.errors import SmofiError, refuse
-from smofi.settings import SERVED_HELP, SETTINGS, UNSERVED, seeds_text
+from smofi.settings import SERVED_DEFAULTS, SERVED_HELP, SETTINGS, UNSERVED, seeds_text
 
 Source: TypeAlias = Annotated[
     str | None, Parameter(help="a YAML file or the name of a preset; options take precedence over it")
@@ -47,12 +47,19 @@ class ServedSettings(Settings):
     is left out is refused with the reason."""
 
 
+def _always(value: object) -> Callable[[object], str]:
+    return lambda shown: str(value)
+
+
 for _name in UNSERVED:
     _field = ServedSettings.model_fields[_name]
     _field.metadata = [*_field.metadata, Parameter(show=False)]
 for _name, _help in SERVED_HELP.items():
     _field = ServedSettings.model_fields[_name]
     _field.metadata = [*_field.metadata, Parameter(help=_help)]
+for _name, _default in SERVED_DEFAULTS.items():
+    _field = ServedSettings.model_fields[_name]
+    _field.metadata = [*_field.metadata, Parameter(show_default=_always(_default))]
 ServedFlags: TypeAlias = Annotated[ServedSettings, Parameter(name="*", **SEVERAL)]
 Folder: TypeAlias = Annotated[Path, Parameter(help="the folder of a run")]
 Runs: TypeAlias = Annotated[

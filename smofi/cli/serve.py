@@ -53,11 +53,12 @@ def serve(
     server.check()
     times.check()
     if server.resume is None:
-        config = saving_every_round(resolve(source, given, scale))
+        config = resolve(source, given, scale)
     elif source is not None or server.output is not None or scale is not None:
         raise InputError("--resume is not accepted with a file, --scale or --output: the run's folder has its settings")
     else:
         config = stored_config(server.resume, given, served=True)
+    config = saving_every_round(config, given, remark, resumed=server.resume is not None)
     with loading():
         from smofi.net.transport.times import Times
         from smofi.serving.checks import Serving

@@ -23,6 +23,9 @@ from smofi.errors import check_choice, refuse
 Metric = Callable[[Tensor, Tensor], float]
 """metric(outputs, targets): one number for all samples of the test data, the higher the better."""
 
+AT_A_TIME = 500
+"""Samples that a model judges at a time."""
+
 
 @dataclass(frozen=True, eq=False)
 class Judges:
@@ -52,7 +55,7 @@ class Evaluator:
         loss: Loss,
         metrics: Sequence[str | Metric],
         data: Judges,
-        batch_size: int = 500,
+        batch_size: int = AT_A_TIME,
         workers: Workers | None = None,
     ) -> None:
         self.model, self.loss, self.data = model.eval(), loss, data

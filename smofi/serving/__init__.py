@@ -19,7 +19,7 @@ Internal: may change without notice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,8 @@ def serve(
 ) -> list[Result]:
     """Train with clients on other machines, as `smofi serve` does; returns a result for each method and seed.
 
-    config        settings by name, a YAML file, or the name of a preset; with `resume`, those that change
+    config        settings by name, a YAML file, or the name of a preset; with `resume`, those that change. Every round
+                  is saved, unless settings by name have a `checkpoint_every`
     output        the folder of the run
     certs         the server's folder of certificates
     insecure      True instead of `certs`: plain text, for trials on this machine
@@ -76,16 +77,31 @@ def serve(
     times = Times(away, keepalive, connect)
     times.check_told()
     folder, secrets = Path(output), None if certs is None else Path(certs)
-    allowed, own = None if allow is None else Path(allow), settled(config, Path(output), resume)
+    allowed, own = None if allow is None else Path(allow), settled(config, Path(output), resume, say)
     quorum = min_clients, evaluate, deadline
     serving = Serving(own, folder, listen, secrets, allowed, *quorum, resume, times=times)
     return train(serving, status, callback, started, say)
 
 
-def saving_every_round(config: Config) -> Config:
-    """A server saves every round, unless its user says otherwise: what clients have computed is worth keeping."""
-    given = "checkpoint_every" in config.model_fields_set
-    return config if given else config.model_copy(update={"checkpoint_every": 1})
+def saving_every_round(
+    config: Config,
+    given: Container[str],
+    say: Callable[[str], object],
+    resumed: bool = False,
+    how: str = "--checkpoint-every {}",
+) -> Config:
+    """A server saves every round, unless its user says otherwise to the server itself: by one of the settings `given`,
+    or when the run that is `resumed` was begun. What clients have computed is worth keeping, and a file may come from
+    `smofi config`, which names every setting. `how` it is said is part of what `say` is told where it may surprise."""
+    every = config.checkpoint_every
+    if "checkpoint_every" in given or every == 1:
+        return config
+    if resumed:
+        say(f"This run is saved every {every} rounds, as its folder says; to save every round, give {how.format(1)}")
+        return config
+    if "checkpoint_every" in config.model_fields_set:
+        say(f"Every round is saved, although the file says {every}; to save less often, give {how.format(every)}")
+    return config.model_copy(update={"checkpoint_every": 1})
 
 
 def join(
@@ -136,4 +152,4 @@ def join(
         threads,
     )
     client = Client(joining, say)
-    return "\n".join(about(client.offered())) if dry_run else client.run()
+    return "\n".join(about(client.offered(), allow_labels)) if dry_run else client.run()

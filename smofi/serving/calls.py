@@ -38,13 +38,17 @@ def check_secured(
         refuse("name", name, "what this client is called: without certificates, it names itself")
 
 
-def settled(config: Mapping[str, Any] | str, output: Path, resume: bool) -> Config:
+def settled(
+    config: Mapping[str, Any] | str, output: Path, resume: bool, say: Callable[[str], object] = lambda sentence: None
+) -> Config:
     """The settings of a run: those given, or with `resume` those of its folder and what is given besides."""
+    how = "a mapping of settings with checkpoint_every={}"
     if isinstance(config, Mapping):
-        return stored_config(output, config, served=True) if resume else saving_every_round(Config(**config))
+        found = stored_config(output, config, served=True) if resume else Config(**config)
+        return saving_every_round(found, config, say, resume, how)
     if resume:
         refuse("config", config, "with resume, a mapping of the settings that change: the run's folder has the others")
-    return saving_every_round(read_config(config))
+    return saving_every_round(read_config(config), (), say, how=how)
 
 
 def train(

@@ -25,6 +25,10 @@ MOST_STEPS = 10**6
 WAITING = 4
 """Of the largest messages, how many of one client may wait."""
 
+A_SECOND = 4
+"""Of the largest messages, how many of one client are read in a second without a pause, where that is more than the
+least rate of any run."""
+
 
 def largest_message(setup: Setup, config: Config, task: Task, clients: int, whole_model: bool) -> int:
     """The most bytes that a message of this run can have: a client's columns, a batch at a cut, or, where clients judge
@@ -41,18 +45,21 @@ def largest_message(setup: Setup, config: Config, task: Task, clients: int, whol
 
 
 def limits_for(largest: int) -> Limits:
-    """Room for the largest message, and to spare for headers.
+    """Room for the largest message, and to spare for headers; a few such messages a second.
 
     >>> limits_for(10**6).payload
     2048576
+    >>> limits_for(10**9).bytes_per_second // 10**6
+    4004
     """
     payload = largest + MIB
     if payload > MOST:
         raise InputError(
             f"a message of this run has up to {as_text(largest)}, and clients take at most "
-            f"{as_text(MOST)}: choose a smaller batch_size, or a cut that less crosses"
+            f"{as_text(MOST)}: choose a smaller batch_size, or a cut that fewer numbers cross"
         )
-    return Limits(payload=payload, waiting_bytes=WAITING * payload)
+    rate = max(Limits.bytes_per_second, A_SECOND * payload)
+    return Limits(payload=payload, waiting_bytes=WAITING * payload, bytes_per_second=rate)
 
 
 def _bytes(shape: Shape) -> int:

@@ -14,6 +14,7 @@ from smofi.cut import Cut, parse_cut
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.cpu.private import observing
 from smofi.engine.cpu.widest import widest_of_batch
+from smofi.engine.evaluate import AT_A_TIME
 from smofi.engine.memory.limit import in_use_on, total_of
 from smofi.engine.memory.needs import Memory
 from smofi.engine.remote.crossing import Task
@@ -45,9 +46,6 @@ ENDING = 3
 GAPS = 1.75
 """How many times what its widest operation takes and gives a forward pass has with the gaps in the heap: measured were
 1.5 to 2.4 times, part of which is where a step's tensors were."""
-
-JUDGED = 500
-"""Samples that are judged at a time."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +219,7 @@ class ServedMemory:
             return 0
         device = next(iter(self.setup.template.parameters())).device
         model = shell(self.setup.template).eval()
-        return widest_of_batch(model, self.task.inputs(2, device), min(JUDGED, self.judged))
+        return widest_of_batch(model, self.task.inputs(2, device), min(AT_A_TIME, self.judged))
 
 
 def check_memory(limit: str | None, methods: Sequence[ServedMemory], seeds: int, device: torch.device) -> None:

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from smofi.config import Config, sentence_of
 from smofi.data import Source
-from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.remote.links import Shape
 from smofi.net.frames import BadFrame, Frame, Parsed, encode
 from smofi.net.messages import Fields, take
@@ -57,8 +56,6 @@ class Offer:
         """What is told of a configuration with one method and one seed."""
         times = times or Times()
         settings = {name: getattr(config, name) for name in TOLD}
-        if config.partition.startswith(SAVED):  # a file of the server's, which no client has
-            settings["partition"] = "iid"
         task = {name: value for name, value in source.task().items() if name != "preparation"}
         return cls(
             settings | {"method": list(config.method)}, task, layout, evaluates, clients, times.keepalive, times.connect

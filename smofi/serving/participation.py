@@ -12,6 +12,7 @@ from smofi.cut import Cut, parse_cut
 from smofi.data.augment import parse_augment
 from smofi.data.samples import TensorSamples
 from smofi.engine.cohort.wire import Compression
+from smofi.engine.evaluate import AT_A_TIME
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.remote.device import Device, DeviceRound
 from smofi.engine.remote.messages import Begin, CutGradient, Evaluate, Evaluated, Output, Rest, Up
@@ -24,9 +25,6 @@ from smofi.plural import plural
 from smofi.serving.limits import largest_message
 from smofi.serving.offer import Accepted, Offer
 from smofi.serving.setups import layout_hash, refuse_offer, setup_of, task_of
-
-BATCH = 500
-"""Samples that are judged at a time."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +174,8 @@ class Participation:
         """Counts on the samples that are held out here."""
         layout, tests, correct = self.setup.layout, self.agreed.tests, 0
         layout.unpack(self.judged, message.weights, message.statistics)
-        for start in range(0, len(tests), BATCH):
-            inputs, targets = tests.batch(torch.arange(start, min(start + BATCH, len(tests))))
+        for start in range(0, len(tests), AT_A_TIME):
+            inputs, targets = tests.batch(torch.arange(start, min(start + AT_A_TIME, len(tests))))
             with self.setup.cast():
                 outputs = self.judged(inputs)
             correct += int((outputs.argmax(1) == targets).sum())

@@ -14,7 +14,7 @@ Internal: may change without notice.
 from smofi.settings.all import COMPUTING, FIRST_SEEDS, PRECISIONS, RESUMABLE, SETTINGS, TRAIN_ARGUMENTS, Settings
 from smofi.settings.definition import SAME, Setting
 from smofi.settings.seeds import seeds_text
-from smofi.settings.served import SERVED_HELP, UNSERVED, check_served
+from smofi.settings.served import SERVED_DEFAULTS, SERVED_HELP, UNSERVED, check_served
 
 __all__ = [
     "COMPUTING",
@@ -22,6 +22,7 @@ __all__ = [
     "PRECISIONS",
     "RESUMABLE",
     "SAME",
+    "SERVED_DEFAULTS",
     "SERVED_HELP",
     "SETTINGS",
     "TRAIN_ARGUMENTS",

@@ -138,6 +138,7 @@ def test_the_help_says_what_settings_mean_to_a_server(capsys: pytest.CaptureFixt
     words = " ".join(re.sub(r"[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
     assert "for clients that join with --part alone, in trials" in words
     assert "processes that share the work" not in words
+    assert re.search(r"rounds between checkpoints; [^\[]*\[default: 1\]", words)
     assert set(SERVED_HELP) <= set(SETTINGS) - set(UNSERVED)
 
 

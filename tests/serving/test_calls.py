@@ -10,8 +10,11 @@ from urllib.request import urlopen
 import pytest
 
 import smofi
+from smofi.cli import main
+from smofi.engine.events import Event, RoundDone
 from smofi.errors import InputError
-from support.deployed import Serve, deployed, small
+from smofi.experiment.stored import stored_config
+from support.deployed import Clients, Serve, deployed, small
 from support.ports import free_port
 
 PLAIN = r"certs=None is not accepted: expected the {0}'s folder of certificates, .* or insecure=True for trials on this"
@@ -65,6 +68,31 @@ def test_what_would_leave_is_returned(tmp_path: Path) -> None:
     assert said.startswith("The server trains cnn with smofi")
     assert "Cut 1,1: labels stay here." in said.splitlines()
     assert "Batches have 8 samples: this client refuses other ones" in said
+
+
+def test_rounds_are_saved_each_with_a_file_that_names_every_setting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What would be left of a server that is killed: `smofi config` writes how often a simulation saves."""
+    flags = (
+        "--clients 2 --model cnn --width 2 --method fedavg --max-train 60 --rounds 3 --local-epochs 1 --batch-size 8"
+    )
+    assert main(["config", *flags.split()]) == 0
+    path, folder, port = tmp_path / "all.yaml", tmp_path / "run", free_port()
+    path.write_text(capsys.readouterr().out)
+    assert "checkpoint_every: 5" in path.read_text()
+    said, saved = list[str](), list[int]()
+
+    def look(event: Event) -> None:
+        if isinstance(event, RoundDone):
+            names = [one.stem.removeprefix("round-") for one in folder.glob("**/checkpoints/round-*")]
+            saved.append(max(map(int, names), default=0))
+
+    with Clients(port, 2):
+        smofi.serve(str(path), str(folder), listen=f"127.0.0.1:{port}", insecure=True, callback=look, say=said.append)
+    assert said[0].startswith("Every round is saved, although the file says 5")
+    assert saved == [0, 1, 2]
+    assert stored_config(folder, served=True).checkpoint_every == 1
 
 
 def test_a_page_about_the_run(tmp_path: Path) -> None:

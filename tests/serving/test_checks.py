@@ -14,6 +14,7 @@ from smofi.config import read_config
 from smofi.errors import InputError
 from smofi.runs import RunFolder, resuming_command
 from smofi.serving import saving_every_round
+from smofi.serving.calls import settled
 from smofi.serving.checks import Serving, check_serving
 from smofi.serving.client import Joining
 from smofi.serving.limits import largest_message, limits_for
@@ -55,6 +56,13 @@ def test_a_client_takes_what_a_server_may_send() -> None:
     assert limits_for(largest).payload <= Joining("localhost:7443", OwnData("digits")).limits.waiting_bytes
 
 
+def test_a_client_may_send_a_few_of_the_largest_messages_a_second() -> None:
+    """And in any run as much as an honest client can on a fast machine: it waits for an answer to each message."""
+    small_ones, large_ones = limits_for(10**6), limits_for(10**9)
+    assert small_ones.bytes_per_second == 512 * 2**20
+    assert large_ones.bytes_per_second == 4 * large_ones.payload
+
+
 def test_the_command_that_goes_on_with_a_served_run(tmp_path: Path) -> None:
     assert resuming_command(RunFolder(tmp_path)) == f"smofi run --resume {tmp_path}"
     (tmp_path / "clients.json").write_text("[]\n")
@@ -71,9 +79,38 @@ def test_a_client_that_claims_too_many_samples_does_not_fit(tmp_path: Path) -> N
     )
 
 
-def test_a_server_saves_every_round_unless_its_file_says_otherwise(tmp_path: Path) -> None:
-    path = tmp_path / "run.yaml"
-    path.write_text("rounds: 3\n")
-    assert saving_every_round(read_config(path)).checkpoint_every == 1
-    path.write_text("checkpoint_every: 3\n")
-    assert saving_every_round(read_config(path)).checkpoint_every == 3
+def test_a_server_saves_every_round_unless_it_is_told_otherwise(tmp_path: Path) -> None:
+    """By a setting that is given to it: a file may come from `smofi config`, which names every setting."""
+    path, said = tmp_path / "run.yaml", list[str]()
+    for text in ("rounds: 3", "checkpoint_every: 1"):
+        path.write_text(text)
+        assert saving_every_round(read_config(path), (), said.append).checkpoint_every == 1
+    assert not said
+    path.write_text("checkpoint_every: 3")
+    given = {"checkpoint_every": 4}
+    assert saving_every_round(read_config(path, given), given, said.append).checkpoint_every == 4
+    assert not said
+    assert saving_every_round(read_config(path), (), said.append).checkpoint_every == 1
+    assert said == ["Every round is saved, although the file says 3; to save less often, give --checkpoint-every 3"]
+
+
+def test_from_python_a_mapping_says_how_often_it_saves(tmp_path: Path) -> None:
+    path, said = tmp_path / "run.yaml", list[str]()
+    path.write_text("checkpoint_every: 3")
+    assert settled({"checkpoint_every": 3}, tmp_path, False, said.append).checkpoint_every == 3
+    assert settled({}, tmp_path, False, said.append).checkpoint_every == 1
+    assert not said
+    assert settled(str(path), tmp_path, False, said.append).checkpoint_every == 1
+    assert said[0].endswith("to save less often, give a mapping of settings with checkpoint_every=3")
+
+
+def test_a_run_goes_on_to_save_as_often_as_it_did() -> None:
+    """Its user may have said so to the server when it began."""
+    said, stored = list[str](), small(checkpoint_every=3)
+    assert saving_every_round(stored, (), said.append, resumed=True) is stored
+    assert said == [
+        "This run is saved every 3 rounds, as its folder says; to save every round, give --checkpoint-every 1"
+    ]
+    saving_every_round(small(), (), said.append, resumed=True)
+    saving_every_round(stored, {"checkpoint_every": 3}, said.append, resumed=True)
+    assert len(said) == 1

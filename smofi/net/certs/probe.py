@@ -27,7 +27,7 @@ def why_refused(host: str, port: int, identity: Identity, timeout: float = PATIE
         context = _context(identity)
     except OSError as error:  # ssl.SSLError, too
         files = f"{CA_CERT}, {CERT} and {KEY} in {identity.folder}"
-        return f"{files} cannot be used any more ({error.strerror or error}): were they changed or removed?"
+        return f"{files} cannot be used any more: {error.strerror or error} (were they changed or removed?)"
     try:
         connection = socket.create_connection((host, port), timeout)
     except (OSError, UnicodeError) as error:  # a host name that cannot be one
@@ -38,11 +38,13 @@ def why_refused(host: str, port: int, identity: Identity, timeout: float = PATIE
     except ssl.SSLCertVerificationError as error:
         return about_server_certificate(error, _shown_by(host, port, timeout), where, host, identity)
     except (ssl.SSLEOFError, ConnectionError):
-        return f"{where} ends the connection during the TLS handshake: is it a smofi server, and one with certificates?"
+        return (
+            f"{where} ends the connection during the TLS handshake (is it a smofi server, and one with certificates?)"
+        )
     except ssl.SSLError as error:
         return about_alert(error, where, identity)
     except OSError:  # a time-out
-        return f"{where} takes connections but does not answer: is it a smofi server, and one with certificates?"
+        return f"{where} takes connections but does not answer (is it a smofi server, and one with certificates?)"
 
 
 def _after_handshake(secure: ssl.SSLSocket, where: str, identity: Identity) -> str | None:
@@ -50,7 +52,7 @@ def _after_handshake(secure: ssl.SSLSocket, where: str, identity: Identity) -> s
     connection, only comes with the first read. Nothing is sent before, or an alert of a server that has closed would be
     lost. One that accepts the client speaks first, as HTTP/2 has it, or waits."""
     if secure.selected_alpn_protocol() != "h2":
-        return f"{where} is no gRPC server, although its certificate is good: is the port right?"
+        return f"{where} is no gRPC server, although its certificate is good (is the port right?)"
     try:
         if secure.recv(1):
             return None

@@ -36,9 +36,9 @@ def about_socket(error: Exception, host: str, where: str) -> str:
     if isinstance(error, (socket.gaierror, UnicodeError)):
         return f"there is no machine called {host}, or its name cannot be looked up here"
     if isinstance(error, ConnectionRefusedError):
-        return f"nothing listens at {where}: is the server running, and is the port right?"
+        return f"nothing listens at {where} (is the server running, and is the port right?)"
     if isinstance(error, TimeoutError):
-        return f"{where} does not answer: is the machine on, and does a firewall let this port through?"
+        return f"{where} does not answer (is the machine on, and does a firewall let this port through?)"
     reason = error.strerror if isinstance(error, OSError) else None
     return f"{where} cannot be reached: {reason or error}"
 
@@ -62,7 +62,7 @@ def about_server_certificate(
     issuer = cert.issuer.rfc4514_string()
     return (
         f"the certificate of {where} is signed by another certificate authority, {issuer}, than the one in "
-        f"{identity.folder / CA_CERT}: is this the right server, and does this folder belong to it?"
+        f"{identity.folder / CA_CERT} (is this the right server, and does this folder belong to it?)"
     )
 
 

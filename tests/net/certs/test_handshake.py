@@ -41,6 +41,7 @@ def status(port: int, identity: Identity, host: str = HOST) -> grpc.StatusCode:
 def why(port: int, identity: Identity, host: str = HOST) -> str:
     sentence = why_refused(host, port, identity)
     assert sentence is not None
+    assert not sentence.endswith("?"), "a client's user is told more after it: `Waits`"
     return sentence
 
 
@@ -131,7 +132,7 @@ def test_nothing_listens(shared: Path) -> None:
     with socket.create_server((HOST, 0)) as listener:
         port = listener.getsockname()[1]
     assert why(port, client_of(shared)) == (
-        f"nothing listens at localhost:{port}: is the server running, and is the port right?"
+        f"nothing listens at localhost:{port} (is the server running, and is the port right?)"
     )
 
 
@@ -213,11 +214,11 @@ def test_a_server_that_says_nothing(shared: Path) -> None:
     with answering(None) as port:
         sentence = why_refused(HOST, port, client_of(shared), timeout=0.2)
     assert sentence == (
-        f"localhost:{port} takes connections but does not answer: is it a smofi server, and one with certificates?"
+        f"localhost:{port} takes connections but does not answer (is it a smofi server, and one with certificates?)"
     )
 
 
 def test_files_that_are_gone(tmp_path: Path) -> None:
     client = client_of(make_pki(tmp_path / "pki", "hospital-a"))
     (client.folder / "key.pem").unlink()
-    assert "cannot be used any more (No such file or directory)" in why(1, client)
+    assert "cannot be used any more: No such file or directory (were they changed or removed?)" in why(1, client)

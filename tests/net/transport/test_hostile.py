@@ -285,6 +285,18 @@ def test_a_client_that_sends_too_fast_is_slowed_down(ends: Ends) -> None:
     assert 0.5 < monotonic() - start < 5  # 60 at once, and 40 at 60 a second
 
 
+def test_a_client_that_sends_too_much_is_slowed_down(ends: Ends) -> None:
+    listener = ends.listen(limits=Limits(bytes_per_second=1_000_000))
+    dialer = ends.dial()
+    welcome(listener, "a")
+    start = monotonic()
+    for _ in range(20):
+        dialer.send(bytes(100_000))
+    for _ in range(20):
+        assert len(told(listener, Arrived).payload) == 100_000
+    assert 0.7 < monotonic() - start < 10  # half of it at once, and half within a second
+
+
 def test_hellos_that_the_application_does_not_take_do_not_pile_up(ends: Ends) -> None:
     listener = ends.listen(limits=SMALL)
     kinds = []
