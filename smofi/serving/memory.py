@@ -163,7 +163,7 @@ class ServedMemory:
         """Rows are added up, then the model is judged in the same room."""
         size, judging = self.setup.layout.size, round(GAPS * self._evaluation())
         ending = self._item("end of a round", f"{ENDING} x {size:,}", ENDING * size)
-        judged = Memory("end of a round", f"evaluation of {min(JUDGED, self.judged)} samples", judging)
+        judged = Memory("end of a round", f"evaluation of {min(AT_A_TIME, self.judged)} samples", judging)
         return max(ending, judged, key=lambda one: one.bytes)
 
     @property
