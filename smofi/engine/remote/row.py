@@ -12,7 +12,7 @@ from smofi.engine.cohort.chunk import Member
 from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import ServerHalf
 from smofi.engine.finite import finite_or_kept
-from smofi.engine.remote.columns import fill_moments
+from smofi.engine.remote.columns import distance_of_moments, fill_moments
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.remote.links import Expected
 from smofi.engine.remote.messages import Activation, Begin, Finished, Returned, Up
@@ -70,10 +70,23 @@ class RemoteRow:
         """Whether they are still numbers, or the constants that they were."""
         return finite_or_kept(self.server_statistics, self.context.state.statistics[self._statistic_columns])
 
-    def moved(self) -> float:
-        """How far the row is from where the round began, but for what all rows share."""
-        distance = self.member.stretch.room.weights.distance(self.member.place, self.context.state.weights)
-        return math.inf if math.isnan(distance) else distance
+    def moved(self) -> dict[str, float]:
+        """How far weights, statistics and moments that are carried on are from where the round began, but for what all
+        rows share."""
+        room, place, state = self.member.stretch.room, self.member.place, self.context.state
+        found = {
+            "weights": room.weights.distance(place, state.weights),
+            "statistics": room.statistics.distance(place, state.statistics),
+        }
+        if state.carried.numel():
+            sides = self.member.sides[: 1 if self.context.setup.method.where.one_server else 2]
+            found["moments"] = distance_of_moments([segment for side in sides for segment in side], state.carried)
+        return {kind: math.inf if math.isnan(distance) else distance for kind, distance in found.items()}
+
+    def changed_statistics(self) -> float:
+        """The norm that the statistics which this row has changed had where the round began."""
+        room = self.member.stretch.room
+        return room.statistics.size_where_changed(self.member.place, self.context.state.statistics)
 
     def begin(self) -> Begin:
         """What the client starts the round from."""

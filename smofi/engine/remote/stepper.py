@@ -8,7 +8,8 @@ gradients of its own weights come after that. When a pass may be made is said by
 a server row of its own, and by `one_server.py`, where all share one.
 
 No number that is not finite ever reaches another client. Whoever such numbers come from is left out of the round, and
-so is a client with a gradient or weights that are out of all proportion, or with activations that a pass fails on.
+so is a client with a gradient that is out of all proportion, with activations that a pass fails on, or with columns
+that are too far from where the round began.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from functools import partial
-from statistics import median_low
 
 import torch
 from torch import Tensor
@@ -34,15 +34,13 @@ from smofi.engine.noise import ON_SERVER
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.remote.links import Links, Lost
 from smofi.engine.remote.messages import CutGradient, Output, Rest, Up
+from smofi.engine.remote.proportion import out_of_proportion
 from smofi.engine.remote.row import TOO_LARGE, RemoteRow
 from smofi.engine.round import NonFinite
 from smofi.errors import SmofiError
 
 Lose = Callable[[int, bool], None]
 """lose(row, keep): this client takes no further step; `keep` its last momentum in the fusion."""
-
-FAR = 1000.0
-"""No client moves this many times as far in a round as the median does."""
 
 
 class NobodyLeft(SmofiError):
@@ -111,12 +109,8 @@ class RemoteStepper(ABC):
         for one in self.alive:
             if problem := one.take_columns():
                 self._drop(one, problem, diverged=True)
-        moved = {one.row: one.moved() for one in self.alive}
-        # ten times the model itself, too: where most do not move at all, a step is far from the median
-        most = max(FAR * median_low(moved.values()), 10 * float(self.context.state.weights.norm()))
-        for one in self.alive:
-            if not moved[one.row] <= most:
-                self._drop(one, f"its weights moved by {moved[one.row]:.3g}, and at most {most:.3g} is plausible", True)
+        for one, problem in out_of_proportion(self.alive, self.context.state):
+            self._drop(one, problem, diverged=True)
 
     # What differs
 

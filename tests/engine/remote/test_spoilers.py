@@ -6,12 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import smofi
+from smofi.engine.passes import direct
 from smofi.engine.remote.messages import Activation, Finished, Returned, Up
 from smofi.engine.remote.row import RemoteRow
 from smofi.engine.remote.stepper import RemoteStepper
@@ -91,7 +94,8 @@ def test_a_weight_that_has_become_infinite(method: str, monkeypatch: pytest.Monk
     """At the end of a round, of one client's row: the others' are averaged."""
     session, links = session_with(method, 1)
     moved = RemoteRow.moved
-    monkeypatch.setattr(RemoteRow, "moved", lambda row: math.inf if row.client == SPOILER else moved(row))
+    infinite = {"weights": math.inf}
+    monkeypatch.setattr(RemoteRow, "moved", lambda row: moved(row) | (infinite if row.client == SPOILER else {}))
     assert not session.train().diverged
     assert [(client, reason[:24]) for client, reason in links.rested] == [(SPOILER, "its weights moved by inf")] * 2
 
@@ -107,16 +111,51 @@ def finished(**spoilt: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[int,
     return forge
 
 
-@pytest.mark.parametrize("method", ["fedavg", "smofi", "mergesfl"])
-def test_weights_out_of_all_proportion(method: str) -> None:
+@pytest.mark.parametrize("large", [1e30, pytest.param(3.4e38, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        *product(["fedavg", "smofi", "mergesfl"], ["weights", "statistics"]),
+        *product(["fednag", "fednag+sflv2"], ["moments"]),
+    ],
+)
+def test_columns_out_of_all_proportion(method: str, kind: str, large: float) -> None:
     """They would be finite, and the average of all worth nothing."""
-    session, links = session_with(method, 1, forge=finished(weights=lambda w: torch.full_like(w, 1e30)))
+    session, links = session_with(method, 1, forge=finished(**{kind: lambda t: torch.full_like(t, large)}))
     lost, _ = session_with(method, 1, loses=lambda client, m: client == SPOILER and isinstance(m, Finished))
     assert not session.train().diverged
     assert {client for client, _ in links.rested} == {SPOILER}
+    assert all(reason.startswith(f"its {kind} moved by ") for _, reason in links.rested)
     lost.train()
     for name, mine in session.run.state.tensors().items():
         assert torch.equal(mine, lost.run.state.tensors()[name]), name
+
+
+class Masked(nn.BatchNorm1d):
+    """With a mask among its statistics."""
+
+    def __init__(self, least: float) -> None:
+        super().__init__(3)
+        self.register_buffer("mask", torch.tensor([0.0, least]))
+
+
+@pytest.mark.parametrize("spoilt", ["running_mean", "mask"])
+def test_constants_among_the_statistics_do_not_hide_what_is_out_of_proportion(spoilt: str) -> None:
+    torch.manual_seed(0)
+    theirs, ours = Masked(torch.finfo(torch.float32).min), Masked(-torch.inf)
+    model = nn.Sequential(theirs, nn.Sequential(nn.Linear(3, 3), ours), nn.Linear(3, 3))
+    clients = [(torch.randn(8, 3), torch.randint(3, (8,))) for _ in range(4)]
+    session = smofi.prepare(
+        model, clients, clients[0], method="fedavg", wire=direct, cut=0, rounds=2, participation=1.0, batch_size=4
+    )
+    (columns,) = (place.columns for place in session.layout.statistics if place.name == f"0.{spoilt}")
+
+    def change(statistics: torch.Tensor) -> torch.Tensor:
+        return statistics.index_fill(0, torch.arange(columns.start, columns.stop), 1e30)
+
+    links = remotely(session, forge=finished(statistics=change))
+    assert not session.train().diverged
+    assert [client for client, _ in links.rested] == [SPOILER] * 2
 
 
 def test_a_variance_and_a_second_moment_are_not_negative() -> None:
