@@ -18,10 +18,10 @@ from smofi.engine.remote.stepper import MostDiverged, NobodyLeft
 from smofi.engine.round import Cohort, NonFinite
 from smofi.engine.run import Run
 from smofi.net.journal import LeftOut
-from smofi.net.messages import LONGEST_REASON
 from smofi.plural import plural
 from smofi.serving.hub import Hub, Stopped
 
+VOID = "the numbers of its clients could not be computed with: the round is void"
 WITNESSES = 3
 """A run has diverged when the numbers of this many clients have, or of all that are there: fewer may be hostile."""
 
@@ -107,7 +107,7 @@ class ServedRun(Run):
                 self.emit(Warned(f"{error}; the round begins anew"))
             except NonFinite as error:
                 for client in plan.clients:  # what they still owe is of a round that is void
-                    hub.send(client, Rest(plan.round, str(error)[:LONGEST_REASON]))
+                    hub.send(client, Rest(plan.round, VOID))
                 if not isinstance(error, MostDiverged) or self._diverges(error):
                     raise
                 self.emit(Warned(f"{error}{self._name_of(error.client)}; the round begins anew with others"))
