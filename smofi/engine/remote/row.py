@@ -11,7 +11,7 @@ from torch import Tensor
 from smofi.engine.cohort.chunk import Member
 from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import ServerHalf
-from smofi.engine.finite import finite_or_kept
+from smofi.engine.finite import all_finite, finite_or_kept
 from smofi.engine.remote.columns import distance_of_moments, fill_moments
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.remote.links import Expected
@@ -20,7 +20,8 @@ from smofi.engine.remote.weights_later import WeightsLater
 from smofi.flat import Columns
 
 LARGEST_GRADIENT = 1e6
-"""The norm of a gradient beyond which a client has diverged, before it can become part of what others share."""
+"""The norm of a gradient beyond which a client has diverged, before it can become part of what others share; where the
+method makes it smaller than that, it has to be finite."""
 
 TOO_LARGE = f"the gradient became larger than {LARGEST_GRADIENT:g}, or non-finite"
 
@@ -28,7 +29,9 @@ TOO_LARGE = f"the gradient became larger than {LARGEST_GRADIENT:g}, or non-finit
 class RemoteRow:
     """`target` is how many steps it should have taken by the end of the tick; `steps.done` are those whose gradients
     are computed, `updates` those that have changed the row. `since` is when it was last asked for something it has not
-    answered yet."""
+    answered yet. `server_square` is |g|² of the server's columns, and `square` of the client's, once it is known."""
+
+    server_square: Tensor
 
     def __init__(self, row: int, member: Member, crossing: Crossing, context: RoundContext) -> None:
         self.row, self.member, self.crossing, self.context = row, member, crossing, context
@@ -145,18 +148,27 @@ class RemoteRow:
         """Compute the gradients of the server's weights, which no client waits for; False if they cannot be used."""
         with self.server.threads():
             self.later.compute()
-        return all(bool(segment.gradient.norm() <= LARGEST_GRADIENT) for segment in self.server.columns)
+        gradients = [segment.gradient for segment in self.server.columns]
+        if self.context.setup.local.limits_to(LARGEST_GRADIENT):
+            return all(map(all_finite, gradients))
+        return all(bool(gradient.norm() <= LARGEST_GRADIENT) for gradient in gradients)
+
+    @torch.no_grad()
+    def limited(self) -> float:
+        """|g|² of the server's columns, which the client needs."""
+        self.server_square = self.context.setup.local.limited(self.server.columns)
+        return float(self.server_square)
 
     @torch.no_grad()
     def update(self) -> None:
         """The server's columns take their step."""
-        local, lr, client = self.context.setup.local, self.context.plan.lr, self.square
+        local, lr = self.context.setup.local, self.context.plan.lr
         self.context.begin_update(self.member)
-        if client is None:
+        if self.square is None:
             self.server.update(lr)
         else:
             # |g|² = |g_client|² + |g_server|²
-            local.apply([self.server.columns], lr, across=lambda server: client + server, ready=True)
+            local.apply([self.server.columns], lr, square=self.square + self.server_square)
             self.square = None
         self.context.end_update(self.member)
         self.updates = self.steps.done

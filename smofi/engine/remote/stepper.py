@@ -21,7 +21,6 @@ from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
-import torch
 from torch import Tensor
 
 from smofi.engine.cohort.chunk import Chunk
@@ -187,8 +186,7 @@ class RemoteStepper(ABC):
         self._refuse_broken(first, {"the gradient at the cut": gradients}, losses)
         if self.squares and not first.compute_weights():
             raise Unusable(TOO_LARGE)
-        with torch.no_grad():
-            square = float(self.setup.local.limited(first.server.columns)) if self.squares else None
+        square = first.limited() if self.squares else None
         for one, gradient, loss in zip(group, gradients, losses, strict=True):
             step, lost = one.steps.done, one.row in self.reasons
             one.steps.advance(None if lost else loss)
