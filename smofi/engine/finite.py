@@ -18,6 +18,20 @@ def all_finite(tensor: Tensor) -> bool:
     return bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all())
 
 
+def within(tensor: Tensor, largest: float) -> bool:
+    """Whether no number is larger in absolute value, or NaN: in one pass.
+
+    >>> within(torch.tensor([1.0, -3.0]), 3), within(torch.tensor([1.0, -3.0]), 2), within(torch.tensor([torch.nan]), 2)
+    (True, False, False)
+    """
+    if not tensor.numel():
+        return True
+    if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
+        tensor = tensor.permute(0, 2, 3, 1)  # as it lies in memory: otherwise it would be copied
+    low, high = tensor.aminmax()
+    return bool(low >= -largest) and bool(high <= largest)
+
+
 def finite_or_kept(new: Tensor, old: Tensor) -> bool:
     """Whether every number is finite or what it was: a constant among the statistics may be infinite.
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from smofi.engine.cohort.wire import Compression
-from smofi.engine.finite import all_finite
+from smofi.engine.finite import all_finite, within
 from smofi.engine.passes import IGNORED
 from smofi.engine.plan import ClientPlan
 from smofi.engine.remote.crossing import Crossing
@@ -54,6 +54,10 @@ CROSSES = {Activation: "activation", Output: "output", Returned: "gradient", Cut
 LONGEST_REASON, MOST = 500, 2**31
 LARGEST_LOSS = 1e30
 """No loss that anyone trains with is larger, and sums of a great many such are still finite in any precision."""
+
+LARGEST = 1e6
+"""No number that crosses the cut upwards is larger: the running statistics of a server model that all share would have
+it for good."""
 
 CLOSE = 1e-9
 """By how much a learning rate may differ that another machine has computed."""
@@ -168,10 +172,14 @@ def read_up(parsed: Parsed, expected: Expected, wire: Compression | None = None)
     if expected.kind is Returned:
         loss = given.loss()
         given.end()
-        return Returned(round, step, loss, **take(parsed, expected.tensors, "gradient", wire))
+        return Returned(round, step, loss, **_take_upwards(parsed, expected, "gradient", wire))
     square = given.square(expected.square)
     given.end()
-    return Activation(round, step, **take(parsed, expected.tensors, "activation", wire), square=square)
+    return Activation(round, step, **_take_upwards(parsed, expected, "activation", wire), square=square)
+
+
+def _take_upwards(parsed: Parsed, expected: Expected, crossing: str, wire: Compression | None) -> dict[str, Any]:
+    return take(parsed, expected.tensors, crossing, wire, LARGEST)
 
 
 def check_kind(parsed: Parsed, *accepted: type[Any]) -> None:
@@ -181,9 +189,14 @@ def check_kind(parsed: Parsed, *accepted: type[Any]) -> None:
 
 
 def take(
-    parsed: Parsed, shapes: Mapping[str, Shape], crossing: str = "", wire: Compression | None = None
+    parsed: Parsed,
+    shapes: Mapping[str, Shape],
+    crossing: str = "",
+    wire: Compression | None = None,
+    largest: float | None = None,
 ) -> dict[str, Any]:
-    """The tensors of a message, if they are those expected; `crossing` is the one that the wire packs."""
+    """The tensors of a message, if they are those expected; `crossing` is the one that the wire packs, and none of its
+    numbers may be larger than `largest`."""
     if unknown := parsed.tensors.keys() - shapes.keys():
         raise BadFrame(f"tensors.{min(unknown)}", "is not expected")
     for name, shape in shapes.items():
@@ -200,7 +213,7 @@ def take(
             reject(f"tensors.{name}.packing", header.packing, str(packing))
     taken = {name: parsed.take(name) for name in shapes}
     for name, tensor in taken.items():
-        _check_values(name, tensor, shapes[name].classes)
+        _check_values(name, tensor, shapes[name].classes, largest if name == crossing else None)
     return taken
 
 
@@ -214,8 +227,11 @@ def _orders(dimensions: int) -> tuple[tuple[int, ...], ...]:
     return (natural, (0, 2, 3, 1)) if dimensions == 4 else (natural,)
 
 
-def _check_values(name: str, tensor: Tensor, classes: int | None) -> None:
-    if tensor.is_floating_point() and not all_finite(tensor):
+def _check_values(name: str, tensor: Tensor, classes: int | None, largest: float | None) -> None:
+    if largest is not None:
+        if not within(tensor, largest):
+            raise NotFinite(f"tensors.{name}", f"has numbers that are not finite, or larger than {largest:g}")
+    elif tensor.is_floating_point() and not all_finite(tensor):
         raise NotFinite(f"tensors.{name}", "has numbers that are not finite")
     if classes is not None and tensor.numel():
         counted = tensor[tensor != IGNORED]

@@ -21,6 +21,7 @@ from smofi.net.journal import LeftOut
 from smofi.plural import plural
 from smofi.serving.hub import Hub, Stopped
 
+VOID = "the numbers of its clients could not be computed with: the round is void"
 WITNESSES = 3
 """A run has diverged when the numbers of this many clients have, or of all that are there: fewer may be hostile."""
 
@@ -106,7 +107,7 @@ class ServedRun(Run):
                 self._repeat(error, "the round begins anew")
             except NonFinite as error:
                 for client in plan.clients:  # what they still owe is of a round that is void
-                    hub.send(client, Rest(plan.round, str(error)))
+                    hub.send(client, Rest(plan.round, VOID))
                 if not isinstance(error, MostDiverged) or self._diverges(error):
                     raise
                 self._repeat(f"{error}{self._name_of(error.client)}", "the round begins anew with others")

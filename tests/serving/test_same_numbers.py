@@ -24,6 +24,8 @@ METHODS = [
     "mergesfl",
     "smofi",
     "fednar(max_norm=0.5)+smofi",
+    "fednar(max_norm=0.5,scope='part')",
+    "smofi+clip(max_norm=0.5)",
 ]
 FEW = ["smofi", "fednar(max_norm=0.5)", "fednag", "sflv2", "mergesfl"]
 OPTIMIZERS = {

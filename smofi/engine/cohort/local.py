@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -120,12 +121,23 @@ class LocalStep:
         """How many limits are on a norm over the whole model."""
         return sum(limit.scope == "model" for limit in self.limits)
 
-    def apply(self, sides: Sequence[Segments], lr: float, across: Across | None = None, *, ready: bool = False) -> None:
-        """Change weights and moments in place, and leave the gradient zero. `ready`: `limited` was asked before."""
+    def limits_to(self, norm: float) -> bool:
+        """Whether no gradient of a side keeps a norm larger than this, however large it is."""
+        return any(limit.max_norm <= norm for limit in self.limits)
+
+    def apply(
+        self, sides: Sequence[Segments], lr: float, across: Across | None = None, *, square: Tensor | None = None
+    ) -> None:
+        """Change weights and moments in place, and leave the gradient zero. `square` is |g|² of the whole model, where
+        `limited` was asked for that of each side before."""
         segments = [segment for side in sides for segment in side]
-        if self.limits and not ready:
+        limits = self.limits
+        if square is not None:
+            wide, *limits = limits[len(self._parts_first) :]
+            _scale(sides, wide, square)
+        elif limits:
             self._make_ready(segments)
-        for limit in self.limits:
+        for limit in limits:
             if limit.scope == "part":
                 for side in sides:
                     _clip([side], limit)
@@ -142,9 +154,17 @@ class LocalStep:
                 gradient.zero_()
 
     def limited(self, side: Segments) -> Tensor:
-        """|g|² of one side, as a limit on the whole model's norm sees it: with pull and decay."""
+        """|g|² of one side, as the limit on the whole model's norm sees it: with pull and decay, within the limits on
+        parts that come first."""
         self._make_ready(side)
+        for limit in self._parts_first:
+            _clip([side], limit)
         return _square([side])
+
+    @property
+    def _parts_first(self) -> list[Limit]:
+        """The limits on parts that come before that on the whole model."""
+        return list(takewhile(lambda limit: limit.scope == "part", self.limits))
 
     def _make_ready(self, segments: Segments) -> None:
         for segment in segments:
@@ -158,10 +178,14 @@ class LocalStep:
 
 
 def _clip(sides: Sequence[Segments], limit: Limit, across: Across | None = None) -> None:
-    # g *= min(1, A / |g|), the norm of each row; |g|² = |g_client|² + |g_server|², whoever has which side
+    # |g|² = |g_client|² + |g_server|², whoever has which side
     square = _square(sides)
-    norms = (across(square) if across else square).sqrt()
-    scale = (limit.max_norm / norms).clamp(max=1.0)
+    _scale(sides, limit, across(square) if across else square)
+
+
+def _scale(sides: Sequence[Segments], limit: Limit, square: Tensor) -> None:
+    # g *= min(1, A / |g|), the norm of each row
+    scale = (limit.max_norm / square.sqrt()).clamp(max=1.0)
     for side in sides:
         for segment in side:
             segment.gradient.mul_(scale[:, None])

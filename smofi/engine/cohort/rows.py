@@ -77,7 +77,12 @@ class Rows:
     def distance(self, row: int, vector: Tensor) -> float:
         """How far a row is from a vector, but for the columns that exist only once."""
         own = [(run, piece[row]) for run, piece in self.pieces if run != self.shared]
-        return math.hypot(*(float(torch.dist(piece, vector[run])) for run, piece in own))
+        return math.hypot(*(float(change_from(vector[run], piece).norm()) for run, piece in own))
+
+    def size_where_changed(self, row: int, vector: Tensor) -> float:
+        """The norm of a vector in those columns where a row is another, but for the columns that exist only once."""
+        own = [(vector[run], piece[row]) for run, piece in self.pieces if run != self.shared]
+        return math.hypot(*(float(old[old != new].norm()) for old, new in own))
 
     def once(self) -> tuple[Columns, Tensor]:
         """The columns that exist only once, and what is in them."""

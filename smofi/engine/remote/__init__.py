@@ -10,6 +10,7 @@ stepper        the way to take a step: passes, answers, and clients that do not 
 own_servers    when a pass may be made where each client has a server row of its own
 one_server     the same where all share a server model
 row            one client of a round, as the server sees it
+proportion     how far clients may come in a round
 weights_later  gradients of the server's weights, computed after the client has its answer
 pool           how many server passes are computed at a time
 fusion         momentum fusion that survives the loss of a client

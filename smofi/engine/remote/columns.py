@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -94,6 +95,15 @@ def fill_moments(side: Segments, moments: Tensor, updates: int) -> None:
             own[0].copy_(given[start : start + width])
         start += width
         segment.counts[segment.rows] = [count + updates for count in segment.counts[segment.rows]]
+
+
+def distance_of_moments(segments: Segments, carried: Tensor) -> float:
+    """How far the moments of these segments are from those that were carried into the round, `[K, P]`."""
+    found = []
+    for one in segments:
+        for own, start in zip(one.momentum.moments, carried[:, one.columns], strict=True):
+            found.append(float(torch.dist(own[0], start)))
+    return math.hypot(*found)
 
 
 def scatter(vector: Tensor, columns: Sequence[Columns], into: Sequence[Tensor] | Tensor) -> None:

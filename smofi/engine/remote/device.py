@@ -95,9 +95,9 @@ class DeviceRound:
                 self.half.update(lr)
                 return
             # |g|² = |g_client|² + |g_server|²
-            square, server = local.limited(own), message.square
+            square = local.limited(own)
             self.square = float(square)
-            local.apply([own], lr, across=lambda client: client + server, ready=True)
+            local.apply([own], lr, square=square + message.square)
 
     def finished(self) -> Finished:
         """What the client's columns have become."""

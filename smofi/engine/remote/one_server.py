@@ -12,18 +12,16 @@ from torch import Tensor
 
 from smofi.engine.remote.messages import Activation, Returned
 from smofi.engine.remote.row import TOO_LARGE, RemoteRow
-from smofi.engine.remote.stepper import RemoteStepper
-from smofi.errors import ClientError
+from smofi.engine.remote.stepper import RemoteStepper, Unusable
 
 
 class OneServer(RemoteStepper):
     """`sent` and `returned` are the messages of the step that is being taken, by row, and `statistics` what it began
-    with. `spoilt` tells that it came to nothing, `void` that it did for the server alone: its clients are answered."""
+    with."""
 
     sent: dict[int, Activation]
     returned: dict[int, Returned]
     statistics: Tensor
-    spoilt = void = False
 
     def _step(self, groups: Sequence[list[RemoteRow]]) -> None:
         for group in groups:
@@ -33,80 +31,78 @@ class OneServer(RemoteStepper):
         """They wait for the server's visit."""
 
     def _visit(self, group: list[RemoteRow]) -> None:
-        """The server model's pass on the activations of a group, and its update."""
+        """The server model's pass on the activations of a group, and its update, unless the step comes to nothing."""
         self._wait_until(lambda: all(one.activation for one in self._of(group)))
-        if not (group := self._forth(group)):
+        if not (group := self._of(group)):
             return
-        if group[0].cut.u_shaped:
-            self._wait_until(lambda: all(one.returned for one in self._of(group)))
-            if not self._of(group):
-                return  # nothing has come back
-            self._back(group)
-            if self.spoilt:
-                return  # and none of them is left
-        if self.squares:
-            self._wait_until(lambda: all(one.square is not None for one in self._of(group)))
         first = group[0]
-        if self.void or (self.squares and first.square is None):
-            first.void()
+        self.statistics = first.server_statistics.clone()
+        if taken := self._taken(group):
+            taken[0].update()
         else:
-            first.update()
+            self._undo(first)
         for one in group:
             one.updates = one.steps.done
+
+    def _taken(self, group: list[RemoteRow]) -> list[RemoteRow]:
+        """The clients that the server's gradient is of, which is complete; none, if there is no gradient to be used."""
+        if not (group := self._forth(group)):
+            return []
+        if group[0].cut.u_shaped:
+            self._wait_until(lambda: all(one.returned for one in self._of(group)))
+            if not self._back(group):
+                return []
+        with self.context.kernels():
+            if not self._usable(group[0]):  # its clients are answered
+                self._leave_out(group, Unusable(TOO_LARGE))
+                return []
+        if self.squares:
+            self._wait_until(lambda: all(one.square is not None for one in self._of(group)))
+            return self._of(group)
+        return group
 
     def _forth(self, group: list[RemoteRow]) -> list[RemoteRow]:
         """The pass up to the clients' answers, in the U shape to the server's output; those it was made with."""
         self.sent, self.returned = {one.row: one.activation for one in group if one.activation}, {}
-        if group:
-            self.statistics = group[0].server_statistics.clone()
-        while group := self._of(group):
+        while group and not self._try_pass(group):
+            group = self._of(group)
             for one in group:
                 one.activation = self.sent[one.row]
-            self._take_pass(group)
-            if not self.spoilt:
-                break
-            self._restore(group)
         return group
 
-    def _back(self, group: list[RemoteRow]) -> None:
+    def _back(self, group: list[RemoteRow]) -> bool:
         """U shape: the pass from the gradients that the clients return; of one that is lost, they are zero."""
         self.returned = {one.row: one.returned for one in group if one.returned}
-        self._take_pass(group)
-        while self.spoilt and self._of(group):
-            self._restore(group)
+        while self._of(group):
+            if self._try_pass(group):
+                return True
             activations = [self.sent[one.row].activation.to(one.device) for one in group]
             with self.context.kernels():
                 self._forward(group, activations, self.weights_later)
             for one in self._of(group):
                 one.returned = self.returned[one.row]
-            self._take_pass(group)
+        return False
 
-    def _take_pass(self, group: Sequence[RemoteRow]) -> None:
-        self.spoilt = self.void = False
+    def _try_pass(self, group: Sequence[RemoteRow]) -> bool:
+        """Whether the clients have their answers; if not, one of them is left out, and nothing has changed."""
         with self.context.kernels():
             try:
-                answer = self._pass(group, answer_first=self.weights_later)
-            except ClientError as error:
-                self._refuse(group, f"the server's pass failed ({error})")
-                return
-            answer()
-            if not self.spoilt and not group[0].compute_weights():
-                self._leave_out(group, TOO_LARGE)
-                self.void = True
+                self._pass(group, answer_first=self.weights_later)()
+            except Unusable as problem:
+                self._undo(group[0])
+                self._leave_out(group, problem)
+                return False
+        return True
 
-    def _refuse(self, group: Sequence[RemoteRow], why: str) -> None:
-        self.spoilt = True
-        self._leave_out(group, why)
+    def _undo(self, one: RemoteRow) -> None:
+        """The server model is as it was before the step, and has no gradient from it."""
+        one.later.discard()
+        one.void()
+        one.server_statistics.copy_(self.statistics)
 
-    def _leave_out(self, group: Sequence[RemoteRow], why: str) -> None:
-        """The server model does without the client with the largest numbers, and has no gradient from this step."""
-        group[0].later.discard()
-        group[0].void()
-        self._drop(max(self._of(group), key=self._largest), why, diverged=True)
-
-    def _restore(self, group: Sequence[RemoteRow]) -> None:
-        """The statistics are as they were before the step."""
-        group[0].server_statistics.copy_(self.statistics)
+    def _leave_out(self, group: Sequence[RemoteRow], problem: Unusable) -> None:
+        """The step is taken without the client with the largest numbers."""
+        self._drop(max(self._of(group), key=self._largest), problem.reason, diverged=True, details=problem.details)
 
     def _largest(self, one: RemoteRow) -> float:
         """How large the numbers are that a client has sent for this step."""

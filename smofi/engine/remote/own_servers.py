@@ -11,8 +11,7 @@ from concurrent.futures import as_completed, wait
 from functools import partial
 
 from smofi.engine.remote.row import TOO_LARGE, RemoteRow
-from smofi.engine.remote.stepper import RemoteStepper
-from smofi.errors import ClientError
+from smofi.engine.remote.stepper import RemoteStepper, Unusable
 
 
 class OwnServers(RemoteStepper):
@@ -63,14 +62,8 @@ class OwnServers(RemoteStepper):
     def _complete(self, one: RemoteRow, computed: Callable[[], Callable[[], None]]) -> None:
         """Answer, and compute the gradients of the server's weights; no update is made from what cannot be used."""
         try:
-            answer = computed()
-        except ClientError as error:
-            self._refuse([one], f"the server's pass failed ({error})")
-            return
-        answer()
-        if one.row not in self.reasons and not one.compute_weights():
-            self._refuse([one], TOO_LARGE)
-
-    def _refuse(self, group: Sequence[RemoteRow], why: str) -> None:
-        """What cannot be used is of one client alone, and it goes."""
-        self._drop(group[0], why, diverged=True)
+            computed()()
+            if one.updates < one.steps.done and not self._usable(one):  # otherwise the output is sent, in the U shape
+                raise Unusable(TOO_LARGE)
+        except Unusable as problem:
+            self._drop(one, problem.reason, diverged=True, details=problem.details)

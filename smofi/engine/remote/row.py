@@ -11,8 +11,8 @@ from torch import Tensor
 from smofi.engine.cohort.chunk import Member
 from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import ServerHalf
-from smofi.engine.finite import finite_or_kept
-from smofi.engine.remote.columns import fill_moments
+from smofi.engine.finite import all_finite, finite_or_kept
+from smofi.engine.remote.columns import distance_of_moments, fill_moments
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.remote.links import Expected
 from smofi.engine.remote.messages import Activation, Begin, Finished, Returned, Up
@@ -20,7 +20,8 @@ from smofi.engine.remote.weights_later import WeightsLater
 from smofi.flat import Columns
 
 LARGEST_GRADIENT = 1e6
-"""The norm of a gradient beyond which a client has diverged, before it can become part of what others share."""
+"""The norm of a gradient beyond which a client has diverged, before it can become part of what others share; where the
+method makes it smaller than that, it has to be finite."""
 
 TOO_LARGE = f"the gradient became larger than {LARGEST_GRADIENT:g}, or non-finite"
 
@@ -28,7 +29,9 @@ TOO_LARGE = f"the gradient became larger than {LARGEST_GRADIENT:g}, or non-finit
 class RemoteRow:
     """`target` is how many steps it should have taken by the end of the tick; `steps.done` are those whose gradients
     are computed, `updates` those that have changed the row. `since` is when it was last asked for something it has not
-    answered yet."""
+    answered yet. `server_square` is |g|² of the server's columns, and `square` of the client's, once it is known."""
+
+    server_square: Tensor
 
     def __init__(self, row: int, member: Member, crossing: Crossing, context: RoundContext) -> None:
         self.row, self.member, self.crossing, self.context = row, member, crossing, context
@@ -70,10 +73,23 @@ class RemoteRow:
         """Whether they are still numbers, or the constants that they were."""
         return finite_or_kept(self.server_statistics, self.context.state.statistics[self._statistic_columns])
 
-    def moved(self) -> float:
-        """How far the row is from where the round began, but for what all rows share."""
-        distance = self.member.stretch.room.weights.distance(self.member.place, self.context.state.weights)
-        return math.inf if math.isnan(distance) else distance
+    def moved(self) -> dict[str, float]:
+        """How far weights, statistics and moments that are carried on are from where the round began, but for what all
+        rows share."""
+        room, place, state = self.member.stretch.room, self.member.place, self.context.state
+        found = {
+            "weights": room.weights.distance(place, state.weights),
+            "statistics": room.statistics.distance(place, state.statistics),
+        }
+        if state.carried.numel():
+            sides = self.member.sides[: 1 if self.context.setup.method.where.one_server else 2]
+            found["moments"] = distance_of_moments([segment for side in sides for segment in side], state.carried)
+        return {kind: math.inf if math.isnan(distance) else distance for kind, distance in found.items()}
+
+    def changed_statistics(self) -> float:
+        """The norm that the statistics which this row has changed had where the round began."""
+        room = self.member.stretch.room
+        return room.statistics.size_where_changed(self.member.place, self.context.state.statistics)
 
     def begin(self) -> Begin:
         """What the client starts the round from."""
@@ -132,18 +148,27 @@ class RemoteRow:
         """Compute the gradients of the server's weights, which no client waits for; False if they cannot be used."""
         with self.server.threads():
             self.later.compute()
-        return all(bool(segment.gradient.norm() <= LARGEST_GRADIENT) for segment in self.server.columns)
+        gradients = [segment.gradient for segment in self.server.columns]
+        if self.context.setup.local.limits_to(LARGEST_GRADIENT):
+            return all(map(all_finite, gradients))
+        return all(bool(gradient.norm() <= LARGEST_GRADIENT) for gradient in gradients)
+
+    @torch.no_grad()
+    def limited(self) -> float:
+        """|g|² of the server's columns, which the client needs."""
+        self.server_square = self.context.setup.local.limited(self.server.columns)
+        return float(self.server_square)
 
     @torch.no_grad()
     def update(self) -> None:
         """The server's columns take their step."""
-        local, lr, client = self.context.setup.local, self.context.plan.lr, self.square
+        local, lr = self.context.setup.local, self.context.plan.lr
         self.context.begin_update(self.member)
-        if client is None:
+        if self.square is None:
             self.server.update(lr)
         else:
             # |g|² = |g_client|² + |g_server|²
-            local.apply([self.server.columns], lr, across=lambda server: client + server, ready=True)
+            local.apply([self.server.columns], lr, square=self.square + self.server_square)
             self.square = None
         self.context.end_update(self.member)
         self.updates = self.steps.done

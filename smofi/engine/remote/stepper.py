@@ -8,41 +8,38 @@ gradients of its own weights come after that. When a pass may be made is said by
 a server row of its own, and by `one_server.py`, where all share one.
 
 No number that is not finite ever reaches another client. Whoever such numbers come from is left out of the round, and
-so is a client with a gradient or weights that are out of all proportion, or with activations that a pass fails on.
+so is a client with a gradient that is out of all proportion, with activations that a pass fails on, or with columns
+that are too far from where the round began.
 """
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from statistics import median_low
 
-import torch
 from torch import Tensor
 
 from smofi.engine.cohort.chunk import Chunk
 from smofi.engine.cohort.context import RoundContext
 from smofi.engine.cohort.halves import client_cut_gradients
-from smofi.engine.cohort.steps import naming_clients
+from smofi.engine.cohort.steps import Steps, naming_clients
 from smofi.engine.cohort.wire import Compression
 from smofi.engine.finite import all_finite
 from smofi.engine.noise import ON_SERVER
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.remote.links import Links, Lost
 from smofi.engine.remote.messages import CutGradient, Output, Rest, Up
+from smofi.engine.remote.proportion import out_of_proportion
 from smofi.engine.remote.row import TOO_LARGE, RemoteRow
 from smofi.engine.round import NonFinite
-from smofi.errors import SmofiError
+from smofi.errors import ClientError, SmofiError
 
 Lose = Callable[[int, bool], None]
 """lose(row, keep): this client takes no further step; `keep` its last momentum in the fusion."""
-
-FAR = 1000.0
-"""No client moves this many times as far in a round as the median does."""
 
 
 class NobodyLeft(SmofiError):
@@ -55,6 +52,25 @@ class MostDiverged(NonFinite):
     def __init__(self, message: str, clients: Sequence[int]) -> None:
         super().__init__(message, clients[-1])
         self.clients = clients
+
+
+class Unusable(ArithmeticError):
+    """What clients have sent cannot be computed with. The `details` are of the server's own code: they are for its log,
+    and no client's business."""
+
+    def __init__(self, reason: str, details: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.details = reason, details
+
+
+@contextmanager
+def usable(clients: Sequence[Steps]) -> Iterator[None]:
+    """A pass that fails on the numbers of clients is one that cannot be used."""
+    try:
+        with naming_clients(clients):
+            yield
+    except ClientError as error:
+        raise Unusable("the server's pass failed on its numbers", str(error)) from error
 
 
 class RemoteStepper(ABC):
@@ -111,12 +127,8 @@ class RemoteStepper(ABC):
         for one in self.alive:
             if problem := one.take_columns():
                 self._drop(one, problem, diverged=True)
-        moved = {one.row: one.moved() for one in self.alive}
-        # ten times the model itself, too: where most do not move at all, a step is far from the median
-        most = max(FAR * median_low(moved.values()), 10 * float(self.context.state.weights.norm()))
-        for one in self.alive:
-            if not moved[one.row] <= most:
-                self._drop(one, f"its weights moved by {moved[one.row]:.3g}, and at most {most:.3g} is plausible", True)
+        for one, problem in out_of_proportion(self.alive, self.context.state):
+            self._drop(one, problem, diverged=True)
 
     # What differs
 
@@ -128,10 +140,6 @@ class RemoteStepper(ABC):
     def _arrived(self, rows: Sequence[RemoteRow]) -> None:
         """A message of each of these clients is there."""
 
-    @abstractmethod
-    def _refuse(self, group: Sequence[RemoteRow], why: str) -> None:
-        """A group's step came to nothing, and no client has been answered yet."""
-
     # Passes and answers
 
     def _of(self, group: Sequence[RemoteRow]) -> list[RemoteRow]:
@@ -141,9 +149,9 @@ class RemoteStepper(ABC):
     def _pass(self, group: Sequence[RemoteRow], answer_first: bool = False) -> Callable[[], None]:
         """The server's pass, as far as it goes: to the cut gradients, or in the U shape to its output and, when the
         clients have returned its gradient, from there; with `answer_first`, the gradients of its weights are still to
-        come. Returns what is to be done next."""
+        come. Returns what is to be done next; both raise `Unusable` if no client is to be answered."""
         first = group[0]
-        with naming_clients([one.steps for one in group]):
+        with usable([one.steps for one in group]):
             if any(one.returned for one in group):
                 returned = [one.take_returned() for one in group]
                 first.server.backward([gradient for _, gradient in returned])
@@ -163,9 +171,7 @@ class RemoteStepper(ABC):
 
     def _send_output(self, group: Sequence[RemoteRow], output: Tensor) -> None:
         """U shape: every client of the group gets its part of the server's output."""
-        if why := self._broken(group[0], {"the server's output": [output]}):
-            self._refuse(group, why)
-            return
+        self._refuse_broken(group[0], {"the server's output": [output]})
         sizes = [one.plan.batch_size for one in group]
         for one, own in zip(group, output.split(sizes), strict=True):
             one.asked()
@@ -177,14 +183,10 @@ class RemoteStepper(ABC):
         """Every client of the group gets its cut gradient, and goes on."""
         first, sizes = group[0], [one.plan.batch_size for one in group]
         gradients = client_cut_gradients(first.server.cut_gradient(), sizes)
-        why = self._broken(first, {"the gradient at the cut": gradients}, losses)
-        if not why and self.squares and not first.compute_weights():
-            why = TOO_LARGE
-        if why:
-            self._refuse(group, why)
-            return
-        with torch.no_grad():
-            square = float(self.setup.local.limited(first.server.columns)) if self.squares else None
+        self._refuse_broken(first, {"the gradient at the cut": gradients}, losses)
+        if self.squares and not first.compute_weights():
+            raise Unusable(TOO_LARGE)
+        square = first.limited() if self.squares else None
         for one, gradient, loss in zip(group, gradients, losses, strict=True):
             step, lost = one.steps.done, one.row in self.reasons
             one.steps.advance(None if lost else loss)
@@ -194,16 +196,24 @@ class RemoteStepper(ABC):
             message = CutGradient(one.plan.round, step, gradient, square)
             self.links.send(one.client, message, one.expects_next(self.squares))
 
-    def _broken(self, first: RemoteRow, sent: dict[str, Sequence[Tensor]], losses: Sequence[Tensor] = ()) -> str | None:
-        """Why a step cannot be used, if it cannot: others must not get what is no number through anything they share.
-        `sent` has what clients are to get: it has to be finite with the bits of the wire, too."""
+    def _usable(self, one: RemoteRow) -> bool:
+        """Whether the gradients of the server's weights can be used, once the clients are answered. Where |g|² went
+        with the answer, it was looked at before."""
+        return self.squares or one.compute_weights()
+
+    def _refuse_broken(
+        self, first: RemoteRow, sent: dict[str, Sequence[Tensor]], losses: Sequence[Tensor] = ()
+    ) -> None:
+        """A step must not be used if others would get what is no number through anything they share. `sent` has what
+        clients are to get: it has to be finite with the bits of the wire, too."""
         wire = self.setup.wire
         for what, tensors in [("the training loss", losses), *sent.items()]:
             if not all(map(all_finite, tensors)):
-                return f"{what} became non-finite"
+                raise Unusable(f"{what} became non-finite")
             if isinstance(wire, Compression) and what in sent and not all(map(wire.carries, tensors)):
-                return f"{what} became too large for {wire.name}"
-        return None if first.statistics_finite() else "a running statistic became non-finite"
+                raise Unusable(f"{what} became too large for {wire.name}")
+        if not first.statistics_finite():
+            raise Unusable("a running statistic became non-finite")
 
     # Messages, and those that do not come
 
@@ -245,15 +255,15 @@ class RemoteStepper(ABC):
             if one.since is not None and now - one.since >= self.patience:
                 self._drop(one, f"it did not answer within {self.patience:g} s")
 
-    def _drop(self, one: RemoteRow, reason: str, diverged: bool = False) -> None:
-        """The round goes on without this client, if there is another."""
-        self.reasons[one.row] = reason
+    def _drop(self, one: RemoteRow, reason: str, diverged: bool = False, details: str = "") -> None:
+        """The round goes on without this client, if there is another. It is told the reason, without the details."""
+        self.reasons[one.row] = full = f"{reason} ({details})" if details else reason
         one.forget()
         self.links.send(one.client, Rest(one.plan.round, reason))
         self.lose(one.row, not diverged)
         if diverged:
             self.diverged.append(one.client)
         if 2 * len(self.diverged) > len(self.rows):  # a few may be broken or hostile; if most are, it may be the run
-            raise MostDiverged(f"most clients have failed ({reason}), the last one in {one.under_way}", self.diverged)
+            raise MostDiverged(f"most clients have failed ({full}), the last one in {one.under_way}", self.diverged)
         if not self.alive:
-            raise NobodyLeft(f"no client is left in round {one.plan.round + 1}: the last one was lost because {reason}")
+            raise NobodyLeft(f"no client is left in round {one.plan.round + 1}: the last one was lost because {full}")

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import smofi
@@ -144,6 +146,33 @@ def test_what_is_packed_has_the_types_and_shapes_that_were_announced(
     arrived = compression.unpack(parts, dtype)
     assert (arrived.dtype, arrived.shape) == (dtype, sent.shape)
     assert torch.equal(arrived, compression(sent, "down", 0))
+
+
+LIMITS = [65_504.0, 65_519.9, 65_520.0, 3.3895e38, 3.39e38, 3.4e38, 4.3e40, 4.4e40, torch.inf, torch.nan]
+"""Where numbers stop to be finite: in float16, in bfloat16, and in float32 with a step of a 127th."""
+
+
+@given(
+    name=st.sampled_from(list(COMPRESSIONS)),
+    dtype=st.sampled_from(FLOATS),
+    shape=st.sampled_from([*SHAPES, (2, 3, 2, 2)]),
+    odd=st.lists(st.tuples(st.integers(0, 500), st.sampled_from(LIMITS) | st.floats(), st.booleans()), max_size=3),
+    turned=st.booleans(),
+)
+def test_what_a_wire_carries(
+    name: str, dtype: torch.dtype, shape: tuple[int, ...], odd: list[tuple[int, float, bool]], turned: bool
+) -> None:
+    """It is whether all that is sent is finite, whichever numbers of the batch are the large ones."""
+    sent = drawn(shape, torch.float64)
+    for place, number, negative in odd if sent.numel() else []:
+        sent.view(-1)[place % sent.numel()] = -number if negative else number
+    sent = sent.to(dtype)
+    if turned and sent.dim() == 4:
+        sent = sent.to(memory_format=torch.channels_last)
+    parts = COMPRESSIONS[name].pack(sent)
+    assert COMPRESSIONS[name].carries(sent) == all(
+        bool(torch.isfinite(part).all()) for part in parts if part.is_floating_point()
+    )
 
 
 @pytest.mark.parametrize("name", COMPRESSIONS)

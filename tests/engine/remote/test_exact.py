@@ -23,6 +23,12 @@ METHODS = {
     "smofi(alpha=-0.5, global_momentum=0.3)": Method(alpha=-0.5, outer="momentum", outer_momentum=0.3),
     "fednar(max_norm=0.4)": Method(nar=True, nar_norm=0.4),
     "fednar(max_norm=0.4)+smofi(global_momentum=0)": Method(nar=True, nar_norm=0.4, alpha=-0.1),
+    "fednar(max_norm=0.4, scope='part')": Method(nar=True, nar_norm=0.4, nar_scope="part"),
+    "fednar(max_norm=0.4, scope='part')+clip(max_norm=0.3)": Method(
+        nar=True, nar_norm=0.4, nar_scope="part", clip_norm=0.3
+    ),
+    "clip(max_norm=0.4)": Method(clip_norm=0.4),
+    "smofi(global_momentum=0)+clip(max_norm=0.4)": Method(alpha=-0.1, clip_norm=0.4),
     "fedprox(mu=0.5)": Method(prox=0.5),
     "fednag": Method(carry=True),
     "slowmo(lr=0.6, momentum=0.4, steps=3)": Method(outer="slowmo", outer_lr=0.6, outer_momentum=0.4, steps=3),

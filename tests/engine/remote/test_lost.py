@@ -251,6 +251,12 @@ def test_lost_while_its_norm_is_waited_for(names: tuple[str, Method], step: int)
     check(names, before_activation(1, step), Losses({1: step - 1}))
 
 
+def test_a_shared_model_has_no_statistics_of_a_step_that_comes_to_nothing() -> None:
+    """What does not come is the norm of the client's gradient, or in the U shape that of the server's output."""
+    check(NAR_SFLV2, before_activation(1, 3), Losses({1: 2}), model=convnet)
+    check(SFLV2, before_returned(1, 3), Losses({1: 3}, {1}), model=convnet, cut=(1, 1))
+
+
 @pytest.mark.parametrize("names", [NAR, NAR_SMOFI, NAR_SFLV2], ids=named)
 def test_lost_while_its_last_norm_is_waited_for(names: tuple[str, Method]) -> None:
     check(names, before_finished(1), Losses({1: 5}))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
+from torch.nn.functional import cross_entropy
 
 from reference import convnet
+from smofi.engine.remote.row import RemoteRow
 from support.local_links import remotely
 from support.often import in_turn, often
 from support.remote_sessions import check_same, exact, on_digits, on_text
@@ -31,6 +34,7 @@ METHODS = [
     "fedprox(mu=0.1)+smofi(alpha=-1)",
     "fednar(max_norm=0.5)+smofi",
     "smofi+clip(max_norm=0.5)",
+    "fednar(max_norm=0.5, scope='part')+clip(max_norm=0.3)",
 ]
 OPTIMIZERS = {
     "sgd": "sgd(lr=0.05, weight_decay=1e-3, lr_decay=0.9)",
@@ -144,3 +148,31 @@ def test_a_client_with_a_single_step() -> None:
         session.train()
         assert min(session.run.history[0].steps) == 1
         check_same(exact, method, participation=1.0, local_epochs=1)
+
+
+@pytest.mark.parametrize(
+    "method", ["clip(max_norm=10)", "clip(max_norm=10, scope='part')", "fednar(max_norm=10)", "sflv2+clip(max_norm=10)"]
+)
+def test_a_large_gradient_that_the_method_limits(method: str) -> None:
+    """It would be refused for its norm of some 1e8; but the method makes it small, here as in a simulation."""
+
+    def steep(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return 1e9 * cross_entropy(output, target)
+
+    check_same(exact, method, model=convnet, loss=steep, rounds=2)
+
+
+@pytest.mark.parametrize("cut", [1, (1, 1)], ids=str)
+@pytest.mark.parametrize("method", ["fedavg", "fednar(max_norm=0.5)", "fednar(max_norm=0.5)+sflv2"])
+def test_a_gradient_is_looked_at_once_a_step(method: str, cut: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, compute = list[int](), RemoteRow.compute_weights
+
+    def counted(row: RemoteRow) -> bool:
+        looked.append(row.client)
+        return compute(row)
+
+    monkeypatch.setattr(RemoteRow, "compute_weights", counted)
+    session = exact(method, model=convnet, cut=cut, rounds=1)
+    remotely(session)
+    session.train()
+    assert len(looked) == sum(session.run.history[0].steps)
