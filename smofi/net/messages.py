@@ -172,14 +172,11 @@ def read_up(parsed: Parsed, expected: Expected, wire: Compression | None = None)
     if expected.kind is Returned:
         loss = given.loss()
         given.end()
-        return Returned(round, step, loss, **_take_upwards(parsed, expected, "gradient", wire))
+        return Returned(round, step, loss, **take(parsed, expected.tensors, "gradient", wire, LARGEST))
     square = given.square(expected.square)
     given.end()
-    return Activation(round, step, **_take_upwards(parsed, expected, "activation", wire), square=square)
-
-
-def _take_upwards(parsed: Parsed, expected: Expected, crossing: str, wire: Compression | None) -> dict[str, Any]:
-    return take(parsed, expected.tensors, crossing, wire, LARGEST)
+    taken = take(parsed, expected.tensors, "activation", wire, LARGEST)
+    return Activation(round, step, **taken, square=square)
 
 
 def check_kind(parsed: Parsed, *accepted: type[Any]) -> None:
@@ -228,10 +225,9 @@ def _orders(dimensions: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _check_values(name: str, tensor: Tensor, classes: int | None, largest: float | None) -> None:
-    if largest is not None:
-        if not within(tensor, largest):
-            raise NotFinite(f"tensors.{name}", f"has numbers that are not finite, or larger than {largest:g}")
-    elif tensor.is_floating_point() and not all_finite(tensor):
+    if largest is not None and not within(tensor, largest):
+        raise NotFinite(f"tensors.{name}", f"has numbers that are not finite, or larger than {largest:g}")
+    if largest is None and tensor.is_floating_point() and not all_finite(tensor):
         raise NotFinite(f"tensors.{name}", "has numbers that are not finite")
     if classes is not None and tensor.numel():
         counted = tensor[tensor != IGNORED]
