@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "smofi"
 MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 300, 60, 8
 
 RECORDS = {"Arguments", "Decoded", "Method", "PlanSummary", "Record", "RoundPlan", "Row", "RunStarted", "Settings"}
-RECORDS |= {"Joining", "Request", "Serving", "Source"}
+RECORDS |= {"Joining", "Limits", "Request", "Serving", "Source"}
 """Classes that do nothing but list facts by name, and so may have as many fields as there are facts."""
 
 

@@ -1,6 +1,7 @@
 """Between a server and its clients on other machines: messages, security, patience. Nothing here learns.
 
 messages     the messages of a round as bytes, and back, each field checked
+fields       the small values of a message
 frames       a message as bytes: a small header, then tensors as they are in memory
 header       the header of a message: strict JSON, checked field by field
 transport/   bytes between named clients and a server, in conversations that survive a blink of the network

@@ -12,9 +12,10 @@ from contextlib import suppress
 from smofi.engine.cohort.wire import Compression
 from smofi.engine.remote.links import Expected, Lost
 from smofi.engine.remote.messages import Activation, Begin, Down, Evaluate, Evaluated, Finished, Up
+from smofi.net.fields import NotFinite
 from smofi.net.frames import BadFrame, read
 from smofi.net.logs import log
-from smofi.net.messages import NotFinite, pack, read_up
+from smofi.net.messages import pack, read_up
 from smofi.net.status import Arrivals, Board, listed_names
 from smofi.net.transport.events import Arrived, Joined, Left
 from smofi.net.transport.listener import Listener

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from smofi.config import Config, sentence_of
 from smofi.data import Source
 from smofi.engine.remote.links import Shape
+from smofi.net.fields import Fields
 from smofi.net.frames import BadFrame, Frame, Parsed, encode
-from smofi.net.messages import Fields, take
+from smofi.net.messages import take
 from smofi.net.transport.times import SANE, Times
 from smofi.serving.setups import refuse_offer
 

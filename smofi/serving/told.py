@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from smofi.net.fields import Fields
 from smofi.net.frames import Frame, Parsed, encode
-from smofi.net.messages import Fields, take
+from smofi.net.messages import take
 from smofi.net.plain import plain_text
 
 NOTICE, OVER = "notice", "over"

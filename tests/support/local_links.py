@@ -20,8 +20,9 @@ from smofi.engine.remote.crossing import Task
 from smofi.engine.remote.device import Device
 from smofi.engine.remote.links import Expected, Lost
 from smofi.engine.remote.messages import Down, Rest, Up
+from smofi.net.fields import NotFinite
 from smofi.net.frames import read
-from smofi.net.messages import NotFinite, pack, read_up
+from smofi.net.messages import pack, read_up
 from smofi.serving.participation import Agreed, Participation
 
 Chosen = Callable[[int, Up], bool]

@@ -30,8 +30,8 @@ class Limits:
     """Of each client."""
 
     bytes_per_second: int = 512 * MIB
-    """Of each client. A server's clients take turns with it, and so send no more than half of what a connection within
-    a machine carries, of which 650 MB/s one way were measured."""
+    """Of each client. A connection within a machine carries about 650 MB a second one way; a client that waits for its
+    answers sends less than half of that."""
 
     streams: int = 1024
     """Connected clients."""
