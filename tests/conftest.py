@@ -2,8 +2,19 @@
 
 import gc
 import os
+import sys
+from pathlib import Path
 
+gc.disable()  # until all tests are collected, which leaves next to no garbage
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# PYTHONDONTWRITEBYTECODE, which many containers set, keeps folders of sources clean. Byte code is kept all the same, in a
+# folder of its own: or every process of the tests compiles all of torch again, which takes it seconds.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "byte-code")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import atexit
 import shutil
@@ -32,6 +43,7 @@ def pytest_collection_finish() -> None:
     """What is there before the first test stays: the collector of cycles need not look through it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
