@@ -2,19 +2,10 @@
 
 import gc
 import os
-import sys
-from pathlib import Path
 
-gc.disable()  # until all tests are collected, which leaves next to no garbage
+import support.byte_code  # noqa: F401
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-# PYTHONDONTWRITEBYTECODE, which many containers set, keeps folders of sources clean. Byte code is kept all the same, in a
-# folder of its own: or every process of the tests compiles all of torch again, which takes it seconds.
-if sys.dont_write_bytecode:
-    sys.dont_write_bytecode = False
-    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "byte-code")
-    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import atexit
 import shutil
@@ -37,6 +28,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # Imported by tests, not collected for doctests.
 collect_ignore = ["reference.py"]
+
+
+def pytest_configure() -> None:
+    """While tests are collected, next to nothing becomes garbage."""
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:
