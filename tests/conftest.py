@@ -3,6 +3,8 @@
 import gc
 import os
 
+import support.byte_code  # noqa: F401
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import atexit
@@ -28,10 +30,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 collect_ignore = ["reference.py"]
 
 
+def pytest_configure() -> None:
+    """While tests are collected, next to nothing becomes garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """What is there before the first test stays: the collector of cycles need not look through it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,7 +4,6 @@ random order."""
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import fields
@@ -37,7 +36,8 @@ class LocalLinks:
     messages on their way.
 
     A loss is known when all other answers are, or with `early` at any time. `most_ahead` is by how many steps a client
-    was ahead of the slowest that was not done; `rested` are clients that were left out, and why.
+    was ahead of the slowest that was not done; `rested` are clients that were left out, and why. `now` is a clock of
+    its own: no time passes but that in which the server waits for what never comes.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class LocalLinks:
         self.waiting: list[tuple[int, Up | Lost]] = []
         self.rested: list[tuple[int, str]] = []
         self.most_ahead = self.bytes = 0
+        self.now = 0.0
 
     def send(self, client: int, message: Down, expected: Expected | None = None) -> None:
         answers = list(self.clients[client].answers(self._crossed(message)))
@@ -77,7 +78,7 @@ class LocalLinks:
             return None  # all are still on their way
         if not self.waiting:
             assert timeout is not None, "the server waits for a message that nobody owes"
-            time.sleep(timeout)
+            self.now += timeout
             return None
         answers = [place for place, (_, one) in enumerate(self.waiting) if self.early or not isinstance(one, Lost)]
         return self.waiting.pop(self.random.choice(answers or range(len(self.waiting))))

@@ -60,9 +60,9 @@ def test_filling_is_one_move_at_a_time_from_the_largest(sizes: list[int], min_si
 @pytest.mark.parametrize(("how", "samples"), [("dirichlet(0.01)", 60_000), ("dirichlet(0.01)", 32_000)])
 def test_a_thousand_clients_with_extreme_skew_take_no_time(how: str, samples: int) -> None:
     labels = np.arange(samples) % 10
-    start = time.perf_counter()
+    start = time.process_time()
     parts = partition(labels, 1000, how, min_size=32)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert min(len(part) for part in parts) == 32
     assert len(np.unique(np.concatenate(parts))) == samples
 
