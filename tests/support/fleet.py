@@ -47,9 +47,9 @@ class Fleet:
     listen: str
     network: Network | None = None
     patience: list[str] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
     say: Say = lambda line: None
     proxies: dict[int, Proxy] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
     server: Process | None = None
     joined: dict[int, Process] = field(default_factory=dict)
     lost_rounds: list[str] = field(default_factory=list)
