@@ -24,6 +24,16 @@ def between(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
+def all_of(names: Sequence[str]) -> str:
+    """Names as a list in a sentence.
+
+    >>> all_of(["a"]), all_of(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def some_of(names: Sequence[str], most: int = 6, separator: str = ", ") -> str:
     """The first of many names, and how many more there are.
 

@@ -17,7 +17,7 @@ from smofi.engine.remote.links import Shape
 from smofi.engine.remote.messages import Activation, CutGradient, Output, Returned
 from smofi.memory import as_text
 from smofi.net.messages import CROSSES
-from smofi.plural import plural
+from smofi.plural import all_of, plural
 from smofi.serving.participation import Agreed
 
 Message = tuple[type[Any], Mapping[str, Shape]]
@@ -98,7 +98,7 @@ class AtCut:
                 dtype, sizes = next(iter(self._sent(kind, name, tensors)))
                 shape = " x ".join(map(str, sizes))
                 words.append(f"{WORDS[kind, name]} ({shape} {str(dtype).removeprefix('torch.')})")
-        return _joined([*words, *numbers])
+        return all_of([*words, *numbers])
 
     def sentences(self, allow_labels: bool) -> Iterator[str]:
         """All of it."""
@@ -114,7 +114,7 @@ class AtCut:
         yield f"  up, each step: {self.listed(self.up, *told)}; {as_text(up)}"
         answered = [SERVERS_SQUARE] if squares else []
         yield f"  down, each step: {self.listed(self.down, *answered)}; {as_text(down)}"
-        own = _joined([f"{math.prod(one.sizes):,} {COLUMNS[name]}" for name, one in self.columns.items()])
+        own = all_of([f"{math.prod(one.sizes):,} {COLUMNS[name]}" for name, one in self.columns.items()])
         yield f"  down before a round, and up after it: your part's {own}; {as_text(self.column_bytes)}"
         steps = self.plan.steps
         whole = [as_text(steps * each + self.column_bytes) for each in (up, down)]
@@ -155,12 +155,3 @@ def model_bytes(agreed: Agreed) -> int:
 
 def _bytes(dtype: Any, sizes: tuple[int, ...]) -> int:
     return int(math.prod(sizes) * dtype.itemsize)
-
-
-def _joined(words: list[str]) -> str:
-    """As a list in a sentence.
-
-    >>> _joined(["a"]), _joined(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return " and ".join([*([", ".join(words[:-1])] if words[:-1] else []), words[-1]])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from smofi.net.plain import plain_text
-from smofi.plural import plural
+from smofi.plural import all_of, plural
 
 TOLD_EVERY = 1.0
 """Seconds between two sentences."""
@@ -75,4 +75,4 @@ def listed_names(names: list[str]) -> str:
     more = len(names) - len(shown)
     if more:
         return f"{', '.join(shown)} and {plural(more, 'other')}"
-    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+    return all_of(shown)
