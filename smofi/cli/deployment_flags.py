@@ -131,8 +131,11 @@ class ConnectionFlags:
         if self.certs is None and not self.insecure:
             raise InputError("smofi join needs --certs FOLDER, or --insecure for a server on this machine")
         if self.certs is not None and (self.insecure or self.name):
-            other = "insecure" if self.insecure else "name"
-            raise InputError(f"--certs is not accepted with --{other}: the certificate has the name")
+            if self.insecure:
+                raise InputError(
+                    "--insecure is not accepted with --certs: with certificates, the connection is secured"
+                )
+            raise InputError("--name is not accepted with --certs: the certificate has the name")
         if self.insecure and not self.name:
             raise InputError("smofi join --insecure needs --name: without certificates, a client names itself")
 

@@ -43,11 +43,11 @@ WAIT = 20.0
 """Seconds that a dry run waits for the server."""
 
 
-EVERY = 60.0
+EVERY = 30.0
 """Seconds between two lines on how far it is."""
 
 
-REFUSES = "it does not accept this run, or cannot take part in it; its own user is told why"
+REFUSES = "it cannot take part, or does not want to; its own user is told why"
 """What a server is told: why may have the names of files and classes in it, which stay on this machine."""
 
 
@@ -118,11 +118,11 @@ class Client:
                         if parsed.kind == OVER:
                             raise InputError(f"{self.joining.address} asks for nothing: {read_told(parsed)}")
                         return self._agree(Offer.read(parsed), dry=True)
-            raise InputError(f"the server could not be asked: {why}")
+            raise InputError(why)
         except Dismissed as error:
             raise NotWanted(f"{self.joining.address} refuses this client: {error.reason}") from None
         finally:
-            self.dialer.close(reason="it only asked what would be asked of it")
+            self.dialer.close(reason="it was a dry run")
 
     def _converse(self) -> str:
         while True:
@@ -133,7 +133,8 @@ class Client:
                 self.waits.over(f"connected to {self.joining.address} again")
             elif isinstance(event, Restarted):
                 self.part = None
-                self.say("the server was restarted, or counted this client as gone; waiting for its next round")
+                if not event.refused:
+                    self.say("the server was restarted, or counted this client as gone; waiting for its next round")
             elif isinstance(event, Welcomed | Received):
                 self.waits.over()
                 self.bytes_down += len(event.payload)
@@ -167,15 +168,15 @@ class Client:
             self._send(pack(answer, self.part.agreed.wire))
             if isinstance(answer, Finished):
                 self.rounds += 1
-                self._tell_progress()
+                self._tell_progress(answer.round + 1, self.part.agreed.config.rounds)
         return None
 
-    def _tell_progress(self) -> None:
-        """After the first round, and then about once a minute."""
+    def _tell_progress(self, round: int, rounds: int) -> None:
+        """After the first round, and then now and again."""
         if self.rounds == 1 or time.monotonic() >= self.told + EVERY:
             self.told = time.monotonic()
             sent, received = as_text(self.bytes_up), as_text(self.bytes_down)
-            self.say(f"{plural(self.rounds, 'round')} done; {sent} sent, {received} received")
+            self.say(f"round {round:,} of {rounds:,} done; {sent} sent, {received} received")
 
     def _send(self, payload: Parts) -> None:
         self.bytes_up += size(payload)
@@ -193,6 +194,9 @@ class Client:
                 "it needs labels on the server, and they leave this machine only with --allow-labels; without it, a "
                 "client only joins U-shaped runs (a cut such as 2,1)"
             )
+        if not (agreed.batch_sizes or dry):
+            least, own = config.batch_size, plural(len(agreed.device.samples), "training sample")
+            raise refuse_offer(f"a batch has {least} samples, and with {own} here this client could never take part")
         if (steps := agreed.steps_with(config.batch_size)) > MOST_STEPS:
             raise refuse_offer(f"a round would be {steps:,} steps here, and at most {MOST_STEPS:,} are accepted")
         return agreed

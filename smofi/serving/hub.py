@@ -145,7 +145,7 @@ class Hub:
             return
         if first:
             self.say(f"Paused: {missing}")
-        self._notify(f"the run is paused: {missing}")
+            self._notify(f"the run is paused: {missing}")
         self.board.paused(missing)
         log(logger, "paused", level="warning", reason=missing)
 

@@ -136,14 +136,14 @@ def about(agreed: Agreed, allow_labels: bool = False) -> Iterator[str]:
         yield f"That is less than a batch of {config.batch_size}: the server would refuse this client."
         return
     if agreed.tells_counts:
-        yield "How many samples of each class you have leaves then, too: clients are selected by it."
+        yield "The server is then told, too, how many samples of each class you have: clients are selected by it."
     which = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    yield f"Batches have {which} samples: this client refuses other ones, another rate, and any round beyond these."
+    yield f"Batches have {which} samples: any other batch size or learning rate, and further rounds, are refused here."
     for crossing in agreed.crossings.values():
         yield from AtCut(agreed, crossing).sentences(allow_labels)
     if agreed.offer.evaluates == "clients":
         whole, counts = as_text(model_bytes(agreed)), "how many samples you hold out and how many of them are right"
-        yield f"After a round, the whole model comes here ({whole}), and {counts} leaves."
+        yield f"After a round, the whole model comes here ({whole}), and the server is told {counts}."
     yield "Activations and gradients can reveal something of samples, and of labels that stay: see docs/security.md."
 
 

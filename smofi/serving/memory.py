@@ -243,7 +243,7 @@ def check_memory(limit: str | None, methods: Sequence[ServedMemory], seeds: int,
     elif needed > (left := _left(device)):
         raise InputError(
             f"this run is not accepted: a round needs {as_text(needed)} for {sums}, and {as_text(left)} of memory are "
-            f"available. {less}"
+            f"available. {less}, or say with memory_limit how much may be used all the same"
         )
 
 

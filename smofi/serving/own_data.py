@@ -14,6 +14,7 @@ from smofi.config import Config
 from smofi.config.federation import divide
 from smofi.data import Source
 from smofi.data.decoded import ReadProgress, silent
+from smofi.data.formats.labels import one_class_will_do
 from smofi.data.load import check_found
 from smofi.data.samples import Store, TensorSamples
 from smofi.errors import check_count, refuse
@@ -36,21 +37,23 @@ class OwnData:
         """Refuse data of which there is nothing here, before a server is asked what it wants."""
         if self.part is not None:
             check_count("part", self.part, low=0)
-        check_found(self.name, folder=self.folder, label_column=self.label_column)
+        with one_class_will_do():
+            check_found(self.name, folder=self.folder, label_column=self.label_column)
 
     def load(
         self, offer: Offer, config: Config, progress: ReadProgress = silent
     ) -> tuple[TensorSamples, TensorSamples]:
         """Samples to train on and samples held out; refuses data that does not fit the server's task."""
-        source = data.load(
-            self.name,
-            folder=None if self.folder is None else Path(self.folder),
-            image_size=config.image_size if offer.task["kind"] == "image" else None,
-            max_train=config.max_train if self.part is not None else None,
-            label_column=self.label_column,
-            progress=progress,
-            memory_limit=self.memory_limit,
-        )
+        with one_class_will_do():
+            source = data.load(
+                self.name,
+                folder=None if self.folder is None else Path(self.folder),
+                image_size=config.image_size if offer.task["kind"] == "image" else None,
+                max_train=config.max_train if self.part is not None else None,
+                label_column=self.label_column,
+                progress=progress,
+                memory_limit=self.memory_limit,
+            )
         _check_fits(source, offer)
         train, test = (_as_asked(samples, source, offer) for samples in (source.train, source.test))
         if self.part is None:

@@ -37,7 +37,8 @@ SERVED_HELP = {
     "workers": "of how many clients the server's passes are computed at a time, in threads; by default what a quick "
     "measurement favours",
     "memory_limit": "memory of the server, such as 2GB: a run that needs more is refused",
-    "checkpoint_every": "rounds between checkpoints; a server heeds this option, not what a file says",
+    "checkpoint_every": "rounds between checkpoints; whatever its file says, a server saves every round, unless this "
+    "option says otherwise",
 }
 """What a setting means to a server, where that is not what it means to a simulation."""
 

@@ -75,13 +75,16 @@ def test_a_client_with_less_than_a_batch(tmp_path: Path) -> None:
         clients.start(0)
         clients.start(1, data=f"npz:{few_digits(tmp_path)}", part=None)
         assert clients.ended("site-1") == 2
-        assert "it has 32 training samples, fewer than a batch of 64, and so could never take" in clients.said("site-1")
+        assert (
+            "a batch has 64 samples, and with 32 training samples here this client could never take part"
+            in clients.said("site-1")
+        )
         assert not server.history
         clients.start(2, part=1)
         server.result()
         joined = "samples to train cnn with smofi, cut 1; a round begins when enough clients are there"
         assert joined in clients.said("site-0")
-        assert "1 round done; " in clients.said("site-0")
+        assert "round 1 of 1 done; " in clients.said("site-0")
         assert clients.all_ended() == [0, 0]
     assert server.history[0].selected == [0, 1]
 

@@ -67,7 +67,7 @@ def test_what_would_leave_is_returned(tmp_path: Path) -> None:
         said = smofi.join(f"localhost:{port}", "digits", insecure=True, name="a", part=0, dry_run=True)
     assert said.startswith("The server trains cnn with smofi")
     assert "Cut 1,1: labels stay here." in said.splitlines()
-    assert "Batches have 8 samples: this client refuses other ones" in said
+    assert "Batches have 8 samples: any other batch size or learning rate" in said
 
 
 def test_rounds_are_saved_each_with_a_file_that_names_every_setting(

@@ -179,7 +179,7 @@ def test_a_run_that_pauses_says_so(ends: Ends, caplog: pytest.LogCaptureFixture)
 
 def test_clients_are_told_of_a_pause(ends: Ends) -> None:
     """Without an answer being due: what comes next is taken for the answer to the next question."""
-    (hub, client), here = joined(ends), iter(["one is gone", None])
+    (hub, client), here = joined(ends), iter(["one is gone", "two are gone", None])
     hub.wait_for(lambda: next(here))
     ask(hub, 0)
     heard(client, Welcomed, SOON)

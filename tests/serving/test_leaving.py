@@ -135,13 +135,13 @@ def test_the_whole_model_comes_to_those_who_judge_it() -> None:
     assert f"the whole model comes here ({as_text(model_bytes(agreed))})" in line
     (answer,) = Participation(agreed).answers(read(sent))
     assert len(b"".join(pack(answer))) < HEADER
-    assert line.endswith("how many samples you hold out and how many of them are right leaves.")
+    assert line.endswith("the server is told how many samples you hold out and how many of them are right.")
 
 
 def test_what_leaves_when_it_joins() -> None:
     agreed = agreed_to({"method": "mergesfl(bandwidth=3)"})
     accepted, said = agreed.accepted(), "\n".join(about(agreed))
     assert f"{accepted.samples} samples to train on, {accepted.tests} held out. These two numbers leave" in said
-    assert ("How many samples of each class you have leaves then" in said) == bool(accepted.counts)
+    assert ("told, too, how many samples of each class you have" in said) == bool(accepted.counts)
     assert accepted.counts
     assert "of each class" not in "\n".join(about(agreed_to({})))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from smofi import data
 from smofi.config import Config
@@ -43,6 +44,32 @@ def test_classes_are_known_by_their_names(tmp_path: Path) -> None:
     train, test = OwnData(name).load(offer, config)
     assert set(train.labels.tolist()) | set(test.labels.tolist()) == {1, 2}
     assert torch.equal(train.labels, mine.train.labels + 1)
+
+
+def pictures(folder: Path, *classes: str) -> str:
+    """A folder with ten small pictures of each class."""
+    draw = np.random.default_rng(0)
+    for name in classes:
+        (folder / name).mkdir(parents=True)
+        for number in range(10):
+            shades = draw.integers(256, size=(4, 4), dtype=np.uint8)
+            Image.fromarray(shades).save(folder / name / f"{number}.png")
+    return f"folder:{folder}"
+
+
+@pytest.mark.parametrize("kind", ["folder", "csv"])
+def test_one_class_of_the_servers_is_enough(kind: str, tmp_path: Path) -> None:
+    """A simulation refuses such a folder; here others have the other classes."""
+    if kind == "csv":
+        theirs, mine = table(tmp_path / "server.csv", "ab"), table(tmp_path / "mine.csv", "b")
+    else:
+        theirs, mine = pictures(tmp_path / "server", "a", "b"), pictures(tmp_path / "mine", "b")
+        with pytest.raises(InputError, match="expected two classes or more"):
+            data.load(mine)
+    own = OwnData(mine)
+    own.check()
+    train, test = own.load(*offer_of(theirs))
+    assert set(train.labels.tolist()) == set(test.labels.tolist()) == {1}
 
 
 def test_all_use_the_servers_mean_and_deviation(tmp_path: Path) -> None:

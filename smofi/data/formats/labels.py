@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,20 @@ HELD_OUT = 5
 """Every fifth sample is for the test, where the user has set none apart."""
 
 KINDS = {"i": "whole numbers", "U": "words"}
+
+
+LEAST_CLASSES: ContextVar[int] = ContextVar("least_classes", default=2)
+"""How many classes data has to have."""
+
+
+@contextmanager
+def one_class_will_do() -> Iterator[None]:
+    """Here data may have one class: others that are trained with have more."""
+    token = LEAST_CLASSES.set(1)
+    try:
+        yield
+    finally:
+        LEAST_CLASSES.reset(token)
 
 
 def hold_out(labels: Array, name: str) -> tuple[Array, Array]:
@@ -84,7 +101,7 @@ def class_names(given: Any, name: str) -> list[str]:
     except ValueError as error:
         raise InputError(f"{name} is not accepted: expected classes to be words, but some are not ({error})") from error
     listed = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
-    if not listed or len(words) < 2 or len(set(words)) < len(words):
+    if not listed or len(words) < LEAST_CLASSES.get() or len(set(words)) < len(words):
         shown = f"{given!r:.100}" if listed else f"of type {type(given).__name__}"
         raise InputError(
             f"{name} is not accepted: expected classes to be two or more different words, but it is {shown}"
@@ -99,7 +116,7 @@ def number_classes(labels: dict[str, Array], names: list[str] | None, name: str)
     ({'y': array([1, 0, 1])}, ['a', 'b'])
     """
     known = np.unique(labels["y"])
-    if len(known) < 2:
+    if len(known) < LEAST_CLASSES.get():
         raise InputError(
             f"{name} is not accepted: expected at least two classes in y, but there is only {known.tolist()[0]!r:.100}"
         )

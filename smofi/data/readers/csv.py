@@ -19,7 +19,7 @@ import numpy as np
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress
 from smofi.data.formats.arrays import OWNERS, from_arrays
 from smofi.data.formats.files import wrong
-from smofi.data.formats.labels import say_held_out
+from smofi.data.formats.labels import LEAST_CLASSES, say_held_out
 from smofi.data.formats.names import printable
 from smofi.data.formats.rows import rows
 from smofi.data.readers.header import (
@@ -216,7 +216,7 @@ def _decoded(content: Content, path: Path, files: list[Path]) -> Decoded:
     names = content.columns.names
     classes, labels = content.labels.sorted()
     owners, owner = content.owners.sorted()
-    if len(classes) < 2:
+    if len(classes) < LEAST_CLASSES.get():
         wrong(
             path,
             f"at least two classes in column {names[content.columns.label]!r}, but there is only {classes[0]!r:.100}",

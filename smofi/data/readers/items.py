@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from smofi.data.formats.files import wrong
-from smofi.data.formats.labels import say_held_out
+from smofi.data.formats.labels import LEAST_CLASSES, say_held_out
 from smofi.data.formats.names import printable
 from smofi.data.formats.pictures import SUFFIXES
 from smofi.seeds import generator
@@ -77,7 +77,7 @@ def with_test(found: Found, root: Path, instead: str = "a folder test beside a f
     `instead` what would be a test set of the user's own."""
     medium, train, test = found.medium, found.train, found.test
     classes = {item.label for item in train}
-    if medium.labelled and len(classes) < 2:
+    if medium.labelled and len(classes) < LEAST_CLASSES.get():
         inside = " in the folders of the clients" if train[0].client else ""
         wrong(root, f"two classes or more, a sub-folder each{inside}, but there is only {min(classes)!r}")
     if not test:

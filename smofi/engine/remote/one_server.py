@@ -76,6 +76,8 @@ class OneServer(RemoteStepper):
         while self._of(group):
             if self._try_pass(group):
                 return True
+            if not self._of(group):
+                break
             activations = [self.sent[one.row].activation.to(one.device) for one in group]
             with self.context.kernels():
                 self._forward(group, activations, self.weights_later)

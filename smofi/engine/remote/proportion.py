@@ -2,11 +2,14 @@
 
     |row - start| <= max(1000 |median row - start|, 10 |start|)
 
-The start counts, too, since where most do not move at all, a step is far from the median.
+The median is that of the rows that have moved at all. The start counts, too, since where most hardly move, a step is
+far from the median: of statistics, those that the median row has changed; of momentum, which starts at zero, the
+weights as well.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from smofi.engine.remote.row import RemoteRow
@@ -20,12 +23,21 @@ def out_of_proportion(rows: Sequence[RemoteRow], state: GlobalState) -> Iterator
     left = list(rows)
     moved = {one.row: one.moved() for one in left}
     for kind in ("weights", "statistics", "moments") if state.carried.numel() else ("weights", "statistics"):
-        order = sorted(left, key=lambda one: moved[one.row][kind])
+        order = sorted((one for one in left if moved[one.row][kind]), key=lambda one: moved[one.row][kind])
+        if not order:
+            continue
         median = order[(len(order) - 1) // 2]
-        # statistics that the median client has left as they were are constants, which may be large or infinite
-        start = {"weights": state.weights.norm, "moments": state.carried.norm}.get(kind, median.changed_statistics)
-        most = max(FAR * moved[median.row][kind], START * float(start()))
+        most = max(FAR * moved[median.row][kind], START * _start(kind, median, state))
         for one in order:
-            if not (far := moved[one.row][kind]) <= most:
+            far = moved[one.row][kind]
+            if not (math.isfinite(far) and far <= most):
                 left.remove(one)
                 yield one, f"its {kind} moved by {far:.3g}, and at most {most:.3g} is plausible"
+
+
+def _start(kind: str, median: RemoteRow, state: GlobalState) -> float:
+    """How large what has moved was where the round began."""
+    if kind == "statistics":  # others are constants, which may be large or infinite
+        return median.changed_statistics()
+    weights = float(state.weights.norm())
+    return weights if kind == "weights" else max(weights, float(state.carried.norm()))

@@ -49,7 +49,10 @@ class Received:
 
 @dataclass(frozen=True)
 class Restarted:
-    """To a client: the server knows nothing of the conversation so far. What was sent and not answered is void."""
+    """To a client: the conversation so far is over. What was sent and not answered is void. `refused` when the server
+    says why, and `Waiting` has it; otherwise it knows nothing of the conversation."""
+
+    refused: bool = False
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class Line:
         if goodbye.final:
             raise Dismissed(goodbye.sentence)
         if goodbye.refused and self._connected:
-            self._void()
+            self._void(refused=True)
         return self._wait(f"{self._target} says: {goodbye.sentence}")
 
     def _wait(self, sentence: str) -> float:
@@ -137,7 +137,7 @@ class Line:
         self.inbox.replace_last((Waiting, Resumed), Waiting(f"{sentence}; trying again in {pause:.1f} s"))
         return pause
 
-    def _void(self) -> None:
+    def _void(self, refused: bool = False) -> None:
         """What was said is void. What the application sends is dropped until it has seen that."""
         old = self._session
         said = old.has_said_anything()
@@ -149,7 +149,7 @@ class Line:
             self.session, self.link = session, link
 
         if said:
-            self.inbox.put(Restarted(), seen)
+            self.inbox.put(Restarted(refused), seen)
         elif self.session is old:
             seen()
 

@@ -23,6 +23,7 @@ from smofi.net.transport.peer import Peer, PeerStatus
 from smofi.net.transport.reception import Reception
 from smofi.net.transport.sizes import check_payload
 from smofi.net.transport.times import Times
+from smofi.plural import plural
 
 
 class Listener:
@@ -72,7 +73,12 @@ class Listener:
             self._gate, self._limits, self._times, self.events, self._know, lambda: self.observer
         )
         # Each takes a file descriptor, before it has said anything. More than may stay, so that those can be told why.
-        most = allow_files(self._limits.connections)
+        wanted, least = self._limits.connections, self._limits.strangers
+        if (most := allow_files(wanted)) < min(wanted, least):
+            raise InputError(
+                f"the limit on open files leaves room for {plural(most, 'connection')}, and a server needs {least}: "
+                "raise it with ulimit -n, or with LimitNOFILE of a service"
+            )
         options = [*server_options(self._times), ("grpc.max_allowed_incoming_connections", most)]
         self._server = grpc.aio.server(options=options)
         self._server.add_generic_rpc_handlers((Methods(self._reception),))

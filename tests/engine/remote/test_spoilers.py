@@ -190,6 +190,54 @@ def test_constants_among_the_statistics_do_not_hide_what_is_out_of_proportion(sp
     assert [client for client, _ in links.rested] == [SPOILER] * 2
 
 
+@pytest.mark.parametrize("method", ["sflv2", "mergesfl", "fedavg"])
+def test_whoever_does_not_move_is_no_measure_for_the_others(method: str) -> None:
+    """Half of the clients send back the statistics that they were given."""
+    session, links = session_with(method, 1)
+
+    def forge(client: int, message: Up) -> Up:
+        if client % 2 or not isinstance(message, Finished):
+            return message
+        agreed = links.clients[client].agreed
+        (crossing,) = agreed.crossings.values()
+        return replace(message, statistics=crossing.columns.statistics_of(agreed.device.state.statistics))
+
+    links.forge = forge
+    session.train()
+    assert not links.rested
+
+
+@pytest.mark.parametrize("clients", [2, 3])
+def test_the_momentum_of_a_client_with_new_data_is_in_proportion(clients: int) -> None:
+    """Fine-tuning with FedNAG: the others' gradients are next to nothing, and so is the momentum they start with."""
+    torch.manual_seed(0)
+    inputs = torch.randn(48, 6)
+    known, new = (inputs, (inputs[:, 0] > 0).long()), (inputs, 2 + (inputs[:, 1] > 0).long())
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
+    learner = torch.optim.Adam(model.parameters(), 0.05)
+    for _ in range(300):
+        learner.zero_grad()
+        loss = nn.functional.cross_entropy(model(known[0]), known[1])
+        loss.backward()
+        learner.step()
+    assert loss < 1e-3
+    session = smofi.prepare(
+        model,
+        [known] * (clients - 1) + [new],
+        known,
+        method="fednag",
+        wire=direct,
+        cut=1,
+        rounds=2,
+        participation=1.0,
+        batch_size=8,
+        optimizer="sgd(lr=0.01, momentum=0.9)",
+    )
+    links = remotely(session)
+    assert not session.train().diverged
+    assert not links.rested
+
+
 def test_a_variance_and_a_second_moment_are_not_negative() -> None:
     session, links = session_with("fedavg", 1, forge=finished(statistics=lambda s: s - 1e3))
     session.train()

@@ -15,6 +15,7 @@ from time import monotonic, sleep
 import grpc
 import pytest
 
+from smofi.errors import InputError
 from smofi.net.transport import door
 from smofi.net.transport.dialer import Dialer
 from smofi.net.transport.envelope import HEAD, Kind, Message, Opening, pack, pack_opening, sentence_in, unpack
@@ -375,16 +376,24 @@ def test_there_are_only_so_many_connections(ends: Ends) -> None:
 
 def test_connections_leave_files_for_the_rest(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where few may be open, connections do not take them all: a checkpoint needs some."""
-    monkeypatch.setattr("smofi.files.OTHER_FILES", resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 30)
+    monkeypatch.setattr("smofi.files.OTHER_FILES", resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 80)
     ends.listen()
     before = open_files()
-    silent = [socket.create_connection(("127.0.0.1", ends.port)) for _ in range(60)]
+    silent = [socket.create_connection(("127.0.0.1", ends.port)) for _ in range(120)]
     try:
         sleep(0.3)
-        assert open_files() - before - len(silent) <= 30
+        assert open_files() - before - len(silent) <= 80
     finally:
         for one in silent:
             one.close()
+
+
+def test_a_server_with_room_for_hardly_any_connection_does_not_start(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("smofi.files.OTHER_FILES", resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 9)
+    with pytest.raises(InputError, match="leaves room for 9 connections, and a server needs 64: raise it with ulimit"):
+        ends.listen()
 
 
 # ------------------------------------------------------------------------------------------------- with a certificate

@@ -131,7 +131,7 @@ def test_a_client_is_dismissed_for_now(ends: Ends) -> None:
     listener.send("a", b"before")
     listener.dismiss("a", "the round goes on without you", final=False)
     assert dialer.receive(SOON) == Received(b"before")
-    assert dialer.receive(SOON) == Restarted()
+    assert dialer.receive(SOON) == Restarted(refused=True)
     waiting = dialer.receive(SOON)
     assert isinstance(waiting, Waiting)
     assert "says: the round goes on without you" in waiting.sentence
