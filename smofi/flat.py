@@ -9,8 +9,10 @@ Convolution weights are stored channels-last, so that a view into the vector has
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -134,12 +136,17 @@ def columns_in(columns: slice) -> int:
     return int(columns.stop - columns.start)
 
 
+CONTAINERS = (dict, OrderedDict, set)
+
+
 def shell(model: nn.Sequential) -> nn.Sequential:
     """A copy of the model's structure, to be bound to a row: of its tensors only counters are copied."""
-    tensors: dict[int, Tensor] = {id(b): b if b.is_floating_point() else b.clone() for b in model.buffers()}
+    copies: dict[int, Any] = {id(b): b if b.is_floating_point() else b.clone() for b in model.buffers()}
     for p in model.parameters():
-        tensors[id(p)] = nn.Parameter(p.detach()) if p.requires_grad else p
-    return copy.deepcopy(model, tensors)
+        copies[id(p)] = nn.Parameter(p.detach()) if p.requires_grad else p
+    for module in model.modules():  # a dozen empty places for hooks each: most of what deepcopy would spend its time on
+        copies |= {id(one): type(one)() for one in vars(module).values() if type(one) in CONTAINERS and not one}
+    return copy.deepcopy(model, copies)
 
 
 def blocks_of(model: nn.Sequential, first: int, last: int) -> nn.Sequential:

@@ -142,6 +142,20 @@ def test_a_shell_is_the_models_structure_with_only_counters_copied() -> None:
         assert (mine.data_ptr() == theirs.data_ptr()) == (not name.endswith("num_batches_tracked")), name
 
 
+def test_nothing_that_is_changed_in_a_shell_is_changed_in_the_model_or_in_another_shell() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    one, other = shell(model), shell(model)
+    apart = [vars(module) for whole in (model, one, other) for module in whole.modules()]
+    containers = [each for own in apart for each in own.values() if isinstance(each, dict | set)]
+    assert len({id(each) for each in containers}) == len(containers) > 100
+    assert [list(own) for own in apart[:3]] == [list(own) for own in apart[3:6]] == [list(own) for own in apart[6:]]
+    called: list[nn.Module] = []
+    one[0].register_forward_hook(lambda module, *_: called.append(module))
+    for whole in (model, other, one):
+        whole.eval()(torch.ones(1, 2))
+    assert called == [one[0]]
+
+
 def test_binding_a_shell_leaves_the_model_alone() -> None:
     model = small()
     before = {name: value.clone() for name, value in model.state_dict().items()}
