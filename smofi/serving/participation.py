@@ -146,8 +146,6 @@ class Participation:
                 raise BadFrame("kind", f"is {parsed.kind}: this run was not offered with evaluation by clients")
             yield self._judge(read_evaluate(parsed, next(iter(self.agreed.crossings.values()))))
         elif kind is Begin:
-            if not self.terms.batch_sizes:
-                raise BadFrame("kind", "is begin: this client has less than a batch, and is never part of a round")
             begin = read_begin(parsed, self.agreed.crossings, self.terms)
             self.current = self.agreed.device.begin(begin)
             yield self.current.forward()

@@ -226,9 +226,9 @@ ROUNDS: dict[str, tuple[Callable[[], list[bytes]], str]] = {
         lambda: [offering(method=["mergesfl(reference='slowest')"]), pack(begin(plan=ClientPlan(0, 0, 0, 2, 16)))],
         "fields.batch_size is 16: expected 8",
     ),
-    "a round of a client that has less than a batch": (
+    "batches of more samples than the client has": (
         lambda: [offering(batch_size=33), pack(begin(plan=ClientPlan(0, 0, 0, 1, 32)))],
-        "kind is begin: this client has less than a batch, and is never part of a round",
+        "a batch has 33 samples, and with 32 training samples here this client could never take part",
     ),
     "a round after the last": (
         lambda: [offering(rounds=2), pack(begin(plan=ClientPlan(0, 2, 0, 4, 8)))],
