@@ -110,6 +110,7 @@ def test_a_page_about_the_run(tmp_path: Path) -> None:
         listen="127.0.0.1:0",
         insecure=True,
         resume=True,
+        away=0.1,
         status="127.0.0.1:0",
         started=look,
         say=said.append,

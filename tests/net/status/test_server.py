@@ -176,7 +176,7 @@ def test_who_asks_for_nothing_is_cut_off(board: Board, monkeypatch: pytest.Monke
         assert next_event(stream)[1]["events"]
 
 
-def test_those_who_ask_for_nothing_do_not_keep_a_health_check_out(port: int) -> None:
+def test_those_who_ask_for_nothing_do_not_keep_a_health_check_out(board: Board, port: int) -> None:
     """Nor do they cut off a reader who is here."""
     with ExitStack() as stack:
         stream = stack.enter_context(requested(port, "/events"))
@@ -185,6 +185,7 @@ def test_those_who_ask_for_nothing_do_not_keep_a_health_check_out(port: int) -> 
             for _ in range(120):
                 stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             assert fetched(port, "/healthz") == (200, "ok\n")
+        board.event("something happened")
         assert stream.readline()
 
 
