@@ -92,7 +92,7 @@ def test_what_was_sent_before_arrives_before_the_end(ends: Ends, caplog: pytest.
     listener, dialer = ends.pair()
     for _ in range(5):
         listener.send("a", bytes(10**6))
-    stopping = threading.Thread(target=listener.stop, args=("training is over",), kwargs={"grace": 5})
+    stopping = threading.Thread(target=listener.stop, args=("training is over",), kwargs={"grace": SOON})
     stopping.start()
     for _ in range(5):
         assert heard(dialer, Received).payload == bytes(10**6)
