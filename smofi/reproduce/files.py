@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from smofi.config import Config, sentence_of
+from smofi.config.lasting import as_begun, written_out
 from smofi.config.writing import value_as_yaml
 from smofi.errors import InputError, check_seed
 from smofi.files import write_atomically
@@ -46,7 +47,11 @@ def collect(folder: Path, runs: Iterable[Recorded]) -> list[Path]:
 
 
 def _write(path: Path, runs: Sequence[Recorded]) -> list[Path]:
-    settings = [{name: value_as_yaml(name, getattr(run.config, name)) for name in KEPT} for run in runs]
+    settings = [
+        {name: value_as_yaml(name, getattr(run.config, name)) for name in KEPT}
+        | {"partition": written_out(run.config)["partition"]}
+        for run in runs
+    ]
     differ = [name for name in KEPT if len({one[name] for one in settings}) > 1 or name in ("method", "seed")]
     rows = [[*(one[name] for name in differ), *_own(run)] for one, run in zip(settings, runs, strict=True)]
     text = io.StringIO()
@@ -105,7 +110,9 @@ def _recorded(common: Mapping[str, Any], row: Mapping[str, str], configs: dict[s
     given = "".join(f"{name}: {text}\n" for name, text in row.items() if name not in (*OWN, SEED))
     try:
         if given not in configs:
-            configs[given] = Config(**{**common, **parse_settings(given, where)})
+            settings = {**common, **parse_settings(given, where)}
+            # files of before the balance rule say dirichlet(0.2) and mean it without
+            configs[given] = Config(**{**settings, **as_begun({"partition": settings.get("partition")})})
         config = configs[given].model_copy(update={SEED: check_seed(SEED, int(row[SEED]))})
         values = [None if text == NOT_EVALUATED else float(text) for text in row["accuracy"].split()]
         hours = [float(text) / 3600 for text in row["virtual_seconds"].split()]

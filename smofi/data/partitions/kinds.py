@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from smofi.data.partitions.natural import Indices, Natural, natural
 from smofi.data.partitions.saved import PREFIX, Saved, saved
-from smofi.errors import InputError, check_count, check_number
+from smofi.errors import InputError, check_choice, check_count, check_flag, check_number, refuse
 from smofi.later import np
 from smofi.spec import build_one
 
@@ -30,39 +30,94 @@ Kind: TypeAlias = Spread | Natural | Saved
 
 @dataclass(frozen=True)
 class Dirichlet:
-    """Label skew: every class is spread over the clients by proportions drawn from Dir(gamma)."""
+    """Label skew by draws of Dir(gamma), in the reading that `dirichlet` was asked for."""
 
     gamma: float
+    balance: bool = True
+    by: str = "class"
+    equal: bool = False
 
     def __str__(self) -> str:
-        return f"dirichlet({str(float(self.gamma)).removesuffix('.0')})"
-
-    def proportions(self, classes: int, clients: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-        """One draw of Dir(gamma) per class, `[classes, clients]`.
-
-        >>> float(Dirichlet(0.001).proportions(1, 1000, np.random.default_rng(0)).sum().round(6))
-        1.0
-        """
-        # Gamma(gamma) underflows to 0 for small gamma, so it is drawn as a logarithm, and normalised as one:
-        # log Gamma(gamma) = log Gamma(gamma + 1) + log(U) / gamma, where -log U is exponential.
-        boosted = rng.standard_gamma(self.gamma + 1, size=(classes, clients))
-        exponential = rng.standard_exponential(size=(classes, clients))
-        exponential -= exponential.min(axis=1, keepdims=True)
-        with np.errstate(over="ignore", divide="ignore"):
-            logs = np.log(boosted) - exponential / self.gamma
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        shares: npt.NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
-        return shares
+        changed = {one.name: value for one in fields(self)[1:] if (value := getattr(self, one.name)) != one.default}
+        gamma = str(float(self.gamma)).removesuffix(".0")
+        return f"dirichlet({', '.join([gamma, *(f'{name}={value!r}' for name, value in changed.items())])})"
 
     def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
         owner = np.empty(len(labels), dtype=np.int64)
-        classes, codes = np.unique(labels, return_inverse=True)
-        for code, shares in enumerate(self.proportions(len(classes), clients, rng)):
+        _, codes = np.unique(labels, return_inverse=True)
+        for code, counts in enumerate(self.counts(np.bincount(codes), clients, rng)):
             samples = rng.permutation(np.flatnonzero(codes == code))
-            ends = np.rint(np.cumsum(shares) * len(samples))
-            ends[-1] = len(samples)
-            owner[samples] = np.searchsorted(ends, np.arange(len(samples)), side="right")
+            owner[samples] = np.repeat(np.arange(clients), counts)
         return owner
+
+    def counts(self, sizes: Indices, clients: int, rng: np.random.Generator) -> Indices:
+        """Return how many samples of each class each client gets, `[classes, clients]`, from the classes' sizes.
+
+        >>> Dirichlet(0.2, by="client", equal=True).counts(np.array([6, 2]), 4, np.random.default_rng(0)).sum(axis=0)
+        array([2, 2, 2, 2])
+        """
+        if self.by == "client":
+            # q_j ~ Dir(gamma) over the classes, for each client j
+            logs = log_dirichlet(self.gamma, clients, len(sizes), rng)
+            if self.equal:
+                return _drawn_in_turn(logs, self.gamma, sizes, rng)
+            logs = logs.T  # class k is divided in proportion to q_jk
+        else:
+            # s ~ Dir(gamma) over the clients, for each class
+            logs = log_dirichlet(self.gamma, len(sizes), clients, rng)
+        counts, held = np.zeros((len(sizes), clients), dtype=np.int64), np.zeros(clients, dtype=np.int64)
+        for code, size in enumerate(sizes):
+            # a client that holds N/J samples gets none of the later classes
+            full = self.balance and self.by == "class" and held >= sizes.sum() / clients
+            ends = np.rint(np.cumsum(proportions(np.where(full, -np.inf, logs[code]), self.gamma)) * size)
+            ends[-1] = size
+            counts[code] = np.diff(ends, prepend=0)
+            held += counts[code]
+        return counts
+
+
+def log_dirichlet(gamma: float, rows: int, columns: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Draw q ~ Dir(gamma) for each row, as gamma log(q columns): for a small gamma, q itself underflows to 0.
+
+    >>> np.exp(log_dirichlet(0.5, 1, 4, np.random.default_rng(0)) / 0.5).mean().round(9)
+    np.float64(1.0)
+    """
+    # log Gamma(gamma) = log Gamma(gamma + 1) + log(U) / gamma, where -log U is exponential
+    boosted = rng.standard_gamma(gamma + 1, size=(rows, columns)) / (gamma + 1)
+    logs = gamma * np.log(boosted) - rng.standard_exponential(size=(rows, columns))
+    logs -= logs.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        logs -= gamma * np.log(np.exp(logs / gamma).mean(axis=1, keepdims=True))
+    return logs
+
+
+def proportions(logs: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:
+    """Return shares that add up to 1 in each row, from gamma times their logarithms, up to a constant.
+
+    >>> proportions(np.array([-1e9, 0, -np.inf]), 1e-300)
+    array([0., 1., 0.])
+    """
+    with np.errstate(over="ignore"):
+        weights = np.exp((logs - logs.max(axis=-1, keepdims=True)) / gamma)
+    shares: npt.NDArray[np.float64] = weights / weights.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def _drawn_in_turn(logs: npt.NDArray[np.float64], gamma: float, sizes: Indices, rng: np.random.Generator) -> Indices:
+    """Let clients take a sample in random turns, of a class drawn from q_j among those that have samples left."""
+    clients, samples = len(logs), int(sizes.sum())
+    counts, left = np.zeros((len(sizes), clients), dtype=np.int64), sizes.copy()
+    ends = None
+    for client, drawn in zip(rng.permutation(np.arange(samples) % clients), rng.random(samples), strict=True):
+        if ends is None:
+            ends = np.cumsum(proportions(np.where(left > 0, logs, -np.inf), gamma), axis=1)
+            ends /= ends[:, -1:]
+        code = np.searchsorted(ends[client], drawn, side="right")
+        counts[code, client] += 1
+        left[code] -= 1
+        if not left[code]:
+            ends = None
+    return counts
 
 
 @dataclass(frozen=True)
@@ -100,13 +155,27 @@ class Shards:
         return owner
 
 
-def dirichlet(gamma: float) -> Dirichlet:
-    """Label skew; the smaller gamma, the fewer classes a client sees.
+def dirichlet(gamma: float, *, balance: bool = True, by: str = "class", equal: bool = False) -> Dirichlet:
+    """Divide with label skew; the smaller gamma, the fewer classes a client sees.
 
-    >>> str(dirichlet(gamma=0.2))
-    'dirichlet(0.2)'
+    For each class, the clients' shares are drawn from Dir(gamma), and a client that already holds an equal part of all
+    samples gets none of the later classes (NIID-Bench). `balance=False` leaves that rule out. `by="client"` draws the
+    mix of classes of each client instead, and `equal=True` with it gives all clients the same number of samples (Hsu).
+
+    >>> str(dirichlet(gamma=0.2)), str(dirichlet(0.2, by="client", equal=True))
+    ('dirichlet(0.2)', "dirichlet(0.2, by='client', equal=True)")
     """
-    return Dirichlet(check_number("gamma", gamma, above=0))
+    made = Dirichlet(
+        check_number("gamma", gamma, above=0),
+        check_flag("balance", balance),
+        check_choice("by", by, ("class", "client")),
+        check_flag("equal", equal),
+    )
+    if equal and by == "class":
+        refuse("equal", equal, "False with by='class': only by='client' can give all clients the same number")
+    if not balance and by == "client":
+        refuse("balance", balance, "no balance with by='client', which has no such rule")
+    return made
 
 
 def iid() -> Iid:
@@ -133,8 +202,8 @@ PARTITIONS: dict[str, Callable[..., Kind]] = {"dirichlet": dirichlet, "iid": iid
 def parse(text: str) -> Kind:
     """The value that a string stands for: "dirichlet(0.2)", "dirichlet(gamma=0.2)", "natural", "file:runs/a".
 
-    >>> parse("dirichlet(0.2)")
-    Dirichlet(gamma=0.2)
+    >>> parse("shards(2)")
+    Shards(k=2)
     """
     if text.strip().startswith(PREFIX):
         return saved(text.strip().removeprefix(PREFIX))

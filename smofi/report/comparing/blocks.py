@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from smofi.errors import refuse
@@ -67,16 +67,22 @@ def blocks_of(gathered: Gathered, target: Target, baseline: str = USUAL_BASELINE
     methods = dict.fromkeys(run.method for setup in gathered.setups for run in setup.runs)
     if baseline != USUAL_BASELINE and baseline not in methods:
         refuse("baseline", baseline, "one of the runs: " + ", ".join(methods))
-    return [_block(setup, gathered.left_out[setup.name], target, baseline) for setup in gathered.setups]
+    partitions = {setup.config.partition for setup in gathered.setups}
+    return [_block(setup, gathered.left_out[setup.name], target, baseline, partitions) for setup in gathered.setups]
 
 
-def _block(setup: Setup, left_out: Sequence[LeftOut], target: Target, baseline: str) -> Block:
+def _block(
+    setup: Setup, left_out: Sequence[LeftOut], target: Target, baseline: str, partitions: Collection[str]
+) -> Block:
     counted = [run for run in setup.runs if all(run is not one.run for one in left_out)]
     block = Block.of(setup.name, [run.history for run in counted], target, baseline)
     return replace(
         block,
         methods=list(dict.fromkeys(run.method for run in setup.runs)),
-        notes=[*block.notes, *(one.sentence for one in left_out), *_stopped(counted), *_versions(counted)],
+        notes=[
+            *(*block.notes, *(one.sentence for one in left_out), *_stopped(counted), *_versions(counted)),
+            *_unbalanced(setup.config.partition, partitions),
+        ],
         incomplete=block.incomplete | {one.run.method for one in left_out},
         setup=setup,
     )
@@ -144,4 +150,15 @@ def _versions(runs: Sequence[Snapshot]) -> list[str]:
     found = {name: sorted({str(run.about[name]) for run in runs if name in run.about}) for name in ("smofi", "torch")}
     return [
         f"The runs were made with {name} {' and '.join(all_of)}" for name, all_of in found.items() if len(all_of) > 1
+    ]
+
+
+def _unbalanced(partition: str, partitions: Collection[str]) -> list[str]:
+    """A sentence if the same Dirichlet is here with the balance rule and without it, as earlier versions had it."""
+    balanced = partition.replace(", balance=False", "")
+    if balanced == partition or balanced not in partitions:
+        return []
+    return [
+        f"{partition} is not {balanced}, which is here too: it lacks the balance rule. Earlier versions divided so "
+        f"and called it {balanced}"
     ]
