@@ -29,6 +29,7 @@ from smofi.reproduce.estimate import Kind, estimate
 from smofi.reproduce.files import collect, known_results
 from smofi.reproduce.findings import findings
 from smofi.reproduce.items import HETEROGENEITY, ITEMS
+from smofi.reproduce.items.parts import SEEDS
 from smofi.reproduce.measured import Measured
 from smofi.reproduce.page import Page, about
 from smofi.reproduce.pictures import save_pictures
@@ -61,8 +62,9 @@ def list_items(asked: Asked) -> int:
     how = "from finished runs of the same model in this folder"
     if timed:
         how += "; where there are none, from steps timed now"
+    seeds = f"seeds {', '.join(map(str, asked.seeds))}" if asked.seeds else "three seeds, or five for table1 and table2"
     _say(
-        f"Scale {asked.scale}, seeds {', '.join(map(str, asked.seeds))}, in {asked.store}{_and_known(asked)}. Items "
+        f"Scale {asked.scale}, {seeds}, in {asked.store}{_and_known(asked)}. Items "
         f"share runs. The time is that of one run after the other in one process, {how}."
     )
     _say(f"Run one with: smofi reproduce NAME --scale {asked.scale}")
@@ -141,7 +143,7 @@ def show_items(names: Sequence[str], asked: Asked) -> int:
 def _show_item(name: str, asked: Asked, known: Results) -> None:
     item, scaled = ITEMS[name], ITEMS[name].at(asked.scale)
     results = _results(asked.store, asked.cells([name])).besides(known)
-    panels = [Measured.of(panel, asked.seeds, results) for panel in scaled.panels]
+    panels = [Measured.of(panel, asked.seeds or item.seeds, results) for panel in scaled.panels]
     console.print(Text(f"\n{name}: {item.title}", style="bold"))
     for claim in item.claims:
         _say(f"The paper: {claim}")
@@ -160,7 +162,7 @@ def _show_item(name: str, asked: Asked, known: Results) -> None:
 
 
 def _show_heterogeneity(asked: Asked) -> None:
-    seed = asked.seeds[0]
+    seed = (asked.seeds or SEEDS)[0]
     console.print(Text(f"\n{HETEROGENEITY}: {heterogeneity.TITLE}", style="bold"))
     with reading("the data") as progress:
         clients = heterogeneity.clients_of(asked.scale, seed, progress)
@@ -179,14 +181,14 @@ def collect_into(folder: Path, asked: Asked) -> int:
     if not results.runs and not clients:
         raise InputError(f"{asked.store} has no finished run to add; --output names the folder of the runs")
     if clients:
-        written.append(heterogeneity.write_clients(folder, clients, asked.seeds[0]))
+        written.append(heterogeneity.write_clients(folder, clients, (asked.seeds or SEEDS)[0]))
     for path in written:
         print(path)
     remark(f"{plural(len(results.runs), 'run')} from {asked.store}")
     return 0
 
 
-def make_page(path: Path, seeds: Sequence[int]) -> int:
+def make_page(path: Path, seeds: Sequence[int] | None) -> int:
     """The page from the files beside it."""
     for written in Page(path, seeds).save():
         print(written)

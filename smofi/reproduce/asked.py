@@ -12,11 +12,11 @@ from smofi.sweep.cells import Cell
 
 @dataclass(frozen=True)
 class Asked:
-    """The scale, the seeds, and the folder of the runs; how many run at a time (None: as many as there are cores), on
-    which device; and a folder of files with results that count as done."""
+    """The scale, the seeds (None: those of each item), and the folder of the runs; how many run at a time (None: as
+    many as there are cores), on which device; and a folder of files with results that count as done."""
 
     scale: str
-    seeds: tuple[int, ...]
+    seeds: tuple[int, ...] | None
     store: Path
     jobs: int | None = None
     device: str = "cpu"
@@ -24,6 +24,7 @@ class Asked:
 
     def cells(self, names: Sequence[str]) -> list[Cell]:
         """The runs of these items, each once; an item without any is passed over."""
-        every = [cell for name in names if name in ITEMS for cell in ITEMS[name].at(self.scale).cells(self.seeds)]
+        items = [ITEMS[name] for name in names if name in ITEMS]
+        every = [cell for item in items for cell in item.at(self.scale).cells(self.seeds or item.seeds)]
         found = {cell.key: cell for cell in every}
         return [Cell(cell.config.model_copy(update={"device": self.device}), cell.label) for cell in found.values()]

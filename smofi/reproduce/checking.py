@@ -34,6 +34,7 @@ FACTS = {
     "cifar100": Facts((3, 32, 32), 100, 50_000, 10_000),
     "tiny-imagenet": Facts((3, 64, 64), 200, 100_000, 10_000),
     "fashion-mnist": Facts((1, 28, 28), 10, 60_000, 10_000),
+    "python:smofi.reproduce.turned:fashion_80": Facts((1, 28, 28), 80, 60_000, 10_000),
     "shakespeare": Facts((80,), 80, 230_000, 25_000),
     "speech-commands": Facts((1, 49, 40), 35, 84_843, 11_005),
 }

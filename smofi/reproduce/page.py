@@ -33,10 +33,10 @@ BEGIN, END = "<!-- results: made by smofi reproduce -->", "<!-- end of results -
 
 @dataclass(frozen=True)
 class Page:
-    """A page to be made, and the seeds it shows."""
+    """A page to be made, and the seeds it shows (None: those of each item)."""
 
     path: Path
-    seeds: Sequence[int]
+    seeds: Sequence[int] | None
 
     @property
     def folder(self) -> Path:
@@ -54,7 +54,7 @@ class Page:
         """The panels of each item and scale."""
         results = read_results(self.folder)
         return {
-            (item, scale): [Measured.of(panel, self.seeds, results) for panel in item.at(scale).panels]
+            (item, scale): [Measured.of(panel, self.seeds or item.seeds, results) for panel in item.at(scale).panels]
             for item in ITEMS.values()
             for scale in SCALES
         }

@@ -103,7 +103,7 @@ def without(results: Results, names: Iterable[str], asked: Asked) -> list[Cell]:
         if name in ITEMS
         for panel in ITEMS[name].at(asked.scale).panels
         if (own := results.standing_in(panel.task)).runs
-        for cell in panel.cells(asked.seeds).values()
+        for cell in panel.cells(asked.seeds or ITEMS[name].seeds).values()
         if cell in own
     }
     return [cell for cell in asked.cells(list(names)) if cell.key not in done]

@@ -5,7 +5,7 @@ tasks.py         presets, and the methods tuned for them  lines.py         lines
 tables.py        table1, table2                           sensitivity.py   fig-alpha, fig-cut, fig-beta, ablation
 robustness.py    fig-momentum, fig-optimizers, fig-models
 appendix.py      table-distributions, table-participation, table-text-audio
-ours.py          cifar10-depth, norm and wire, which the paper does not have
+ours.py          what the paper does not have: cifar10-depth, partition, staleness, many-classes, wire
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ ITEMS = {
         appendix.PARTICIPATION,
         appendix.TEXT_AUDIO,
         ours.DEPTH,
-        ours.NORM,
+        ours.PARTITION,
+        ours.STALENESS,
+        ours.MANY_CLASSES,
         ours.WIRE,
     )
 }

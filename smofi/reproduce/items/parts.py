@@ -16,6 +16,7 @@ Changes = Mapping[str, Any]
 SCALES = ("small", "paper")
 CURVES, HOURS, POINTS, BARS = "curves", "hours", "points", "bars"
 """Kinds of figures: accuracy over rounds, over hours; best accuracy and rounds over what varies, or as bars."""
+SEEDS = (0, 1, 2)
 ONE_BY_ONE = ("sflv2", "mergesfl")
 """Methods with one server model: their clients are never computed at once."""
 
@@ -87,6 +88,7 @@ class Item:
     claims: tuple[str, ...] = ()
     published: str = ""
     remarks: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = SEEDS
 
     def at(self, scale: str) -> Scaled:
         """Its panels at a scale."""

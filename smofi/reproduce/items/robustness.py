@@ -9,7 +9,7 @@ from typing import Any
 from smofi.reproduce.items.lines import five_on
 from smofi.reproduce.items.parts import BARS, CURVES, Item, Line, Panel
 from smofi.reproduce.items.targets import ALL_OF_IT
-from smofi.reproduce.items.tasks import CIFAR10, CIFAR100, FASHION, TINY
+from smofi.reproduce.items.tasks import CIFAR10, CIFAR100, FASHION, FASHION_HEAVY, TINY
 
 SGD = "sgd(lr=0.05, momentum={}, weight_decay=5e-4, lr_decay=0.998)"
 OPTIMIZERS = {
@@ -52,7 +52,7 @@ def _momentum(scale: str) -> tuple[Panel, ...]:
 
 
 def _optimizers(scale: str) -> tuple[Panel, ...]:
-    task = CIFAR100 if scale == "paper" else FASHION
+    task = CIFAR100 if scale == "paper" else FASHION_HEAVY
     kinds = OPTIMIZERS | (ADAMW if scale == "paper" else {})
     return tuple(
         Panel(f"{task.title}, {name}", task, five_on(task), {"optimizer": written}) for name, written in kinds.items()
@@ -62,7 +62,7 @@ def _optimizers(scale: str) -> tuple[Panel, ...]:
 def _models(scale: str) -> tuple[Panel, ...]:
     if scale == "small":
         return tuple(
-            Panel(f"{FASHION.title}, {name}", FASHION, five_on(FASHION), changes, ALL_OF_IT)
+            Panel(f"{FASHION.title}, {name}", FASHION_HEAVY, five_on(FASHION_HEAVY), changes, ALL_OF_IT)
             for name, changes in SMALL_MODELS.items()
         )
     tasks = {name: replace(TINY, preset=f"{TINY.preset}-{model}") for name, model in PAPER_MODELS.items()}
