@@ -25,7 +25,7 @@ MOMENTUM = 0.9
 RATES = {"fashion": 0.05, "cifar": 0.05, "digits": 0.01}
 COMMON: dict[str, Any] = {
     "method": "fedavg",
-    "partition": "dirichlet(0.2)",
+    "partition": "dirichlet(0.2, balance=False)",
     "width": 16,
     "max_test": 2000,
 }

@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from smofi import Event, Record, Session
 from smofi.data import batch_order
+from smofi.data.partitions.mix import class_counts, divergence
 from smofi.engine.at_once.gradients import ClientsAtOnce
 from smofi.engine.cohort.diagnostics import Diagnostics
 from smofi.engine.cohort.halves import ServerHalf
@@ -31,6 +32,8 @@ from smofi.experiment.provenance import provenance
 from smofi.flat import Layout, shell
 from smofi.models.dropout import dropouts
 from smofi.net.frames import Frame, encode, read
+from smofi.training.arguments import Arguments
+from smofi.training.planner import make_planner
 
 __all__ = [
     "COMPRESSIONS",
@@ -44,7 +47,11 @@ __all__ = [
     "ClientsAtOnce",
     "RoundPlan",
     "DistributedWorkers",
+    "Arguments",
     "bare_pass",
+    "class_counts",
+    "divergence",
+    "make_planner",
     "convolutions",
     "deal",
     "dropouts",

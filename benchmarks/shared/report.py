@@ -1,20 +1,8 @@
 """What the programs use of smofi's report, which is internal. Apart from internals.py, for it loads matplotlib."""
 
-from smofi.report import History, measure, results_table, save_curves
-from smofi.report.heading import details, setting
+from smofi.report.heterogeneity.measures import PALETTE
 from smofi.report.live import Live
-from smofi.report.style import FAINT, GRID, MATPLOTLIB_STYLE, METHODS
+from smofi.report.saving import save_picture
+from smofi.report.style import COLOURS, FAINT, GRID, MATPLOTLIB_STYLE, METHODS
 
-__all__ = [
-    "FAINT",
-    "GRID",
-    "MATPLOTLIB_STYLE",
-    "METHODS",
-    "History",
-    "Live",
-    "details",
-    "measure",
-    "results_table",
-    "save_curves",
-    "setting",
-]
+__all__ = ["COLOURS", "FAINT", "GRID", "MATPLOTLIB_STYLE", "METHODS", "PALETTE", "Live", "save_picture"]

@@ -111,7 +111,7 @@ def texts(clients: int, samples: int, length: int = 80, vocabulary: int = 80) ->
 def digits() -> list[Pair]:
     """The training data of `smofi run`."""
     inputs, targets = data.load("digits").train.tensors()
-    indices = data.partition(targets.numpy(), 50, "dirichlet(0.2)", min_size=8, seed=0)
+    indices = data.partition(targets.numpy(), 50, "dirichlet(0.2, balance=False)", min_size=8, seed=0)
     return [(inputs[own], targets[own]) for own in indices]
 
 

@@ -66,6 +66,16 @@ def as_begun(settings: Mapping[str, Any]) -> dict[str, Any]:
     return meant
 
 
+def has_changed(*values: str) -> bool:
+    """Tell whether an earlier version may have written one of these in other words.
+
+    >>> has_changed("fedprox(mu=0.1)+sflv2(turns='step')"), has_changed("smofi", "dirichlet(0.2)", "phones")
+    (True, False)
+    """
+    former = [f"{key}={value!r}" for given in FORMER.values() for key, value in given.items()]
+    return any(words in value for words in (*former, WITHOUT_TRIPS) for value in values)
+
+
 def _filled(text: str, values: Mapping[str, Mapping[str, Any]]) -> str:
     """Write out these parameters where a method or a partition does not give its own. In a run's file, parameters have
     their names."""

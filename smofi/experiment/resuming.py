@@ -11,7 +11,7 @@ import torch
 
 from smofi.config import Config, run_config
 from smofi.config.federation import Federation, gather_each
-from smofi.config.lasting import as_begun
+from smofi.config.lasting import as_begun, has_changed
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions.saved import PREFIX as SAVED
 from smofi.engine.events import Callback
@@ -100,8 +100,10 @@ def with_own_partition(config: Config, path: Path) -> Config:
 
 def _remarks(one: FolderRun, config: Config) -> list[str]:
     """That a name meant something else when the run was begun."""
-    before = one.folder.config() or {}
     now = {"method": one.name, "partition": config.partition, "devices": config.devices}
+    if not has_changed(*now.values()):
+        return []
+    before = one.folder.config() or {}
     meant = as_begun(before)
     return [
         f"{one.folder.path} was begun when {before[name]} meant {now[name]}, and goes on as that"

@@ -111,8 +111,9 @@ def _recorded(common: Mapping[str, Any], row: Mapping[str, str], configs: dict[s
     try:
         if given not in configs:
             settings = {**common, **parse_settings(given, where)}
-            # files of before the balance rule say dirichlet(0.2) and mean it without
-            configs[given] = Config(**{**settings, **as_begun({"partition": settings.get("partition")})})
+            # Files from before the balance rule say dirichlet(0.2), and mean it without.
+            meant = as_begun({name: value for name, value in settings.items() if name == "partition"})
+            configs[given] = Config(**settings | meant)
         config = configs[given].model_copy(update={SEED: check_seed(SEED, int(row[SEED]))})
         values = [None if text == NOT_EVALUATED else float(text) for text in row["accuracy"].split()]
         hours = [float(text) / 3600 for text in row["virtual_seconds"].split()]

@@ -76,7 +76,7 @@ class Settings(DataSettings):
         ),
     )
     cut: str = setting(
-        "0",
+        "1",
         Check(checks.cut),
         'core blocks on the client; "2,1" for the U shape; "0-2" to draw a cut every round; a list for one per client',
         argument=Argument(

@@ -173,10 +173,10 @@ def _is_device(value: Any) -> bool:
 
 
 def partition(field: str, value: Any) -> str:
-    """A partition as it is written; the path in "file:PATH" is left alone."""
-    if isinstance(value, str) and value.startswith(SAVED):
-        return str(parse_partition(value))
-    return str(text_for("dirichlet(0.2)", parse_partition)(field, value))
+    """Return a partition in the one way that equal ones share; the path in "file:PATH" is left alone."""
+    if not isinstance(value, str) or not value.startswith(SAVED):
+        value = text_for("dirichlet(0.2)", parse_partition)(field, value)
+    return str(parse_partition(value))
 
 
 def folder(field: str, value: Any) -> str:

@@ -52,7 +52,7 @@ class DataSettings(Checked):
         50, optional(count), "number of clients; with natural, by default everyone who owns at least a batch of samples"
     )
     partition: str = setting(
-        "dirichlet(0.1)",
+        "dirichlet(0.2)",
         Check(checks.partition),
         "how the data is divided: dirichlet(gamma), iid, shards(k), natural, or file:RUN for that of another run",
         page="partitions",

@@ -83,7 +83,7 @@ MISTAKES = [
     ("run --norm group(0)", "--norm 'group(0)'", "n=0", "a whole number >= 1"),
     ("run --partition even", "--partition even", "dirichlet, iid"),
     ("run --partition dirichlet(0)", "gamma=0", "a number > 0"),
-    ("run --partition dirichlet", "it is written dirichlet(gamma)"),
+    ("run --partition dirichlet", "it is written dirichlet(gamma, "),
     ("run --partition iid+iid", "--partition iid+iid", "a single one"),
     ("run --device toaster", "--device toaster", "is not accepted"),
     ("run --device meta", "--device meta", "is not accepted"),

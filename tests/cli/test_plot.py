@@ -60,7 +60,7 @@ def test_only_a_picture_of_ours_is_replaced_unasked(tmp_path: Path, capsys: pyte
 
 def test_a_panel_for_each_setup(tmp_path: Path) -> None:
     put_all(tmp_path / "1", partition="iid")
-    put_all(tmp_path / "2", partition="dirichlet(0.5)")
+    put_all(tmp_path / "2", partition="dirichlet(0.5, balance=True)")
     figure = drawn(tmp_path, by="partition", hours=True)
     assert [axes.get_title() for axes in figure.axes] == ["dirichlet(0.5)", "iid"]
     assert figure.axes[0].get_xlabel() == "hours on the clients' devices"

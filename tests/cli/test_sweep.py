@@ -48,14 +48,14 @@ def test_a_sweep_from_the_first_cell_to_the_table(tmp_path: Path, capsys: pytest
     assert main(["sweep", file, "--output", str(out), "--jobs", "2"]) == 1
     done = capsys.readouterr()
     assert "1 cell done before" in done.out
-    assert "fedavg, cut 0, seed 1: finished in 0:" in done.out
+    assert "fedavg, cut 1, seed 1: finished in 0:" in done.out
     assert "best accuracy" in done.out
     assert f"Next: smofi compare {out}" in done.out
     assert f"smofi report {out} -o {out}/report.html" in done.out
     assert done.err.startswith("error: fedavg, cut 9, seed 1 failed: cut=")
     assert states(out) == {
-        "fedavg, cut 0, seed 0": "finished",
-        "fedavg, cut 0, seed 1": "finished",
+        "fedavg, cut 1, seed 0": "finished",
+        "fedavg, cut 1, seed 1": "finished",
         "fedavg, cut 9, seed 1": "failed",
     }
     assert list(recorded(out)["cells"].values())[-1]["words"].startswith("cut=")
@@ -63,7 +63,7 @@ def test_a_sweep_from_the_first_cell_to_the_table(tmp_path: Path, capsys: pytest
     # a changed file: what is finished stays, what is no longer in it is kept and said
     file = written(tmp_path / "s.yaml", list=[{"seed": 1}])
     assert main(["sweep", file, "--output", str(out)]) == 0
-    kept = "not in the file any more, but kept: fedavg, cut 0, seed 0; fedavg, cut 9, seed 1"
+    kept = "not in the file any more, but kept: fedavg, cut 1, seed 0; fedavg, cut 9, seed 1"
     assert kept in capsys.readouterr().out
     assert states(out) == {"fedavg, seed 1": "finished"}
     assert len(recorded(out)["no_longer_in_the_file"]) == 2

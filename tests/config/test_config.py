@@ -363,7 +363,7 @@ def test_owners_are_the_partition_of_what_is_not_held_out() -> None:
     assert owner.dtype == np.int32
     assert (owner == -1).sum() == round(0.25 * len(labels))
     rest = np.flatnonzero(owner >= 0)
-    for client, part in enumerate(partition(labels[rest], 7, "dirichlet(0.1)", min_size=8, seed=5)):
+    for client, part in enumerate(partition(labels[rest], 7, "dirichlet(0.2)", min_size=8, seed=5)):
         assert np.flatnonzero(owner == client).tolist() == rest[part].tolist()
     assert (config.owners() == owner).all()
     assert (Config(clients=7, validation=0.25, seed=6).owners() != owner).any()
@@ -372,7 +372,7 @@ def test_owners_are_the_partition_of_what_is_not_held_out() -> None:
 def test_without_validation_owners_are_the_partition_itself() -> None:
     labels = load("digits").train.labels.numpy()
     owner = Config(seed=2).owners()
-    for client, part in enumerate(partition(labels, 50, "dirichlet(0.1)", min_size=8, seed=2)):
+    for client, part in enumerate(partition(labels, 50, "dirichlet(0.2)", min_size=8, seed=2)):
         assert np.flatnonzero(owner == client).tolist() == part.tolist()
 
 

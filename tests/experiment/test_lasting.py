@@ -10,7 +10,11 @@ from smofi.config import read_config, run_config
 from smofi.engine.events import Event, Warned
 from smofi.errors import InputError
 from smofi.experiment import resume
+from smofi.reproduce.files import collect, read_results
+from smofi.reproduce.results import Recorded
 from smofi.runs import RunFolder, RunWriter
+from smofi.sweep.cells import Cell
+from smofi.sweep.store import Store
 from support.crash import TINY, same_end, train
 
 BY_STEP = TINY.model_copy(update={"method": ("sflv2(turns='step')",), "rounds": 3, "validation": 0.0})
@@ -101,3 +105,52 @@ def test_it_is_shown_and_repeated_as_what_it_was(tmp_path: Path, capsys: pytest.
     own = tmp_path / "own.yaml"
     own.write_text("method: sflv2\n")
     assert read_config(own).method == ("sflv2",), "a file of the user's own means today's"
+
+
+def test_a_dirichlet_of_an_earlier_version_keeps_its_partition(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their files say dirichlet(0.5), and mean it without the balance rule."""
+    before = TINY.model_copy(update={"partition": "dirichlet(0.5, balance=False)", "rounds": 1})
+    folder, today = tmp_path / "runs/before", tmp_path / "runs/today"
+    train(folder, before)
+    train(tmp_path / "straight", before.model_copy(update={"rounds": 2}))
+    train(today, before.model_copy(update={"partition": "dirichlet(0.5)"}))
+    assert "partition: dirichlet(0.5, balance=True)" in (today / "config.yaml").read_text()
+    text = (folder / "config.yaml").read_text()
+    RunWriter(RunFolder(folder)).write_config(text.replace("dirichlet(0.5, balance=False)", "dirichlet(0.5)"))
+
+    cell = Cell(before.model_copy(update={"partition": "dirichlet(0.5)"}))
+    store = Store(tmp_path / "runs")
+    finished = store.finished(cell)
+    assert finished is not None
+    assert finished.path == today, "the run from before is no run of this cell"
+    assert store.finished(Cell(before)) is not None
+
+    assert main(["compare", str(tmp_path / "runs"), "--target", "1%"]) == 0
+    compared = " ".join(capsys.readouterr().out.split())
+    assert "dirichlet(0.5, balance=False) is not dirichlet(0.5), which is here too" in compared
+    assert compared.index("partition dirichlet(0.5, balance=False)") != compared.index("partition dirichlet(0.5)")
+
+    told: list[Event] = []
+    (run,) = resume(folder, {"rounds": 2}, told.append)
+    run.train()
+    same_end(folder, tmp_path / "straight")
+    remarks = [event.message for event in told if isinstance(event, Warned)]
+    assert remarks == [
+        f"{folder} was begun when dirichlet(0.5) meant dirichlet(0.5, balance=False), and goes on as that"
+    ]
+
+
+def test_results_of_an_earlier_version_are_those_of_its_partition(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("data: digits\npartition: dirichlet(0.2)\n")
+    header = "method,seed,version,seconds,accuracy,virtual_seconds\n"
+    (tmp_path / "x.csv").write_text(f"{header}fedavg,0,0.1.0,1,0.5,\n")
+    (run,) = read_results(tmp_path).runs.values()
+    assert run.config.partition == "dirichlet(0.2, balance=False)"
+    today = Recorded(run.config.model_copy(update={"partition": "dirichlet(0.2)"}), run.history)
+    collect(tmp_path, [today])
+    assert sorted(one.config.partition for one in read_results(tmp_path).runs.values()) == [
+        "dirichlet(0.2)",
+        "dirichlet(0.2, balance=False)",
+    ]

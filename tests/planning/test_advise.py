@@ -255,7 +255,7 @@ def test_the_command_prints_the_table_and_saves_the_picture(tmp_path: Path, caps
     picture = tmp_path / "cuts.png"
     assert main(["advise", str(tmp_path / "run.yaml"), "--width", "4", "--rounds", "2", "--output", str(picture)]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("cnn on digits, dirichlet(0.1), 4 clients")
+    assert text.startswith("cnn on digits, dirichlet(0.2), 4 clients")
     assert "\nfedavg: cut " in text
     assert "\nsmofi: cut " in text
     assert "not weigh what activations reveal" in " ".join(text.split())

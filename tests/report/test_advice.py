@@ -70,7 +70,7 @@ def test_every_figure_is_in_its_place() -> None:
     ]
     lines = [line.rstrip() for line in shown(ADVICE).splitlines()]
     assert lines[:2] == [
-        "resnet8 on digits, dirichlet(0.1), 50 clients, 20 per round",
+        "resnet8 on digits, dirichlet(0.2), 50 clients, 20 per round",
         "the first 2 rounds, planned at every cut without training; clock full, devices phones, latency not counted",
     ]
     assert "fedavg, fednar" in lines
@@ -164,8 +164,8 @@ def test_the_picture_says_what_is_what(tmp_path: Path) -> None:
     text = path.read_text()
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
     for said in (
-        "resnet8 on digits, dirichlet(0.1), 50 clients, 20 per round",
-        "cut 0, seed 0, clock full",
+        "resnet8 on digits, dirichlet(0.2), 50 clients, 20 per round",
+        "cut 1, seed 0, clock full",
         "time per round, hours",
         "computing per client, minutes (share of MACs)",
         "traffic per client, MB (dark: received, light: sent)",

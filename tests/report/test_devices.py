@@ -171,7 +171,7 @@ def test_devices_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_devices_with_data_are_those_for_its_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = told(capsys, "digits", "--clients", "6", "--devices", "phones", "--output", str(tmp_path / "both.svg"))
     macs = costs(Config().build_model(load("digits")), (1, 8, 8)).macs
-    assert "digits, dirichlet(0.1), 6 clients, seed 0 " in text
+    assert "digits, dirichlet(0.2), 6 clients, seed 0 " in text
     assert f"phones of 6 clients, seed 0, for resnet8 ({macs / 1000:.1f}k MACs) " in text
     expected = save_devices(tmp_path / "same.svg", Fleet.of("phones", 6, 0, "resnet8", macs)).read_bytes()
     assert (tmp_path / "both-devices.svg").read_bytes() == expected

@@ -140,7 +140,7 @@ def test_lines_differ_without_colour(tmp_path: Path) -> None:
 def test_the_picture_says_seed_and_cut(tmp_path: Path) -> None:
     config = Config(seed=7, cut="2", clients=1, data="csv:/far/away/patients.csv")
     path = save_curves(tmp_path / "curves.svg", CURVES, title=setting(config), below=details(config))
-    assert "<!-- csv:patients.csv, 1 client, dirichlet(0.1), resnet8" in path.read_text()
+    assert "<!-- csv:patients.csv, 1 client, dirichlet(0.2), resnet8" in path.read_text()
     assert "<!-- cut 2, seed 7 -->" in path.read_text()
 
 

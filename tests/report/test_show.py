@@ -19,7 +19,7 @@ from support.run_folder import going_on, rewritten, write_comparison, write_run
 
 CONFIG = """data: digits
 clients: 50
-partition: dirichlet(0.2)
+partition: dirichlet(0.2, balance=True)
 model: resnet8
 width: 8
 method: [{method}]

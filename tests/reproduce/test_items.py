@@ -22,7 +22,9 @@ RUNS = {
     "table-participation": (15, 15),
     "table-text-audio": (10, 10),
     "cifar10-depth": (12, 12),
-    "norm": (6, 6),
+    "partition": (30, 30),
+    "staleness": (12, 12),
+    "many-classes": (6, 6),
     "wire": (5, 5),
 }
 """Of one seed, at each scale."""

@@ -92,10 +92,10 @@ def test_it_is_evaluated_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixt
         smofi.serve({"rounds": 2}, folder, listen="127.0.0.1:0", evaluate="server", insecure=True, resume=True)
     (only,) = smofi.serve({}, folder, evaluate="clients", **AGAIN)
     assert [one.loss for one in only.history] == [None]  # clients send counts
-    accuracy = f"{100 * (only.history[0].accuracy or 0):.1f}"
+    accuracy = 100 * (only.history[0].accuracy or 0)
     for command in ("show", "compare"):
         text = said(capsys, 0, command, folder)
-        assert accuracy in text
+        assert f"{accuracy:.1f}" in text or f"{accuracy:.2f}" in text
         assert "nan" not in text.lower().split()
     said(capsys, 0, "report", folder, "--output", tmp_path / "page.html")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from smofi.data.partitions.assignment import assign
 from smofi.data.partitions.divide import fill, partition, samples_by_client
-from smofi.data.partitions.kinds import Dirichlet, dirichlet, iid, parse, shards
+from smofi.data.partitions.kinds import Dirichlet, dirichlet, iid, log_dirichlet, parse, proportions, shards
 from smofi.data.partitions.natural import natural
 from smofi.errors import InputError
 from smofi.runs import partition_hash
@@ -25,7 +26,9 @@ def test_every_sample_exactly_once_and_nobody_below_the_minimum(data: st.DataObj
     samples = data.draw(st.integers(1, 400))
     clients = data.draw(st.integers(1, samples))
     min_size = data.draw(st.integers(0, samples // clients))
-    kinds = st.sampled_from(GAMMAS).map(dirichlet) | st.just(iid()) | st.integers(1, samples // clients).map(shards)
+    readings = st.sampled_from([{}, {"balance": False}, {"by": "client"}, {"by": "client", "equal": True}])
+    dirichlets = st.builds(lambda gamma, given: dirichlet(gamma, **given), st.sampled_from(GAMMAS), readings)
+    kinds = dirichlets | st.just(iid()) | st.integers(1, samples // clients).map(shards)
     how = data.draw(kinds)
     labels = np.random.default_rng(data.draw(st.integers(0, 9))).integers(data.draw(st.integers(1, 12)), size=samples)
     seed = data.draw(st.integers(0, 99))
@@ -57,7 +60,7 @@ def test_filling_is_one_move_at_a_time_from_the_largest(sizes: list[int], min_si
         assert sizes[old] > min_size > sizes[new]
 
 
-@pytest.mark.parametrize(("how", "samples"), [("dirichlet(0.01)", 60_000), ("dirichlet(0.01)", 32_000)])
+@pytest.mark.parametrize(("how", "samples"), [("dirichlet(0.01)", 60_000), ("dirichlet(0.01, balance=False)", 32_000)])
 def test_a_thousand_clients_with_extreme_skew_take_no_time(how: str, samples: int) -> None:
     labels = np.arange(samples) % 10
     start = time.process_time()
@@ -80,15 +83,98 @@ def test_the_seed_decides() -> None:
 @pytest.mark.parametrize(
     ("how", "validation", "seed", "fingerprint"),
     [
-        ("dirichlet(0.2)", 0.0, 1, "0877d0ed138d"),
+        ("dirichlet(0.2, balance=False)", 0.0, 1, "0877d0ed138d"),
         ("iid", 0.0, 1, "9aa1670b56b9"),
-        ("dirichlet(0.2)", 0.1, 3, "dda22eba35d7"),
+        ("dirichlet(0.2, balance=False)", 0.1, 3, "dda22eba35d7"),
     ],
 )
 def test_runs_of_the_first_version_can_be_resumed(how: str, validation: float, seed: int, fingerprint: str) -> None:
     # Recorded with version 0.1.0, which asked for 5 samples without a validation split and for 8 with one.
     owner = assign(np.arange(1000) % 10, 20, how, min_size=8 if validation else 5, seed=seed, validation=validation)
     assert partition_hash(owner).startswith(fingerprint)
+
+
+@pytest.mark.parametrize(
+    ("samples", "classes", "clients", "gamma", "min_size", "fingerprint"),
+    [
+        (2000, 10, 20, 0.2, 8, "7b1414e381e677f4"),
+        (3000, 100, 30, 0.05, 16, "5c2d39dd3a5fbbda"),
+        (997, 3, 7, 5.0, 1, "78f9c4de9d1a35d6"),
+    ],
+)
+def test_without_the_balance_rule_it_has_the_bits_it_had_before_there_was_one(
+    samples: int, classes: int, clients: int, gamma: float, min_size: int, fingerprint: str
+) -> None:
+    # Recorded with dirichlet(gamma) of the last commit before the rule, over ten seeds.
+    found = hashlib.sha256()
+    for seed in range(10):
+        labels = np.random.default_rng(seed).integers(0, classes, samples)
+        how = f"dirichlet({gamma}, balance=False)"
+        owner = assign(labels, clients, how, min_size=min_size, seed=seed)
+        found.update(owner.astype("<i4").tobytes())
+    assert found.hexdigest().startswith(fingerprint)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.2, 1.0])
+def test_a_balanced_dirichlet_is_that_of_niid_bench(gamma: float) -> None:
+    # Its program as a plain loop on the same draws: proportions p_j become 0 where client j holds N/J samples.
+    clients, sizes = 20, np.array([300, 10, 500, 90, 100, 250, 400, 350])
+    rng = np.random.default_rng(3)
+    draws = np.log(rng.standard_gamma(gamma + 1, (8, clients))) - rng.standard_exponential((8, clients)) / gamma
+    held, closed = np.zeros(clients), 0
+    expected = []
+    for size, logs in zip(sizes, draws, strict=True):
+        p = np.exp(logs - logs[held < sizes.sum() / clients].max())
+        p = np.array([p_j if held_j < sizes.sum() / clients else 0.0 for p_j, held_j in zip(p, held, strict=True)])
+        closed += int((p == 0).sum())
+        ends = np.rint(np.cumsum(p / p.sum()) * size)
+        expected.append(np.diff(ends, prepend=0))
+        held += expected[-1]
+    assert closed > 0, "otherwise the rule is not tried"
+    counts = dirichlet(gamma).counts(sizes, clients, np.random.default_rng(3))
+    np.testing.assert_array_equal(counts, expected)
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_by_client_each_client_has_a_mix_of_its_own(equal: bool) -> None:
+    # q_j ~ Dir(gamma) over c classes: E q = 1/c, Var q = (c - 1) / (c^2 (c gamma + 1)).
+    clients, classes, gamma, sizes = 400, 5, 0.5, np.full(5, 40_000)
+    counts = dirichlet(gamma, by="client", equal=equal).counts(sizes, clients, np.random.default_rng(0))
+    held = counts.sum(axis=0)
+    mixes = counts / held
+    assert held.max() - held.min() <= 1 if equal else 0.02 < held.std() / held.mean() < 0.2
+    np.testing.assert_allclose(mixes.mean(axis=1), 1 / classes, rtol=0.1)
+    variance = (classes - 1) / classes**2 / (classes * gamma + 1)
+    np.testing.assert_allclose(mixes.var(axis=1), variance, rtol=0.15)
+
+
+def test_by_client_a_class_is_divided_in_proportion_to_the_mixes() -> None:
+    sizes, clients, gamma = np.array([4000, 50, 700]), 6, 0.7
+    q = np.exp(log_dirichlet(gamma, clients, 3, np.random.default_rng(5)) / gamma)
+    counts = dirichlet(gamma, by="client").counts(sizes, clients, np.random.default_rng(5))
+    for size, own, column in zip(sizes, counts, q.T, strict=True):
+        np.testing.assert_allclose(own, size * column / column.sum(), atol=1)
+
+
+def test_readings_differ_in_how_much_sizes_differ() -> None:
+    def spread(how: str, samples: int, classes: int, clients: int) -> float:
+        labels = np.arange(samples) % classes
+        parts = [partition(labels, clients, how, min_size=0, seed=seed) for seed in range(20)]
+        sizes = [np.array([len(part) for part in one]) for one in parts]
+        return float(np.mean([own.std() / own.mean() for own in sizes]))
+
+    # The paper's settings. Without the rule, (std / mean)^2 = (J - 1) / (c (J gamma + 1)). The other two have no such
+    # formula: their values are those of an independent program, from other draws.
+    for (samples, classes, clients), (balanced, by_client) in {
+        (50_000, 10, 100): (0.58, 0.10),
+        (50_000, 100, 100): (0.11, 0.04),
+        (100_000, 200, 200): (0.07, 0.02),
+    }.items():
+        shape = samples, classes, clients
+        formula = np.sqrt((clients - 1) / classes / (0.2 * clients + 1))
+        assert spread("dirichlet(0.2, balance=False)", *shape) == pytest.approx(formula, rel=0.06)
+        assert spread("dirichlet(0.2)", *shape) == pytest.approx(balanced, abs=0.04)
+        assert spread("dirichlet(0.2, by='client')", *shape) == pytest.approx(by_client, abs=0.01)
 
 
 def test_large_gamma_is_even_and_small_gamma_gives_a_class_to_one_client() -> None:
@@ -108,7 +194,7 @@ def test_large_gamma_is_even_and_small_gamma_gives_a_class_to_one_client() -> No
 def test_proportions_have_the_moments_of_a_dirichlet(gamma: float) -> None:
     # Dir(gamma) over J clients: mean 1/J, variance (J - 1) / (J^2 (J gamma + 1)).
     clients = 8
-    shares = dirichlet(gamma).proportions(20_000, clients, np.random.default_rng(0))
+    shares = proportions(log_dirichlet(gamma, 20_000, clients, np.random.default_rng(0)), gamma)
     np.testing.assert_allclose(shares.sum(axis=1), 1)
     np.testing.assert_allclose(shares.mean(axis=0), 1 / clients, rtol=0.06)
     np.testing.assert_allclose(shares.var(axis=0), (clients - 1) / clients**2 / (clients * gamma + 1), rtol=0.06)
@@ -116,7 +202,7 @@ def test_proportions_have_the_moments_of_a_dirichlet(gamma: float) -> None:
 
 @pytest.mark.parametrize("gamma", [1e-308, 1e-5, 1e308])
 def test_proportions_never_underflow_to_nothing(gamma: float) -> None:
-    shares = dirichlet(gamma).proportions(50, 1000, np.random.default_rng(0))
+    shares = proportions(log_dirichlet(gamma, 50, 1000, np.random.default_rng(0)), gamma)
     assert np.isfinite(shares).all()
     np.testing.assert_allclose(shares.sum(axis=1), 1)
 
@@ -213,9 +299,13 @@ def test_parts_are_ascending_and_leave_out_nobodys_samples() -> None:
     assert [part.tolist() for part in parts] == [[2, 5, 6], [], [0, 3], []]
 
 
-@pytest.mark.parametrize("text", ["dirichlet(0.2)", "dirichlet(gamma=0.2)", " dirichlet( 0.2 ) "])
+@pytest.mark.parametrize(
+    "text", ["dirichlet(0.2)", "dirichlet(gamma=0.2)", " dirichlet( 0.2 ) ", "dirichlet(0.2, balance=True, by='class')"]
+)
 def test_text_and_values_are_the_same_thing(text: str) -> None:
     assert parse(text) == dirichlet(0.2) == parse(str(dirichlet(0.2)))
+    for value in (dirichlet(0.2, balance=False), dirichlet(0.2, by="client"), dirichlet(0.2, by="client", equal=True)):
+        assert parse(str(value)) == value != dirichlet(0.2)
     assert parse("iid") == parse("iid()") == iid() == parse(str(iid()))
     assert parse("shards(k=2)") == parse("shards(2)") == shards(2) == parse(str(shards(2)))
     assert parse("natural") == parse("natural()") == natural() == parse(str(natural()))
@@ -225,7 +315,9 @@ def test_text_and_values_are_the_same_thing(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "dirichlet", "dirichlet()", "dirichlet(0)", "dirichlet(-1)", "dirichlet(1, 2)", "dirichlet(alpha=1)",
-     "dirichlet(1e999)", "dirichlet('a')", "dirichlet(os)", "dirichlet(**{})", "iid(3)", "dirchlet(0.2)", "1 + 1",
+     "dirichlet(1e999)", "dirichlet('a')", "dirichlet(os)", "dirichlet(**{})", "iid(3)",
+     "dirichlet(1, balance=1)", "dirichlet(1, by='site')", "dirichlet(1, equal=True)",
+     "dirichlet(1, balance=False, by='client')", "dirchlet(0.2)", "1 + 1",
      "a.b(2)", "iid(", "shards", "shards(0)", "shards(1.5)", "shards(True)", "natural(0)", "natural(most=-1)",
      "natural(least=3)", "file:", "file: ", "file"],
 )  # fmt: skip
