@@ -2,6 +2,7 @@
 
     python benchmarks/deadline.py
     python benchmarks/deadline.py --seeds 0 --deadlines 0.05 --rounds 10
+    python benchmarks/deadline.py --partition "dirichlet(0.2, balance=False)"
 
 Rows go to `runs/deadline.jsonl`, and the table is made from all rows in it: seeds may be run side by side.
 """
@@ -28,6 +29,8 @@ SETTING = "fashion-mnist"
 def run(given: argparse.Namespace, seed: int, deadline: float | None) -> dict[str, Any]:
     """One run: its accuracies, when its rounds ended, and the share of its clients' rounds that were left out."""
     changes = {"seed": seed, "clock": "full", "step_deadline": deadline, "data_folder": given.data_folder}
+    if given.partition:
+        changes["partition"] = given.partition
     changes["devices"] = "phones(rtt_ms=0)"  # deadlines are about devices that differ; latency is the same for all
     config = read_config(SETTING, changes | ({"rounds": given.rounds} if given.rounds else {}), scale="small")
     history = smofi.train(**config.arguments() | {"executor": "loop"}, method=given.method).history
@@ -90,6 +93,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--deadlines", type=float, nargs="+", default=[0.08, 0.05], help="seconds, beside none at all")
     parser.add_argument("--method", default="smofi(global_momentum=0.3)")
+    parser.add_argument("--partition", help="how the data is divided; by default as in the setting")
     parser.add_argument("--data-folder", help="with Fashion-MNIST's files; if not given, where smofi looks for them")
     parser.add_argument("--rounds", type=int, help="by default, as many as the setting has")
     parser.add_argument("--results", type=Path, default=Path("runs/deadline.jsonl"))

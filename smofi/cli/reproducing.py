@@ -25,6 +25,7 @@ from smofi.report.numbers import duration
 from smofi.reproduce import heterogeneity
 from smofi.reproduce.asked import Asked
 from smofi.reproduce.checking import check
+from smofi.reproduce.claims import verdict
 from smofi.reproduce.estimate import Kind, estimate
 from smofi.reproduce.files import collect, known_results
 from smofi.reproduce.findings import findings
@@ -146,7 +147,8 @@ def _show_item(name: str, asked: Asked, known: Results) -> None:
     panels = [Measured.of(panel, asked.seeds or item.seeds, results) for panel in scaled.panels]
     console.print(Text(f"\n{name}: {item.title}", style="bold"))
     for claim in item.claims:
-        _say(f"The paper: {claim}")
+        word, numbers = verdict(claim, panels)
+        _say(f"The paper: {claim.words} Here it {word}: {numbers}.")
     for measured in panels:
         if not measured.all_histories:
             _say(f"{measured.panel.title}: no finished run in {asked.store}{_and_known(asked)}")

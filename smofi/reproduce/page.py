@@ -16,6 +16,7 @@ from smofi.errors import InputError
 from smofi.files import write_atomically
 from smofi.plural import plural
 from smofi.reproduce import heterogeneity
+from smofi.reproduce.claims import claims_table
 from smofi.reproduce.files import read_results
 from smofi.reproduce.findings import findings
 from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES, Item, Line
@@ -62,14 +63,15 @@ class Page:
     def text(self) -> str:
         """The whole page."""
         done = {key: panels for key, panels in self.measured.items() if _share(panels) > SHOWN}
-        pieces = [self.first_line, "# Results", self._part("before"), self._part("verdict")]
+        small = [(item, panels) for (item, scale), panels in self.measured.items() if scale == "small"]
+        pieces = [self.first_line, "# Results", self._part("before")]
+        pieces += ["## The paper's claims", claims_table(small), self._part("verdict")]
         pieces += self._clients()
         for (item, scale), panels in done.items():
             pieces += [*self._section(item, scale, panels), self._part(item.name if scale == "small" else "")]
-        left = {item: panels for (item, scale), panels in self.measured.items() if scale == "small"}
         names = [
             f"- `{item.name}`, {item.title}: {_runs(panels)[0]} of {_runs(panels)[1]} runs"
-            for item, panels in left.items()
+            for item, panels in small
             if (item, "small") not in done
         ]
         if names:
@@ -90,8 +92,6 @@ class Page:
         yield f"## {item.title}"
         where = f"In the paper: {item.source}. " if item.source else "Not in the paper. "
         yield f"{where}`smofi reproduce {item.name} --scale {scale}`"
-        if item.claims:
-            yield "\n".join(["What the paper says:", "", *(f"- {claim}" for claim in item.claims)])
         for one in panels:
             yield from self._panel(item, one)
         for end in drawings(item, panels):

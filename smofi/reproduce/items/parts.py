@@ -16,6 +16,8 @@ Changes = Mapping[str, Any]
 SCALES = ("small", "paper")
 CURVES, HOURS, POINTS, BARS = "curves", "hours", "points", "bars"
 """Kinds of figures: accuracy over rounds, over hours; best accuracy and rounds over what varies, or as bars."""
+BEST, MEAN, ROUNDS, HOURS_TO, MISSES = "best", "mean", "rounds", "hours to", "misses"
+"""What is compared: accuracies, rounds and hours to the target; or whether the target is missed."""
 SEEDS = (0, 1, 2)
 ONE_BY_ONE = ("sflv2", "mergesfl")
 """Methods with one server model: their clients are never computed at once."""
@@ -74,9 +76,33 @@ class Panel:
         }
 
 
+@dataclass(frozen=True)
+class Check:
+    """A comparison by which a claim holds: line `ours` is ahead of `others`, or of all lines on its base, in each panel
+    or in one. With `than`, it is ahead of itself in those panels instead. With `over`, gains over that line are
+    compared."""
+
+    ours: str
+    others: tuple[str, ...] = ()
+    by: str = BEST
+    panel: int | None = None
+    than: tuple[int, ...] = ()
+    over: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, in our words, and the checks that must hold for it to be so here; `why` it cannot be told if
+    there are none."""
+
+    words: str
+    checks: tuple[Check, ...] = ()
+    why: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A table or a figure of the paper, or one of ours. `claims` is what the paper says it shows, in our words;
+    """A table or a figure of the paper, or one of ours. `claims` is what the paper says it shows;
     `source` is its label in the paper, `published` the file with its numbers, if it has any; `draw` its kinds of
     figures."""
 
@@ -85,7 +111,7 @@ class Item:
     panels: Callable[[str], tuple[Panel, ...]]
     draw: tuple[str, ...] = (CURVES,)
     source: str = ""
-    claims: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
     published: str = ""
     remarks: tuple[str, ...] = ()
     seeds: tuple[int, ...] = SEEDS
