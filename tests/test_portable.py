@@ -10,7 +10,7 @@ from support.processes import ENVIRONMENT
 
 TRAINING = """
 import signal, sys
-import filelock, torch, numpy, sklearn, matplotlib, yaml, cyclopts, rich.console, safetensors.torch, pydantic
+import filelock, torch, numpy, matplotlib, yaml, cyclopts, rich.console, safetensors.torch, pydantic
 import subprocess
 for name in ("fcntl", "resource", "pwd", "grp", "termios", "pty"):
     sys.modules[name] = None

@@ -73,12 +73,6 @@ def test_commands_run_one_after_the_other(
         assert capsys.readouterr().out
 
 
-def test_own_method_takes_under_15_lines() -> None:
-    own = next(code for code in blocks("python") if "@smofi.methods.register" in code)
-    lines = [line for line in own.splitlines() if line.strip()]
-    assert len(lines) < 15
-
-
 def test_linked_files_exist() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks/README.md"]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):

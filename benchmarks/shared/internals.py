@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from smofi import Event, Record, Session
 from smofi.data import batch_order
-from smofi.data.partitions.mix import class_counts, divergence
+from smofi.data.partitions import class_counts, divergence
 from smofi.engine.at_once.gradients import ClientsAtOnce
 from smofi.engine.cohort.diagnostics import Diagnostics
 from smofi.engine.cohort.halves import ServerHalf
@@ -28,7 +28,7 @@ from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.engine.processes.tree import deal
 from smofi.engine.processes.workers import DistributedWorkers, OneWorker, Workers
-from smofi.experiment.provenance import provenance
+from smofi.experiment.opening import provenance
 from smofi.flat import Layout, shell
 from smofi.models.dropout import dropouts
 from smofi.net.frames import Frame, encode, read

@@ -1,6 +1,6 @@
 """What the programs use of smofi's report, which is internal. Apart from internals.py, for it loads matplotlib."""
 
-from smofi.report.heterogeneity.measures import PALETTE
+from smofi.report.heterogeneity import PALETTE
 from smofi.report.live import Live
 from smofi.report.saving import save_picture
 from smofi.report.style import COLOURS, FAINT, GRID, MATPLOTLIB_STYLE, METHODS

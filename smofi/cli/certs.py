@@ -12,8 +12,8 @@ from rich.text import Text
 
 from smofi.cli.arguments import SEVERAL
 from smofi.cli.examples import epilogue
-from smofi.cli.loading import loading
 from smofi.cli.program import app, console
+from smofi.cli.streams import loading
 from smofi.errors import InputError
 from smofi.plural import plural
 

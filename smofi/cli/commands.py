@@ -11,10 +11,9 @@ import pydantic
 
 from smofi.cli import certs, compare, data, folders, join, lists, plan, plot, report, reproduce, run, serve, sweep, tune
 from smofi.cli.examples import epilogue
-from smofi.cli.mistakes import sentence_for
+from smofi.cli.mistakes import Typed, sentence_for
 from smofi.cli.program import COMMAND_LINE, app
 from smofi.cli.streams import complain, remark
-from smofi.cli.typed import Typed
 from smofi.errors import CacheWarning, DataWarning, SmofiError, shortened
 
 LONGEST_SENTENCE = 2000

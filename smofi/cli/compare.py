@@ -11,12 +11,10 @@ from rich.console import Console, RenderableType
 
 from smofi.cli.arguments import Runs
 from smofi.cli.claiming import RUNS
-from smofi.cli.loading import loading
 from smofi.cli.program import console
-from smofi.cli.streams import complain
+from smofi.cli.streams import complain, loading
 from smofi.errors import refuse
-from smofi.report.comparing.formats import MADE, check_new, format_of, write_table
-from smofi.report.comparing.target import Target
+from smofi.report.comparing.formats import MADE, Target, check_new, format_of, write_table
 
 WIDTH = 120  # characters of a table in a text file
 
@@ -49,10 +47,8 @@ def compare(
     if output is not None:
         check_new(output, force)
     with loading():
-        from smofi.report.comparing.as_text import as_text
-        from smofi.report.comparing.blocks import blocks_of
-        from smofi.report.comparing.gathering import gather
-        from smofi.report.comparing.writing import sheets_of, written_as
+        from smofi.report.comparing.blocks import blocks_of, gather
+        from smofi.report.comparing.writing import as_text, sheets_of, written_as
     gathered = gather(runs or (RUNS,))
     blocks = blocks_of(gathered, wanted, baseline)
     table = as_text(sheets_of(blocks)) if form == "text" else written_as(form, blocks, per_seed=per_seed)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from smofi.cli.arguments import Picture, Scale, flag
-from smofi.cli.loading import loading
 from smofi.cli.program import console
+from smofi.cli.streams import loading
 from smofi.config import Config, presets, read_config
 from smofi.errors import refuse
 from smofi.report.catalogue import data_table

@@ -9,8 +9,7 @@ from types import FrameType
 from typing import NoReturn
 
 import smofi
-from smofi.cli.loading import loading, say_interrupted
-from smofi.cli.streams import LOSS, complain, lasting_streams
+from smofi.cli.streams import LOSS, complain, lasting_streams, loading, say_interrupted
 from smofi.engine.processes.endings import Interrupted, handled
 
 

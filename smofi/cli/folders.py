@@ -9,9 +9,8 @@ from cyclopts import Parameter
 
 from smofi.cli.arguments import SEVERAL, Folder, Picture
 from smofi.cli.claiming import RUNS
-from smofi.cli.loading import loading
 from smofi.cli.program import console
-from smofi.cli.streams import complain, remark
+from smofi.cli.streams import complain, loading, remark
 from smofi.errors import check_choice
 from smofi.export.request import FORMATS, check_request
 from smofi.report.saving import check_picture

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 from cyclopts import Parameter
 
 from smofi.cli.deployment_flags import CLIENT, OWN, ConnectionFlags, OwnFlags
-from smofi.cli.loading import loading
-from smofi.cli.streams import remark
+from smofi.cli.streams import loading, remark
 from smofi.engine.processes.endings import Interrupted, handled
 from smofi.net.transport.addresses import parse
 

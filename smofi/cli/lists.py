@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from smofi.cli.arguments import flag
-from smofi.cli.loading import loading
 from smofi.cli.program import console
+from smofi.cli.streams import loading
 from smofi.errors import refuse
 from smofi.models.catalogue import MODELS, check_model_name
 from smofi.report.catalogue import listing, method_table, preset_table

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from smofi.cli.arguments import Flags, Picture, Scale, Source, resolve, resolve_with_clock, settings_given
-from smofi.cli.loading import loading
 from smofi.cli.program import console
+from smofi.cli.streams import loading
 from smofi.config import Settings, config_yaml
 from smofi.memory import refusing
 from smofi.report.saving import check_picture

@@ -9,9 +9,8 @@ from cyclopts import Parameter
 
 from smofi.cli.arguments import SEVERAL, Runs
 from smofi.cli.claiming import RUNS
-from smofi.cli.loading import loading
-from smofi.cli.streams import complain, remark
-from smofi.report.comparing.target import Target
+from smofi.cli.streams import complain, loading, remark
+from smofi.report.comparing.formats import Target
 from smofi.report.figures.request import Request
 from smofi.report.saving import check_replaceable
 
@@ -60,7 +59,7 @@ def plot(
     if own_axes:
         request.check_curves("own_axes")
     with loading():
-        from smofi.report.comparing.gathering import gather
+        from smofi.report.comparing.blocks import gather
         from smofi.report.figures.choosing import figure_of
     gathered = gather(runs or (RUNS,))
     drawing = figure_of(gathered.counted, request, own_axes=own_axes)

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smofi.cli.claiming import RUNS
-from smofi.cli.loading import loading
+from smofi.cli.streams import loading
 from smofi.errors import check_path
 from smofi.report.page import check_page
 from smofi.runs import folders_in

@@ -10,13 +10,13 @@ from cyclopts import Parameter
 
 from smofi.cli.arguments import Display, flag
 from smofi.cli.claiming import RUNS
-from smofi.cli.loading import loading
+from smofi.cli.streams import loading
 from smofi.cli.sweep import Jobs
 from smofi.errors import check_choice, check_count, refuse
-from smofi.reproduce.asked import Asked
 from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES
-from smofi.settings import checks
-from smofi.settings.seeds import read_seeds
+from smofi.reproduce.results import Asked
+from smofi.settings import definition as checks
+from smofi.settings.definition import read_seeds
 
 EVERYTHING = "all"
 

@@ -14,33 +14,29 @@ from smofi.cli.arguments import Display
 from smofi.cli.program import COMMAND_LINE, console
 from smofi.cli.reading import reading
 from smofi.cli.streams import complain, remark
-from smofi.cli.sweep_display import SweepDisplay
-from smofi.cli.sweeping import exit_code
+from smofi.cli.sweeping import SweepDisplay, exit_code
 from smofi.config.federation import read_source
 from smofi.data.load import where
 from smofi.engine.check import check_device
 from smofi.errors import InputError
 from smofi.plural import plural
 from smofi.report.numbers import duration
-from smofi.reproduce import heterogeneity
-from smofi.reproduce.asked import Asked
-from smofi.reproduce.checking import check
-from smofi.reproduce.claims import verdict
-from smofi.reproduce.estimate import Kind, estimate
-from smofi.reproduce.files import collect, known_results
-from smofi.reproduce.findings import findings
-from smofi.reproduce.items import HETEROGENEITY, ITEMS
-from smofi.reproduce.items.parts import SEEDS
-from smofi.reproduce.measured import Measured
+from smofi.reproduce.estimate import Kind, check, estimate
+from smofi.reproduce.items import HETEROGENEITY, ITEMS, SEEDS
 from smofi.reproduce.page import Page, about
-from smofi.reproduce.pictures import save_pictures
-from smofi.reproduce.results import Results, results_in, without
-from smofi.reproduce.tables import table_of
-from smofi.sweep.cells import Cell
-from smofi.sweep.folder import check_folder
-from smofi.sweep.pace import Pace, paces_in
-from smofi.sweep.running import check_alone, run_cells, usual_jobs
-from smofi.sweep.store import Store
+from smofi.reproduce.pictures import (
+    CLIENTS_TITLE,
+    client_sentences,
+    clients_drawing,
+    clients_of,
+    read_clients,
+    save_pictures,
+    write_clients,
+)
+from smofi.reproduce.results import Asked, Measured, Results, collect, known_results, results_in, without
+from smofi.reproduce.tables import findings, table_of, verdict
+from smofi.sweep.running import Pace, check_alone, check_folder, paces_in, run_cells, usual_jobs
+from smofi.sweep.store import Cell, Store
 
 NUMBERS = ("runs", "done", "time left")
 
@@ -58,7 +54,7 @@ def list_items(asked: Asked) -> int:
             every, left = len(asked.cells([name])), without(both, [name], asked)
             time = duration(estimate(left, results, timed).seconds) if left else "-"
             table.add_row(name, item.title, str(every), str(every - len(left)), time)
-    table.add_row(HETEROGENEITY, heterogeneity.TITLE, "-", "-", "-")
+    table.add_row(HETEROGENEITY, CLIENTS_TITLE, "-", "-", "-")
     console.print(table)
     how = "from finished runs of the same model in this folder"
     if timed:
@@ -165,13 +161,13 @@ def _show_item(name: str, asked: Asked, known: Results) -> None:
 
 def _show_heterogeneity(asked: Asked) -> None:
     seed = (asked.seeds or SEEDS)[0]
-    console.print(Text(f"\n{HETEROGENEITY}: {heterogeneity.TITLE}", style="bold"))
+    console.print(Text(f"\n{HETEROGENEITY}: {CLIENTS_TITLE}", style="bold"))
     with reading("the data") as progress:
-        clients = heterogeneity.clients_of(asked.scale, seed, progress)
-    for sentence in heterogeneity.sentences(clients):
+        clients = clients_of(asked.scale, seed, progress)
+    for sentence in client_sentences(clients):
         _say(sentence)
-    heterogeneity.write_clients(asked.store, clients, seed)
-    path = heterogeneity.drawing(clients).save(asked.store / f"{HETEROGENEITY}.svg")
+    write_clients(asked.store, clients, seed)
+    path = clients_drawing(clients).save(asked.store / f"{HETEROGENEITY}.svg")
     print(f"Picture: {path}")
 
 
@@ -179,11 +175,11 @@ def collect_into(folder: Path, asked: Asked) -> int:
     """Add the finished runs of a folder, and its clients, to the files of another."""
     results = _results(asked.store)
     written = collect(folder, results.runs.values())
-    clients = heterogeneity.read_clients(asked.store)
+    clients = read_clients(asked.store)
     if not results.runs and not clients:
         raise InputError(f"{asked.store} has no finished run to add; --output names the folder of the runs")
     if clients:
-        written.append(heterogeneity.write_clients(folder, clients, (asked.seeds or SEEDS)[0]))
+        written.append(write_clients(folder, clients, (asked.seeds or SEEDS)[0]))
     for path in written:
         print(path)
     remark(f"{plural(len(results.runs), 'run')} from {asked.store}")

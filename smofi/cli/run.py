@@ -8,11 +8,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smofi.cli.arguments import SEVERAL, Display, Flags, Scale, Source, resolve, settings_given
-from smofi.cli.loading import loading
-from smofi.config import Settings
+from smofi.cli.streams import loading
+from smofi.config import Settings, stored_config
 from smofi.engine.processes.counting import keep_busy
 from smofi.errors import InputError, check_choice, refuse
-from smofi.experiment.stored import stored_config
 
 NO_TRACKER = "none"
 

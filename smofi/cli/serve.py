@@ -14,13 +14,11 @@ from cyclopts import Parameter
 from smofi.cli.arguments import Scale, ServedFlags, ServedSettings, Source, resolve, settings_given
 from smofi.cli.claiming import claimed_folder
 from smofi.cli.deployment_flags import SERVER, TIMES, WATCHING, ServerFlags, TimeFlags, WatchingFlags
-from smofi.cli.loading import loading
 from smofi.cli.program import COMMAND_LINE, console
-from smofi.cli.streams import remark
-from smofi.config import Config
+from smofi.cli.streams import loading, remark
+from smofi.config import Config, stored_config
 from smofi.engine.processes.endings import Interrupted, handled, in_turn
 from smofi.errors import InputError
-from smofi.experiment.stored import stored_config
 from smofi.plural import plural
 from smofi.serving import saving_every_round
 from smofi.settings import check_served

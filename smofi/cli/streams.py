@@ -11,7 +11,10 @@ import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO, cast
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn, TextIO, cast
+
+from smofi.engine.processes.endings import follows, handled
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -112,3 +115,25 @@ def _lasting(stream: TextIO | None, own: TextIO | None, lost: Callable[[OSError]
         errors="replace",  # a terminal that cannot show a character shows a question mark
         line_buffering=stream.line_buffering or stream.write_through,
     )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Loading what a command works with, once its arguments are accepted: torch takes seconds.
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Signals end the process at once: an exception would get lost in what is being imported."""
+    with handled(_exit_at_once):
+        yield
+
+
+def say_interrupted(number: int) -> int:
+    """The exit code after a signal; the first process also says that it was interrupted."""
+    if not follows():
+        remark("Interrupted.")
+    return 128 + number
+
+
+def _exit_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    os._exit(say_interrupted(number))

@@ -12,8 +12,8 @@ from rich.markup import escape
 
 from smofi.cli.arguments import Display
 from smofi.cli.claiming import RUNS
-from smofi.cli.loading import loading
 from smofi.cli.program import console
+from smofi.cli.streams import loading
 from smofi.errors import InputError
 from smofi.sweep.file import read_sweep
 

@@ -28,7 +28,7 @@ from smofi.engine.processes.workers import WorkerGone
 from smofi.errors import SmofiError, TrainingWarning
 from smofi.experiment import FolderRun
 from smofi.experiment.following import follow, follow_on
-from smofi.experiment.keeping import NotSaved
+from smofi.experiment.opening import NotSaved
 from smofi.memory import refusing
 from smofi.plural import plural
 from smofi.report import History

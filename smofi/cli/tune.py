@@ -13,20 +13,19 @@ from rich.text import Text
 
 from smofi.cli.arguments import SEVERAL, Display, Flags, Scale, Source, resolve, settings_given
 from smofi.cli.claiming import RUNS
-from smofi.cli.loading import loading
 from smofi.cli.program import console
+from smofi.cli.streams import loading
 from smofi.cli.sweep import DryRun, Jobs, SweepOutput
 from smofi.config import Config, Settings, config_yaml
 from smofi.engine.metrics import headings
 from smofi.errors import refuse_unwanted
 from smofi.report.numbers import percent, percent_with_spread
-from smofi.sweep.cells import slug
-from smofi.sweep.file import each_alone, labelled
-from smofi.sweep.grids import variants
-from smofi.sweep.tuning import at_the_edge, best_of, held_out, tried, within_spread
+from smofi.sweep.file import each_alone, labelled, variants
+from smofi.sweep.running import at_the_edge, best_of, held_out, tried, within_spread
+from smofi.sweep.store import slug
 
 if TYPE_CHECKING:
-    from smofi.sweep.tuning import Trial
+    from smofi.sweep.running import Trial
 
 
 def tune(

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
-from smofi.clock.closed_form import replay
 from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts, client_bytes, job
-from smofi.clock.devices import Device, devices_for
-from smofi.clock.jobs import LATENCY, SERVER, Job, Replayed, Rules
-from smofi.clock.presence import ALWAYS
+from smofi.clock.devices import ALWAYS, Device, devices_for
+from smofi.clock.replay import LATENCY, SERVER, Job, Replayed, Rules, replay
 from smofi.clock.timing import Timing
 from smofi.cut import Cut
 from smofi.engine.plan import RoundPlan, RoundTime

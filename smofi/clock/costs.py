@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from smofi.clock.devices import Device
-from smofi.clock.jobs import LATENCY, SERVER, Job, Leg
+from smofi.clock.replay import LATENCY, SERVER, Job, Leg
 from smofi.cut import Cut
 from smofi.flat import Layout, columns_in
 from smofi.models.costs import Costs

@@ -1,17 +1,424 @@
-"""The clients' devices: how fast they compute and send, and when they are available."""
+"""Clients' devices: how fast they compute and send, and when they are available.
+
+Phones are drawn as they were publicly measured; devices of one's own come from CSV files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
-from smofi.clock.availability import one_each, presences
-from smofi.clock.phones import read_phones
-from smofi.clock.presence import ALWAYS, Presence
-from smofi.clock.sheet import Sheet
-from smofi.clock.tables import DOWN_KBPS, LATENCY_MS, MEASURED_MACS, UP_PER_DOWN
-from smofi.errors import check_count, check_number, refuse
+from smofi.data.formats.rows import rows
+from smofi.errors import InputError, check_count, check_number, refuse
+from smofi.later import np
+from smofi.memory import as_text, room
 from smofi.seeds import generator
+from smofi.spec import build, read_calls
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+# --------------------------------------------------------------------------------------------------------------------
+# A CSV file with columns of known names, read for a setting that is refused if the file does not fit.
+
+
+CELL, CHARACTER = 100, 4
+"""Bytes of memory that a cell takes, and a character at most."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The rows of a file, each with the number of its line; `setting` is the name of the setting that names the
+    file."""
+
+    setting: str
+    name: str
+    columns: list[str]
+    rows: list[tuple[int, list[str]]]
+
+    @classmethod
+    def read(cls, setting: str, name: str, accepted: Sequence[str]) -> Sheet:
+        """The whole file, refused if a column has none of the accepted names."""
+        path = Path(name).expanduser()
+        if not os.path.isfile(path):
+            refuse(setting, name, "a .csv file that exists")
+        (_, header), *below = _kept(path, setting, name)
+        sheet = cls(setting, name, [column.strip() for column in header], below)
+        for column in sheet.columns:
+            if column not in accepted or sheet.columns.count(column) > 1:
+                sheet.wrong(f"the columns {', '.join(accepted)}, each once at most, but one is {column!r:.100}")
+        if not below:
+            sheet.wrong("rows below the names of the columns, but there are none")
+        for line, row in below:
+            if len(row) != len(header):
+                sheet.wrong(f"{len(header)} fields in line {line}, as in the first line, but it has {len(row)}")
+        return sheet
+
+    def wrong(self, expected: str) -> NoReturn:
+        """Refuse the file."""
+        refuse(self.setting, self.name, expected)
+
+    def words(self, column: str) -> list[str]:
+        """A column of words."""
+        return [row[self.columns.index(column)].strip() for _, row in self.rows]
+
+    def numbers(self, column: str, *, above: float = -math.inf, low: float = -math.inf) -> list[float]:
+        """A column of finite numbers, all of them over `above` and at least `low`."""
+        numbers = [_number(word) for word in self.words(column)]
+        limits = "".join(f" {sign} {limit:g}" for sign, limit in ((">", above), (">=", low)) if limit > -math.inf)
+        for (line, _), word, number in zip(self.rows, self.words(column), numbers, strict=True):
+            if not (above < number < math.inf and low <= number):
+                kind = f"a finite number{limits}"
+                self.wrong(f"{kind} in column {column!r} of line {line}, but it is {word!r:.100}")
+        return numbers
+
+
+def _kept(path: Path, setting: str, name: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows, as long as they fit into memory."""
+    taken, left = 0, room()
+    for line, row, length in rows(path, lambda done: None):
+        taken += CELL * (1 + len(row)) + CHARACTER * length
+        if not left.holds(taken):
+            refuse(
+                setting, name, f"what fits into the {left.words}, but its first {line:,} lines take {as_text(taken)}"
+            )
+        yield line, row
+
+
+def _number(word: str) -> float:
+    """A word as a number; NaN if it is not one.
+
+    >>> _number("1.5"), _number("fast"), _number("1_000")
+    (1.5, nan, nan)
+    """
+    try:
+        return math.nan if "_" in word else float(word)
+    except ValueError:
+        return math.nan
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What phones were measured to be like, by quantiles.
+
+Floats: TypeAlias = "npt.NDArray[np.float64]"
+
+LEVELS = tuple(range(5, 100, 5))
+"""The percentiles of every table. What lies beyond is left out: one phone with 1.8 kbps makes a round last for days."""
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """A distribution by its quantiles, one for each of the `LEVELS`.
+
+    >>> LATENCY_MS.values[LEVELS.index(50)]
+    175
+    """
+
+    values: tuple[float, ...]
+
+    def at(self, draws: Floats) -> Floats:
+        """The inverse of the distribution, straight from quantile to quantile, for draws from 0 to 1.
+
+        >>> LATENCY_MS.at(np.array([0.0, 0.5, 1.0])).tolist()
+        [60.0, 175.0, 572.0]
+        """
+        # u ~ U(0, 1) -> F^-1(0.05 + 0.9 u)
+        return np.interp(draws, *self._line)
+
+    @cached_property
+    def _line(self) -> tuple[Floats, Floats]:
+        return np.linspace(0, 1, len(self.values)), np.array(self.values, dtype=np.float64)
+
+
+MEASURED_MACS = 4_100_000_000
+"""Multiply-accumulates of the network that the latencies were measured with. The source does not state them: that it
+is a ResNet-50 at 224 x 224 is our assumption. It scales hours, hardly the ratios between methods."""
+
+LATENCY_MS = Quantiles((60, 70, 80, 88, 98, 105, 132, 141, 153, 175, 197, 220, 237, 263, 315, 343, 408, 477, 572))
+"""AI Benchmark: milliseconds for one sample."""
+
+DOWN_KBPS = Quantiles((
+    8709.0, 29974.9, 36281.9, 37440.4, 39905.4, 40689.8, 41498.5, 41740.7, 41828.8, 42134.3,
+    42418.5, 45902.4, 47367.2, 48969.1, 52300.0, 56484.1, 60332.1, 73225.1, 87019.0,
+))  # fmt: skip
+"""MobiPerf: the mean of each measurement."""
+
+UP_PER_DOWN = Quantiles((
+    0.0991, 0.136, 0.325, 0.56, 0.659, 0.669, 0.687, 0.696, 0.696, 0.707,
+    0.707, 0.707, 0.709, 0.728, 0.741, 0.761, 0.79, 0.85, 1.17,
+))  # fmt: skip
+"""FLASH: a user's mean throughput up, divided by that down."""
+
+READY_SHARE = Quantiles((
+    0.000182, 0.00113, 0.00414, 0.00791, 0.0125, 0.0181, 0.0258, 0.0359, 0.0432, 0.0547,
+    0.0675, 0.0806, 0.0962, 0.113, 0.13, 0.158, 0.196, 0.255, 0.322,
+))  # fmt: skip
+"""FLASH: the share of its trace in which a phone is ready."""
+
+MEAN_GAP = (
+    Quantiles((
+        13717, 18343, 24811, 32708, 42418, 43180, 56860, 68959, 85165, 86349,
+        102878, 128618, 143902, 172313, 172790, 215989, 259192, 431961, 518178,
+    )),
+    Quantiles((
+        6250, 8370, 9629, 11155, 12737, 15035, 16932, 19578, 21356, 23072,
+        26692, 31002, 35414, 40395, 47627, 62120, 79371, 97316, 143306,
+    )),
+    Quantiles((
+        3754, 5128, 6593, 7760, 8744, 9976, 10860, 11544, 12906, 14173,
+        15360, 16643, 18328, 23530, 28853, 33031, 39993, 51520, 64701,
+    )),
+)  # fmt: skip
+"""FLASH: the mean of a phone's gaps between two ready intervals, in seconds; for each third of the phones, by share."""
+
+READY_PER_MEAN = Quantiles((
+    0.00253, 0.00521, 0.0081, 0.013, 0.0201, 0.0305, 0.0489, 0.0771, 0.117, 0.173,
+    0.24, 0.341, 0.466, 0.625, 0.862, 1.2, 1.74, 2.6, 4.63,
+))  # fmt: skip
+"""FLASH: the length of a ready interval, divided by the mean of its phone; of phones with ten of them or more."""
+
+GAP_PER_MEAN = Quantiles((
+    0.000239, 0.000478, 0.00103, 0.00238, 0.00466, 0.0083, 0.0139, 0.0226, 0.0364, 0.0555,
+    0.0882, 0.144, 0.241, 0.42, 0.744, 1.26, 2.06, 3.25, 5.23,
+))  # fmt: skip
+"""FLASH: the same of the gaps, those from the last interval of a trace around to its first among them."""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# When a device takes part: intervals of a trace that repeats itself.
+
+SHORTEST = 1e-3
+"""Seconds that an interval lasts at least, so that it is still one when 30,000 years are added to its ends."""
+
+
+@dataclass(frozen=True)
+class Presence:
+    """Available during these intervals `(from, to)`, in order and apart, of a trace of `period` seconds that
+    repeats."""
+
+    intervals: Sequence[tuple[float, float]]
+    period: float
+
+    def __post_init__(self) -> None:
+        check_number("period", self.period, low=SHORTEST, infinite=True)
+        before = -math.inf
+        for start, end in self.intervals:
+            if not (before < start and 0 <= start <= end - SHORTEST and end <= self.period < math.inf):
+                refuse(
+                    "intervals",
+                    (start, end),
+                    f"intervals of {SHORTEST:g} s or more between 0 and a finite period, in order and apart",
+                )
+            before = end
+
+    @classmethod
+    def merged(cls, intervals: Iterable[tuple[float, float]], period: float) -> Presence:
+        """From intervals in any order: those that overlap or touch become one, those of no length are dropped.
+
+        >>> Presence.merged([(7.0, 9.0), (1.0, 3.0), (2.0, 4.0), (5.0, 5.0)], period=10.0).intervals
+        [(1.0, 4.0), (7.0, 9.0)]
+        """
+        merged: list[tuple[float, float]] = []
+        for start, end in sorted(intervals):
+            if merged and start <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(merged[-1][1], end)
+            elif end > start:
+                merged.append((start, end))
+        return cls(merged, period)
+
+    def leaves(self, now: float) -> float:
+        """When it leaves, if it is available at this time; the time itself if it is not.
+
+        >>> Presence([(10.0, 20.0)], period=100.0).leaves(115.0)
+        120.0
+        """
+        if self.period == math.inf:
+            return math.inf
+        cycle = self._cycle(now)
+        at = self._started(now, cycle) - 1
+        if at < 0 or now >= self._end(cycle, at):
+            return now
+        if self.intervals[at][1] == self.period and self.intervals[0][0] == 0.0:  # it stays on, into the next cycle
+            return self._end(cycle + 1, 0) if at else math.inf
+        return self._end(cycle, at)
+
+    def comes(self, now: float) -> float:
+        """The earliest time from now on when it is available.
+
+        >>> Presence([(10.0, 20.0)], period=100.0).comes(150.0)
+        210.0
+        """
+        if self.leaves(now) > now:
+            return now
+        if not self.intervals:
+            return math.inf
+        cycle = self._cycle(now)
+        at = self._started(now, cycle)
+        return self._start(cycle, at) if at < len(self.intervals) else self._start(cycle + 1, 0)
+
+    # Times are rounded, so all are compared as `cycle * period + time`, and never taken apart again: what `comes` gives
+    # is a time when it is available.
+
+    def _cycle(self, now: float) -> int:
+        """How often the trace has repeated."""
+        near = math.floor(now / self.period)
+        return near - (now < near * self.period) + (now >= (near + 1) * self.period)
+
+    def _started(self, now: float, cycle: int) -> int:
+        """How many of the cycle's intervals have started."""
+        return bisect_right(self.intervals, now, key=lambda interval: cycle * self.period + interval[0])
+
+    def _start(self, cycle: int, at: int) -> float:
+        return cycle * self.period + self.intervals[at][0]
+
+    def _end(self, cycle: int, at: int) -> float:
+        end = self.intervals[at][1]
+        return (cycle + 1) * self.period if end == self.period else cycle * self.period + end
+
+
+ALWAYS = Presence([], math.inf)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# When each client's device is available: always, as phones come and go, or as in a file of traces.
+
+COLUMNS = ("device", "trace_start_s", "trace_end_s", "ready_start_s", "ready_end_s")
+WEEK = 7 * 24 * 3600.0
+
+T = TypeVar("T")
+
+
+def presences(availability: str, clients: int, seed: int) -> list[Presence]:
+    """One for each client.
+
+    >>> presences("always", 2, seed=0)[1].comes(100.0)
+    100.0
+    """
+    if not isinstance(availability, str) or not (availability in ("always", "phones") or availability.endswith(".csv")):
+        refuse("availability", availability, "always, phones, or the path of a .csv file")
+    if availability == "always":
+        return [ALWAYS] * clients
+    if availability == "phones":
+        return [phone_presence(seed, client) for client in range(clients)]
+    return one_each(read_traces(availability), clients, seed, "availability")
+
+
+def one_each(rows: Sequence[T], clients: int, seed: int, purpose: str) -> list[T]:
+    """The rows themselves if there is one for each client; else each client draws one, and several may draw the same.
+
+    >>> one_each("abc", 3, seed=0, purpose="example")
+    ['a', 'b', 'c']
+    """
+    if len(rows) == clients:
+        return list(rows)
+    return [rows[at] for at in generator(seed, purpose).integers(len(rows), size=clients).tolist()]
+
+
+def phone_presence(seed: int, client: int) -> Presence:
+    """A phone that comes and goes, for about a week that then repeats: its share of ready time and its mean gap are
+    drawn first, then intervals and gaps by turns with just these means, in whole seconds, starting at any moment.
+
+    >>> phone_presence(0, 0).period >= WEEK
+    True
+    """
+    draws = generator(seed, "availability", client)
+    of_share, of_gap, phase = draws.random(3)
+    share = float(READY_SHARE.at(of_share))
+    level = (LEVELS[0] + (LEVELS[-1] - LEVELS[0]) * of_share) / 100
+    gap = float(MEAN_GAP[int(level * len(MEAN_GAP))].at(of_gap))
+    # share = ready / (ready + gap)
+    ready = gap * share / (1 - share)
+    turns = math.ceil(WEEK / (ready + gap))
+    lengths = np.stack([READY_PER_MEAN.at(draws.random(turns)), GAP_PER_MEAN.at(draws.random(turns))])
+    lengths *= np.array([[ready], [gap]]) / lengths.mean(axis=1, keepdims=True)
+    lengths = np.ceil(lengths)
+    after = np.cumsum(lengths.sum(axis=0))
+    period = float(after[-1])
+    starts = (after - lengths.sum(axis=0) + math.floor(phase * period)) % period
+    ends = starts + lengths[0]
+    whole = zip(starts.tolist(), np.minimum(ends, period).tolist(), strict=True)
+    around = ((0.0, end - period) for end in ends.tolist() if end > period)
+    return Presence.merged([*whole, *around], period)
+
+
+def read_traces(name: str) -> list[Presence]:
+    """The traces of a file in FLASH's layout, in the order in which their devices first occur, each from 0 on."""
+    sheet = Sheet.read("availability", name, COLUMNS)
+    for column in COLUMNS:
+        if column not in sheet.columns:
+            sheet.wrong(f"a column {column!r}, but there are {', '.join(sheet.columns)}")
+    spans: dict[str, tuple[float, float]] = {}
+    ready: dict[str, list[tuple[float, float]]] = {}
+    cells = zip(sheet.words("device"), *map(sheet.numbers, COLUMNS[1:]), strict=True)
+    for (line, _), (device, begin, end, start, stop) in zip(sheet.rows, cells, strict=True):
+        if not begin < end:
+            sheet.wrong(f"trace_end_s > trace_start_s in line {line}, but they are {end:g} and {begin:g}")
+        if not begin <= start <= stop <= end:
+            sheet.wrong(
+                "trace_start_s <= ready_start_s <= ready_end_s <= trace_end_s in line "
+                f"{line}, but they are {begin:g}, {start:g}, {stop:g} and {end:g}"
+            )
+        if spans.setdefault(device, (begin, end)) != (begin, end):
+            sheet.wrong(f"the same trace_start_s and trace_end_s in all lines of device {device!r:.100}, up to {line}")
+        ready.setdefault(device, []).append((start - begin, stop - begin))
+    return [Presence.merged(ready[device], end - begin) for device, (begin, end) in spans.items()]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Phones, as they are written: phones, or phones(rtt_ms=80) for a server that is further away.
+
+PHONES = "phones"
+
+RTT_MS = 28.0
+"""Ookla's Speedtest Global Index, November 2022: the latency of mobile networks worldwide, to a test server nearby. One
+figure for all phones, for no distribution is published with it."""
+
+
+@dataclass(frozen=True)
+class Phones:
+    """Drawn from public measurements, with a round trip to the server that takes this many milliseconds.
+
+    >>> str(Phones()), str(Phones(rtt_ms=80))
+    ('phones', 'phones(rtt_ms=80)')
+    """
+
+    rtt_ms: float = RTT_MS
+
+    def __str__(self) -> str:
+        return PHONES if self.rtt_ms == RTT_MS else f"{PHONES}(rtt_ms={self.rtt_ms:.12g})"
+
+
+def phones(rtt_ms: float = RTT_MS) -> Phones:
+    """Those with this round-trip time; 0 leaves it out."""
+    return Phones(check_number("rtt_ms", rtt_ms, low=0))
+
+
+def read_phones(text: object) -> Phones | None:
+    """The phones that a string stands for, None if it names no phones.
+
+    >>> read_phones("phones"), read_phones("fleet.csv")
+    (Phones(rtt_ms=28.0), None)
+    >>> read_phones("phones(rtt_ms=-1)")
+    Traceback (most recent call last):
+    smofi.errors.InputError: devices='phones(rtt_ms=-1)' is not accepted: expected phones, or phones(rtt_ms=N), N >= 0
+    """
+    if not isinstance(text, str) or not text.strip().startswith(PHONES) or text.endswith(".csv"):
+        return None
+    try:
+        (call,) = read_calls("devices", text, PHONES)
+        return build({PHONES: phones}[call.name], call)
+    except (InputError, KeyError, ValueError):
+        refuse("devices", text, "phones, or phones(rtt_ms=N), N >= 0")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The clients' devices: how fast they compute and send, and when they are available.
 
 BYTES_PER_KBIT = 1000 / 8
 MILLISECOND = 1e-3

@@ -19,9 +19,82 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
-from smofi.clock.jobs import SERVER, Job, Leg, Replayed, Rules, Span
+import numpy as np
+
+# --------------------------------------------------------------------------------------------------------------------
+# What clients have to do in a round, how they wait for each other, and how the round went.
+
+
+SERVER = "server"
+"""The kind of leg that a client spends on the server; all others are its own: "compute", "up", "down" or "latency"."""
+
+LATENCY = "latency"
+"""The kind of leg in which a message is under way, however short it is."""
+
+
+@dataclass(frozen=True)
+class Leg:
+    """Part of a step, and the seconds it takes."""
+
+    kind: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a client has to do in a round: `fetch` the model, take its steps, and `give` back what it has learnt. It is
+    gone at the time `leaves`."""
+
+    step: tuple[Leg, ...]
+    steps: int
+    epoch_steps: int
+    fetch: tuple[Leg, ...] = ()
+    give: tuple[Leg, ...] = ()
+    leaves: float = math.inf
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How clients wait, and how the server works: on `parallel` of them at a time, first come, first served; on one
+    after the other in the order of `visits`, a list for every tick; or on all of a tick together (`merges`)."""
+
+    waits: str
+    parallel: float = math.inf
+    visits: Sequence[Sequence[int]] | None = None
+    merges: bool = False
+    deadline: float = math.inf
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a row did from `start` to `end`; in between, it waited."""
+
+    row: int
+    kind: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How a round went. Lists have an entry per row: its steps, its seconds of work, when it was done, stopped or
+    gone, and whether it had left before it could give anything back. `landed` has the rows whose step was done in each
+    tick, where clients wait at every step."""
+
+    end: float
+    steps: list[int]
+    busy: list[float]
+    until: list[float]
+    gone: list[bool]
+    landed: list[list[int]]
+    spans: list[Span]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A round on the clients' devices, replayed event by event: which clients work, wait, are late or leave.
 
 DONE, LEFT, DEADLINE = range(3)
 """Kinds of events; of simultaneous ones, the earlier in this list comes first."""
@@ -251,3 +324,76 @@ class Replay:
             landed=[sorted(rows) for rows in self.landed],
             spans=self.spans,
         )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The same without events, by a formula: where no client waits for the server, is late, or leaves.
+
+
+def replay(jobs: Sequence[Job], rules: Rules, start: float = 0.0, *, watch: bool = False) -> Replayed:
+    """Replay a round: by a formula where there is one, event by event elsewhere, or to `watch` it.
+
+    >>> job = Job((Leg("compute", 2.0), Leg("server", 1.0)), steps=4, epoch_steps=4)
+    >>> replay([job, job], Rules("round")).end
+    12.0
+    """
+    orderly = rules.visits is None or rules.waits == "client"
+    untimed = rules.deadline == math.inf and all(job.leaves == math.inf for job in jobs)
+    if watch or rules.parallel < math.inf or rules.merges or not orderly or not untimed or not jobs:
+        return Replay(list(map(_compact, jobs)) if untimed and not watch else jobs, rules, start).run()
+    steps = np.array([job.steps for job in jobs])
+    fetch, each, give = (np.array([seconds(legs) for legs in kind]) for kind in zip(*map(_phases, jobs), strict=True))
+    sizes = np.array([job.epoch_steps for job in jobs])
+    until = start + _finish(rules, steps, sizes, fetch, each) + give
+    busy = fetch + steps * each + give
+    none = [False] * len(jobs)
+    return Replayed(float(until.max()), steps.tolist(), busy.tolist(), until.tolist(), none, [], [])
+
+
+def seconds(legs: Sequence[Leg]) -> float:
+    """The time of some legs, one after the other."""
+    return sum(leg.seconds for leg in legs)
+
+
+def _compact(job: Job) -> Job:
+    """The same job, with consecutive legs on the device merged into one: fewer events, the same times."""
+    runs = [list(run) for _, run in groupby(job.step, key=lambda leg: leg.kind == SERVER)]
+    legs = [run if run[0].kind == SERVER else [Leg("own", seconds(run))] for run in runs]
+    return replace(job, step=tuple(leg for run in legs for leg in run))
+
+
+def _phases(job: Job) -> tuple[Sequence[Leg], Sequence[Leg], Sequence[Leg]]:
+    return job.fetch, job.step, job.give
+
+
+def _finish(rules: Rules, steps: np.ndarray, sizes: np.ndarray, fetch: np.ndarray, each: np.ndarray) -> np.ndarray:
+    """When each row has taken its last step, counted from the beginning of the round."""
+    own: np.ndarray = fetch + steps * each
+    if rules.waits == "client":
+        assert rules.visits is not None
+        order = [row for rows in rules.visits for row in rows]
+        finish = np.empty_like(own)
+        finish[order] = own[order].cumsum()
+        return finish
+    if rules.waits == "epoch":
+        return _by_epoch(steps, sizes, fetch, each)
+    if rules.waits == "round":
+        return own
+    # the slowest of those with more than n steps, for every n
+    slowest = np.zeros(steps.max())
+    np.maximum.at(slowest, steps - 1, each)
+    slowest = np.maximum.accumulate(slowest[::-1])[::-1]
+    slowest[0] = (fetch + each).max()
+    begins = np.concatenate([[0.0], slowest.cumsum()])
+    ends: np.ndarray = begins[steps - 1] + each + np.where(steps == 1, fetch, 0.0)
+    return ends
+
+
+def _by_epoch(steps: np.ndarray, sizes: np.ndarray, fetch: np.ndarray, each: np.ndarray) -> np.ndarray:
+    now, before, done, finish = 0.0, fetch, np.zeros_like(steps), np.zeros_like(each)
+    while (left := steps - done).any():
+        taken = np.minimum(sizes, left)
+        ends = now + before + taken * each
+        finish = np.where(taken > 0, ends, finish)
+        now, before, done = float(ends[taken > 0].max()), np.zeros_like(each), done + taken
+    return finish

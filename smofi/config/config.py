@@ -10,8 +10,8 @@ from typing_extensions import Self
 
 from smofi.clock.timing import Timing
 from smofi.data.catalogue import check_columns
-from smofi.data.partitions.natural import NATURAL
-from smofi.data.partitions.saved import PREFIX as SAVED
+from smofi.data.partitions import NATURAL
+from smofi.data.partitions import PREFIX as SAVED
 from smofi.engine.metrics import CLIENT_METRICS
 from smofi.errors import InputError, refuse, refuse_unwanted, shown
 from smofi.memory import limited
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from smofi.config.federation import Federation
     from smofi.data import Source
-    from smofi.data.partitions.saved import Owners
+    from smofi.data.partitions import Owners
 
 COPIES = 4
 """Of a model's weights, which any run takes: the initial model, the global one, a client's and its gradients."""

@@ -1,21 +1,101 @@
-"""A configuration from a YAML file or a preset, and what is wrong with it as a sentence."""
+"""A configuration as YAML: read from a file, a preset or a run's folder, written, compared, kept in its meaning."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from smofi.clock.devices import PHONES, RTT_MS, Phones
 from smofi.config.config import Config
-from smofi.config.lasting import as_begun
 from smofi.config.presets import preset_names, preset_text
+from smofi.data.partitions import PREFIX as SAVED
+from smofi.data.partitions import dirichlet
 from smofi.errors import LONGEST, InputError, SmofiError, refuse, shortened, shown
+from smofi.methods import METHODS
+from smofi.methods.registry import EXAMPLE
 from smofi.plain_yaml import as_yaml, line_of, parse_settings, read_text
-from smofi.runs import RunFolder, is_of_a_run
-from smofi.settings import SETTINGS
+from smofi.runs import RunFolder, is_of_a_run, whole_of
+from smofi.settings import RESUMABLE, SETTINGS, seeds_text
+from smofi.spec import read_calls
+
+# --------------------------------------------------------------------------------------------------------------------
+# Keep the meaning of a run's config.yaml when a default changes.
+
+
+FORMER: Mapping[str, Mapping[str, Any]] = {"sflv2": {"turns": "step"}, "dirichlet": {"balance": False}}
+"""The methods and partitions with a default that has changed, and what it was."""
+
+WITHOUT_TRIPS = str(Phones(rtt_ms=0))
+"""What phones were under a full clock: no round trip was charged."""
+
+
+def written_out(config: Config) -> dict[str, Any]:
+    """Return the settings that a run's file has in other words.
+
+    >>> written_out(Config(method=["fedprox(mu=0.1)+sflv2", "smofi"], partition="dirichlet(0.2)", clock="full"))
+    {'method': ("fedprox(mu=0.1)+sflv2(turns='client')", 'smofi'), 'partition': 'dirichlet(0.2, balance=True)', \
+'devices': 'phones(rtt_ms=28)'}
+    """
+    builders: Mapping[str, Callable[..., Any]] = {**METHODS, "dirichlet": dirichlet}
+    today = {
+        name: {key: inspect.signature(builders[name]).parameters[key].default for key in former}
+        for name, former in FORMER.items()
+    }
+    timed = config.clock == "full" and config.devices == PHONES
+    return {
+        "method": tuple(_filled(method, today) for method in config.method),
+        "partition": _filled(config.partition, today),
+        "devices": f"{PHONES}(rtt_ms={RTT_MS:g})" if timed else config.devices,
+    }
+
+
+def as_begun(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings in a run's file as they were meant when it was written.
+
+    >>> as_begun({"method": ["fedavg", "sflv2"], "partition": "dirichlet(0.2)", "rounds": 3})
+    {'method': ['fedavg', "sflv2(turns='step')"], 'partition': 'dirichlet(0.2, balance=False)', 'rounds': 3}
+    """
+    meant = {**settings}
+    if settings.get("clock") == "full" and settings.get("devices") == PHONES:
+        meant["devices"] = WITHOUT_TRIPS
+    for name in ("method", "partition"):
+        if isinstance(given := settings.get(name), str):
+            meant[name] = _filled(given, FORMER)
+        elif isinstance(given, list):
+            meant[name] = [_filled(one, FORMER) if isinstance(one, str) else one for one in given]
+    return meant
+
+
+def has_changed(*values: str) -> bool:
+    """Tell whether an earlier version may have written one of these in other words.
+
+    >>> has_changed("fedprox(mu=0.1)+sflv2(turns='step')"), has_changed("smofi", "dirichlet(0.2)", "phones")
+    (True, False)
+    """
+    former = [f"{key}={value!r}" for given in FORMER.values() for key, value in given.items()]
+    return any(words in value for words in (*former, WITHOUT_TRIPS) for value in values)
+
+
+def _filled(text: str, values: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write out these parameters where a method or a partition does not give its own. In a run's file, parameters have
+    their names."""
+    if not any(name in text for name in FORMER) or text.startswith(SAVED):
+        return text
+    calls = read_calls("method", text, EXAMPLE)
+    return "+".join(
+        str(replace(call, kwargs=tuple({**values.get(call.name, {}), **dict(call.kwargs)}.items()))) for call in calls
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A configuration from a YAML file or a preset, and what is wrong with it as a sentence.
 
 LONGEST_SENTENCE = 600
 
@@ -129,4 +209,116 @@ def _refuse_missing(source: str | Path) -> None:
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise InputError(
             f"{source or repr(source)} does not exist: expected a YAML file, or a preset: {', '.join(names)}{hint}"
+        )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A configuration as YAML, and how two of them differ.
+
+
+def config_yaml(config: Config) -> str:
+    """The whole configuration as YAML, a comment above each setting; `read_config` reads it back.
+
+    >>> print(config_yaml(Config()).splitlines()[1])
+    data: digits
+    """
+    lasting = {name: getattr(config, name) for name in SETTINGS} | written_out(config)
+    if config.seeds:  # in place of seed
+        lasting["seed"] = None
+    values = {name: value_as_yaml(name, value) for name, value in lasting.items()}
+    return "\n".join(f"# {setting.help}\n{name}: {values[name]}\n" for name, setting in SETTINGS.items())
+
+
+def value_as_yaml(name: str, value: Any) -> str:
+    """The value of a setting, as plainly as it can be written.
+
+    >>> value_as_yaml("cut", "1"), value_as_yaml("method", ("smofi",)), value_as_yaml("seeds", (0, 1, 2))
+    ('1', 'smofi', '0-2')
+    """
+    if name == "seeds" and value is not None:
+        value = seeds_text(value)
+    if isinstance(value, tuple):
+        value = list(value) if len(value) > 1 else value[0]
+    if name == "cut" and value.isdecimal() and str(int(value)) == value:
+        value = int(value)
+    return as_yaml(value)
+
+
+def changed_fields(old: Config, new: Config) -> list[str]:
+    """A sentence for every setting that differs and may not, when a run is resumed.
+
+    >>> changed_fields(Config(seed=0), Config(rounds=50, seed=1))
+    ['seed=1 is not accepted: the run was started with seed=0, and a resumed run cannot change it']
+    """
+    return [
+        f"{_given(name, new)} is not accepted: the run was started with {_given(name, old)}, and a resumed run cannot "
+        "change it"
+        for name in SETTINGS
+        if name not in RESUMABLE and name != "seeds" and _value(name, old) != _value(name, new)
+        if not (name == "data" and _moved(old.data, new.data))
+    ]
+
+
+def _moved(old: str, new: str) -> bool:
+    """Whether both name the user's own data in the same form: where it lies may change, what it is may not."""
+    return ":" in old and old.partition(":")[0] == new.partition(":")[0] != "python"
+
+
+def _value(name: str, config: Config) -> Any:
+    return config.each_seed if name == "seed" else getattr(config, name)
+
+
+def _given(name: str, config: Config) -> str:
+    """A setting and its value, several seeds as they are written."""
+    if name == "seed" and config.seeds:
+        return f"seeds={seeds_text(config.seeds)!r}"
+    value = getattr(config, name)
+    return f"{name}={list(value) if isinstance(value, tuple) else value!r}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The settings of a run that is to go on, as its folder has them, and what may change.
+
+
+def stored_config(path: Path, overrides: Mapping[str, Any] | None = None, *, served: bool = False) -> Config:
+    """The configuration of the run in this folder, with what is to change; refuses, field by field, what may not.
+
+    A `served` run is resumed by a server, any other is not.
+    """
+    try:
+        before = run_config(RunFolder(path))
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        raise InputError(f"resume={str(path)!r} is not accepted: {error.strerror}") from None
+    if before is None:
+        missing = "it has no config.yaml" if path.exists() else "there is none"
+        raise InputError(f"resume={str(path)!r} is not accepted: expected the folder of a run, but {missing}")
+    if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise InputError(
+            f"resume={str(path)!r} is not accepted: the folder cannot be written; copy it to where you may write, and "
+            "resume the copy"
+        )
+    _check_kind(path, served)
+    try:
+        config = Config(**overridden(before.model_dump(), overrides or {}))
+    except ValidationError as error:
+        raise InputError(sentence_of(error)) from None
+    if changed := changed_fields(before, config):
+        raise InputError(f"{path} cannot be resumed with other settings: " + "; ".join(changed))
+    return config
+
+
+def _check_kind(path: Path, served: bool) -> None:
+    """Refuse a simulation where a served run is to go on, and the other way."""
+    whole = whole_of(RunFolder(path))
+    if served and not RunFolder(path).clients_file.exists():
+        if RunFolder(whole).clients_file.exists():
+            raise InputError(f"resume={str(path)!r} is not accepted: it is a part of {whole}, which goes on as a whole")
+        raise InputError(
+            f"resume={str(path)!r} is not accepted: no clients took part in it, so that smofi serve cannot go on with "
+            f"it; smofi run --resume {path} can"
+        )
+    if not served and RunFolder(whole).clients_file.exists():
+        raise InputError(
+            f"resume={str(path)!r} is not accepted: it was served to clients, who have the samples; go on with smofi "
+            f"serve --resume {whole}"
         )

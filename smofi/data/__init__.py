@@ -1,19 +1,5 @@
 """Data sets by name or the user's own, how their samples are divided among clients, and in which order they are read.
 
-load           a data set from its name
-catalogue      the data sets known by name
-readers/       a module per source that a user can name
-formats/       file formats, which know no data set
-decoded        what a reader makes of a data set's files: plain arrays
-cache/         the same on disk, so that files are decoded once
-source         a data set ready to train on
-samples        samples in memory, as the engine reads them
-resizing       images brought to another size
-partitions/    which client has which samples
-batches        in which order a client reads its samples
-ahead          batches read one step ahead, by another thread
-augment        training images shifted and flipped
-
 Public: the names in `__all__`.
 """
 

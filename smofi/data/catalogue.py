@@ -25,7 +25,7 @@ class CatalogueEntry:
     get: str
 
 
-EMBEDDED = {"digits": "1,797 handwritten digits, 8x8 grey, 10 classes; comes with scikit-learn, no download"}
+EMBEDDED = {"digits": "1,797 handwritten digits, 8x8 grey, 10 classes; comes with smofi, no download"}
 
 CATALOGUE: dict[str, CatalogueEntry] = {
     "cifar10": CatalogueEntry(
@@ -55,7 +55,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     ),
     "fashion-mnist": CatalogueEntry(
         "70,000 articles of clothing, 28x28 grey, 10 classes",
-        function_later("smofi.data.readers.fashion_mnist", "find_fashion_mnist"),
+        function_later("smofi.data.readers.idx_files", "find_fashion_mnist"),
         "the four idx files of https://github.com/zalandoresearch/fashion-mnist, or Debian's dataset-fashion-mnist",
     ),
 }

@@ -1,25 +1,206 @@
-"""Runs with folders of their own: a session per method and seed, each with its folder locked and described."""
+"""Runs in new folders: a session per method and seed, each with its folder locked, described, and saved as it goes."""
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 
 from smofi.config import Config, config_yaml
-from smofi.config.federation import Federation
+from smofi.config.federation import Federation, gather_each
+from smofi.data.decoded import ReadProgress, silent
 from smofi.engine.events import Callback
 from smofi.engine.processes.starting import own_device
 from smofi.engine.processes.workers import Workers, joined
-from smofi.errors import InputError
-from smofi.experiment.keeping import RunKeeper
-from smofi.experiment.provenance import provenance
-from smofi.runs import FolderLock, RunFolder, RunWriter, check_free, folders_for, folders_in
+from smofi.engine.run import Run
+from smofi.errors import InputError, SmofiError, check_path
+from smofi.runs import (
+    FolderLock,
+    RunFolder,
+    RunWriter,
+    StoredCheckpoint,
+    check_free,
+    folders_for,
+    folders_in,
+    resuming_command,
+)
 from smofi.training import Result, Session, prepare
+
+# --------------------------------------------------------------------------------------------------------------------
+# Where a result comes from: versions, platform, git state, time and command.
+
+
+PACKAGES = ("smofi", "torch", "numpy", "safetensors")
+
+
+def provenance(command: str) -> dict[str, Any]:
+    """What to note down when a run starts.
+
+    >>> sorted(provenance("smofi run"))[:3]
+    ['command', 'git', 'numpy']
+    """
+    return {
+        **{name: _version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "git": _git_state(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": command,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_state() -> dict[str, Any] | None:
+    """The commit of the working folder and whether anything is changed since, None outside a repository."""
+    try:
+        commit, status = (
+            subprocess.run(["git", *words], capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": commit, "dirty": bool(status)}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Saving a run in its folder: when to save what.
+
+KEPT_CHECKPOINTS = 2
+"""The number of newest checkpoints that are kept."""
+
+
+class NotSaved(SmofiError):
+    """A run whose end could not be saved; it has a result all the same."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class RunKeeper:
+    """Saves a run's rounds in a folder, which no other process may write until `close`.
+
+    A finished run whose last state is lost has none to save.
+    """
+
+    def __init__(self, path: Path, checkpoint_every: int) -> None:
+        self.folder, self.every = RunFolder(path), checkpoint_every
+        self.unsaved, self.has_state = False, True
+        self.lock = FolderLock(path)
+        try:
+            self.writer = RunWriter(self.folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let others write."""
+        self.lock.release()
+
+    def after_round(self, run: Run) -> None:
+        """Append the record; save a checkpoint when one is due. If the disk fails, it is tried again after every
+        round. At the end of the run, `finish` saves the model first."""
+        try:
+            self.writer.append_records(run.history)
+            ends = run.over and not run.cut_short and not run.diverged
+            if (self.unsaved or run.over or len(run.history) % self.every == 0) and not ends:
+                self.unsaved = True
+                self._save(run)
+            else:
+                self.keep_best(run)
+            if run.diverged:  # the last good round may have been evaluated since
+                self.writer.write_records(map(asdict, run.history))
+        except OSError as error:
+            self.unsaved = True
+            run.warn(
+                f"round {len(run.history)} could not be saved in {self.folder.path}: {error.strerror}; {self._safe()}. "
+                f"The run goes on and tries again after the next round."
+            )
+
+    def finish(self, run: Run, result: Result) -> None:
+        """Write the final model and how the run ended, then the last state, from which more rounds may follow.
+
+        Raises NotSaved if the model, or the state of an interrupted run, is not saved.
+        """
+        try:
+            self.writer.append_records(run.history)
+            if not run.cut_short:
+                self.writer.write_end(result.model.state_dict(), _result(run))
+        except OSError as error:
+            self._save_at_least_the_state(run)
+            path = self.folder.path
+            raise NotSaved(
+                f"the result could not be written to {path}: {error.strerror}; {self._safe()}. "
+                f"Free some space and continue with: {resuming_command(self.folder)}",
+                result,
+            ) from error
+        try:
+            if self.has_state and (self.unsaved or len(run.history) not in self.writer.saved_rounds):
+                self._save(run)
+        except OSError as error:
+            lost = f"the state after round {len(run.history)} could not be saved: {error.strerror}; {self._safe()}"
+            if run.cut_short:
+                raise NotSaved(f"{lost}. Continue from there with: {resuming_command(self.folder)}", result) from error
+            run.warn(f"{lost}. The final model is saved; more rounds would have to go on from there.")
+
+    def _save(self, run: Run) -> None:
+        self.writer.save(stored(run), KEPT_CHECKPOINTS, best=self._is_best(run))
+        self.unsaved = False
+        ended = self.writer.ended
+        if ended is not None and ended < len(run.history):
+            self.writer.remove_end()  # it is of earlier rounds, and a later state is safe
+
+    def _save_at_least_the_state(self, run: Run) -> None:
+        try:
+            self._save(run)
+        except OSError:  # the caller reports which rounds are safe
+            self.unsaved = True
+
+    def keep_best(self, run: Run) -> None:
+        """Save the state after the last round if it is the best one."""
+        if self._is_best(run):
+            self.writer.save_best(stored(run))
+
+    def _is_best(self, run: Run) -> bool:
+        return self.has_state and bool(run.history) and run.best_round == len(run.history)
+
+    def _safe(self) -> str:
+        saved = self.writer.saved_rounds
+        return f"the last checkpoint is that of round {saved[-1]}" if saved else "there is no checkpoint yet"
+
+
+def stored(run: Run) -> StoredCheckpoint:
+    """A run's state as plain values."""
+    checkpoint = run.checkpoint()
+    return StoredCheckpoint(len(checkpoint.history), checkpoint.tensors, checkpoint.notes)
+
+
+def _result(run: Run) -> dict[str, Any]:
+    accuracies = [record.accuracy for record in run.history if record.accuracy is not None]
+    return {
+        "rounds": len(run.history),
+        "stopped": run.stopped,
+        "diverged": run.diverged,
+        "best_accuracy": max(accuracies, default=None),
+    }
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Runs with folders of their own: a session per method and seed, each with its folder locked and described.
 
 
 @dataclass(frozen=True)
@@ -187,3 +368,33 @@ def whole_config(config: Config, runs: Sequence[FolderRun]) -> str:
 
 def _workers(one: FolderRun) -> int:
     return one.session.run.workers.size
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Starting runs, in folders without one.
+
+
+def start(
+    config: Config,
+    path: str | Path,
+    callback: Callback | None = None,
+    command: str = "",
+    progress: ReadProgress = silent,
+    workers: Workers | None = None,
+) -> list[FolderRun]:
+    """Runs ready to train, one per method and seed, in folders without a run; `progress` watches the data being read.
+
+    They are shared by `workers`, or by the workers that this process is one of, which uses as many threads as `config`
+    says from now on.
+    """
+    path = check_path("path", path)
+    below = [folder.path for folder in folders_for(path, config.method, config.each_seed) if folder.path != path]
+    check_free(path, below)
+    torch.set_num_threads(config.threads)
+    config = config.with_absolute_paths()
+    federations = gather_each(config, progress)
+    first = federations[config.seed]
+    config = config.divided(first)
+    with opened(config, federations, path, callback, workers) as runs:
+        describe_new(path, runs, config, federations, first.source.fingerprint(), command)
+        return runs

@@ -1,11 +1,5 @@
 """A trained model to use elsewhere: as safetensors with a model card, by `torch.export`, as ONNX; whole or one side.
 
-run.py       from a run folder to a folder of files            trained.py   the run, its model and its task, as read
-pieces.py    what the client and what the server computes      formats.py   safetensors, torch.export, ONNX
-raw.py       preprocessing.json, predict.py                     standalone/  what is copied: predict.py and its readers
-card.py      the model card                                     described.py  its words about raw input
-request.py   what is asked, and refused without torch
-
 Public: the names in `__all__`.
 """
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from smofi.export.pieces import ModelPiece
+from smofi.export.trained import ModelPiece
 
 ONNX_LIMIT = 1_500_000_000  # bytes; an ONNX file is limited to 2 GiB, larger weights go beside it
 

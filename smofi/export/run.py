@@ -15,10 +15,9 @@ import smofi
 from smofi.cut import Cut, CutSpec
 from smofi.errors import InputError, check_path
 from smofi.export.card import model_card
-from smofi.export.pieces import chosen_cut, pieces
 from smofi.export.raw import PREPROCESSING, RUNNABLE, copy_program, preprocessing, why_no_program, without_places
 from smofi.export.request import FORMATS, checked_destination, chosen_formats
-from smofi.export.trained import TrainedRun, read_run
+from smofi.export.trained import TrainedRun, chosen_cut, pieces, read_run
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ fednar.py     clipped weight decay                  fednag.py     Nesterov momen
 clip.py       clipped gradients                     smofi.py      momentum fused at every step
 sflv1.py      server models averaged                sflv2.py      one server model, client after client
 mergesfl.py   one server model, merged batches      registry.py   methods by name, and written as strings
-bases.py      what a method is compared with
 
 Public: the names in `__all__`.
 """
 
-from smofi.methods.bases import bare_base
 from smofi.methods.clip import clip
 from smofi.methods.fedavg import fedavg
 from smofi.methods.fedavgm import fedavgm
@@ -19,7 +17,7 @@ from smofi.methods.fednag import fednag
 from smofi.methods.fednar import fednar
 from smofi.methods.fedprox import fedprox
 from smofi.methods.mergesfl import mergesfl
-from smofi.methods.registry import METHODS, load_plugins, method_name, parse_method, register
+from smofi.methods.registry import METHODS, bare_base, load_plugins, method_name, parse_method, register
 from smofi.methods.sflv1 import sflv1
 from smofi.methods.sflv2 import sflv2
 from smofi.methods.slowmo import slowmo

@@ -2,14 +2,6 @@
 
 The first block is the input block, the last the output block, those between are the core blocks a cut counts.
 
-mlp, cnn, resnet, vgg, mobilenet, densenet, transformer   a file per family
-catalogue  what each is, and what it accepts                   building  a model from its name
-custom     a model of one's own, by python:module:function     blocks    any module as a sequence of blocks
-costs      parameters, multiply-accumulates, bytes at a cut    dropout   masks that are a function of the sample
-size       whether a model fits into memory, before it is built
-former     weights from before a model was changed, which are refused
-layers, norm, shape, initial    what several families share
-
 Public: the names in `__all__`.
 """
 

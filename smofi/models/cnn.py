@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from torch import nn
 
 from smofi.errors import check_count
-from smofi.models.initial import initialise
+from smofi.models.catalogue import check_image_shape
+from smofi.models.layers import initialise
 from smofi.models.norm import normalisation
-from smofi.models.shape import check_image_shape
 
 
 def _conv_block(inputs: int, outputs: int, norm: str | None) -> nn.Sequential:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.errors import check_count
-from smofi.models.initial import initialise
-from smofi.models.layers import chain, classifier, convolution
+from smofi.models.layers import chain, classifier, convolution, initialise
 from smofi.models.norm import normalisation
 
 

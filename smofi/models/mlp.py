@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from torch import nn
 
 from smofi.errors import check_count
-from smofi.models.initial import initialise
-from smofi.models.layers import chain
-from smofi.models.shape import check_vector_shape
+from smofi.models.catalogue import check_vector_shape
+from smofi.models.layers import chain, initialise
 
 
 def _layer(inputs: int, outputs: int) -> nn.Sequential:

@@ -7,8 +7,7 @@ from collections import OrderedDict
 from torch import Tensor, nn
 
 from smofi.errors import check_count
-from smofi.models.initial import initialise
-from smofi.models.layers import chain, classifier, convolution
+from smofi.models.layers import chain, classifier, convolution, initialise
 from smofi.models.norm import normalisation
 
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))

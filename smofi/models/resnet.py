@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from smofi.errors import check_count
-from smofi.models.initial import initialise
-from smofi.models.layers import chain, classifier, convolution, stem
+from smofi.models.layers import chain, classifier, convolution, initialise, stem
 from smofi.models.norm import normalisation
 
 

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from smofi.errors import check_count
-from smofi.models.initial import initialise
-from smofi.models.layers import chain, classifier, convolution
+from smofi.models.layers import chain, classifier, convolution, initialise
 from smofi.models.norm import normalisation
 
 FACTORS = (1, 2, 4, 8, 8)

@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 import torch
 
 from smofi.clock import Clock
-from smofi.clock.jobs import LATENCY, Leg
+from smofi.clock.replay import LATENCY, Leg
 from smofi.config import Config
 from smofi.config.federation import Federation
 from smofi.cut import Cut, Cuts, parse_cut
@@ -23,7 +23,7 @@ from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout, columns_in
 from smofi.training import Arguments, make_planner
-from smofi.training.given import as_samples
+from smofi.training.arguments import as_samples
 
 ROUNDS = 20
 """Planned at every cut: the first of the run, with the same clients."""

@@ -15,9 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.clock import Device
-from smofi.clock.devices import MILLISECOND, devices_for
-from smofi.clock.phones import Phones, read_phones
-from smofi.clock.tables import MEASURED_MACS
+from smofi.clock.devices import MEASURED_MACS, MILLISECOND, Phones, devices_for, read_phones
 from smofi.config import Config
 from smofi.data.source import Source
 from smofi.errors import check_seed

@@ -10,7 +10,7 @@ from typing import Any
 from smofi.config import Config
 from smofi.errors import check_path, refuse
 from smofi.report.history import History
-from smofi.report.show.snapshot import Snapshot, snapshots_in
+from smofi.report.show import Snapshot, snapshots_in
 from smofi.runs import DamagedFile, RunFolder, folders_in, runs_below
 from smofi.settings import COMPUTING
 

@@ -15,14 +15,19 @@ from pathlib import Path
 from smofi.errors import InputError
 from smofi.files import write_atomically
 from smofi.plural import plural
-from smofi.reproduce import heterogeneity
-from smofi.reproduce.claims import claims_table
-from smofi.reproduce.files import read_results
-from smofi.reproduce.findings import findings
 from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES, Item, Line
-from smofi.reproduce.measured import Measured
-from smofi.reproduce.pictures import drawings, overview, picture_stem
-from smofi.reproduce.tables import readme_table, table_of
+from smofi.reproduce.pictures import (
+    CLIENTS_SOURCE,
+    CLIENTS_TITLE,
+    client_sentences,
+    clients_drawing,
+    drawings,
+    overview,
+    picture_stem,
+    read_clients,
+)
+from smofi.reproduce.results import Measured, read_results
+from smofi.reproduce.tables import claims_table, findings, readme_table, table_of
 
 MADE = "<!-- Made by `smofi reproduce --page {}`: change what it is made from, in {}/. -->"
 OVERVIEW = "overview.svg"
@@ -81,11 +86,11 @@ class Page:
 
     def _clients(self) -> Iterator[str]:
         """The section about how clients differ, if its numbers are there."""
-        if clients := heterogeneity.read_clients(self.folder):
-            yield f"## {heterogeneity.TITLE}"
-            yield f"In the paper: {heterogeneity.SOURCE}. `smofi reproduce {HETEROGENEITY}`; nothing is trained."
-            yield from heterogeneity.sentences(clients)
-            yield f"![{heterogeneity.TITLE}]({self.folder.name}/{HETEROGENEITY}.svg)"
+        if clients := read_clients(self.folder):
+            yield f"## {CLIENTS_TITLE}"
+            yield f"In the paper: {CLIENTS_SOURCE}. `smofi reproduce {HETEROGENEITY}`; nothing is trained."
+            yield from client_sentences(clients)
+            yield f"![{CLIENTS_TITLE}]({self.folder.name}/{HETEROGENEITY}.svg)"
             yield self._part(HETEROGENEITY)
 
     def _section(self, item: Item, scale: str, panels: Sequence[Measured]) -> Iterator[str]:
@@ -143,8 +148,8 @@ class Page:
             if _share(panels) > SHOWN
             for end, drawing in drawings(item, panels).items()
         ]
-        if clients := heterogeneity.read_clients(self.folder):
-            pictures.append(heterogeneity.drawing(clients).save(self.folder / f"{HETEROGENEITY}.svg"))
+        if clients := read_clients(self.folder):
+            pictures.append(clients_drawing(clients).save(self.folder / f"{HETEROGENEITY}.svg"))
         return [path for path, _ in written] + pictures
 
 

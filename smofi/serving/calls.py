@@ -7,10 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from smofi.config import Config, read_config
+from smofi.config import Config, read_config, stored_config
 from smofi.engine.events import Callback, Event
 from smofi.errors import refuse, refuse_unwanted
-from smofi.experiment.stored import stored_config
 from smofi.net.status import Board, StatusServer
 from smofi.serving import saving_every_round
 from smofi.serving.checks import Serving

@@ -13,14 +13,13 @@ import numpy as np
 from smofi.config import Config
 from smofi.config.federation import Federation, read_source
 from smofi.data.decoded import ReadProgress, silent
-from smofi.data.partitions.saved import UNUSED
+from smofi.data.partitions import UNUSED
 from smofi.engine.check import check_device
 from smofi.engine.cohort.wire import Compression
 from smofi.engine.events import Callback
 from smofi.engine.plan import Planner
 from smofi.errors import check_path
-from smofi.experiment.keeping import RunKeeper
-from smofi.experiment.opening import FolderRun, describe_new
+from smofi.experiment.opening import FolderRun, RunKeeper, describe_new
 from smofi.experiment.resuming import abouts_in, go_on
 from smofi.net.journal import ended, journal
 from smofi.net.logs import log

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from smofi.config import Config
 from smofi.cut import parse_cut
-from smofi.data.partitions.saved import PREFIX as SAVED
+from smofi.data.partitions import PREFIX as SAVED
 from smofi.engine.assembly import template_of
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.cohort.wire import wire_named

@@ -1,24 +1,99 @@
-"""All settings of a run, with those of its data. To add one, define it and use it: one that does not reach the run
-fails a test."""
+"""All settings of a run, and what they mean where clients are real. To add one, define it and use it: one that does not
+reach the run fails a test.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType
+from typing import Any
 
 from smofi.clock.timing import CLOCKS, Timing
+from smofi.data.augment import Augment, parse_augment
+from smofi.data.catalogue import check_data_name
 from smofi.engine.cohort.wire import WIRES, check_wire
 from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
+from smofi.errors import refuse
 from smofi.method import Method
 from smofi.models.catalogue import check_model_name
 from smofi.models.norm import EXAMPLE as NORM
 from smofi.models.norm import parse_norm
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
-from smofi.settings import checks
-from smofi.settings.checks import Check, count, flag, names_or_csv, number, one_of, optional, several, text_for, text_or
-from smofi.settings.data import DataSettings
-from smofi.settings.definition import Argument, definitions, setting
-from smofi.settings.seeds import several_seeds
+from smofi.settings import definition as checks
+from smofi.settings.definition import (
+    Argument,
+    Check,
+    Checked,
+    count,
+    definitions,
+    flag,
+    names_or_csv,
+    number,
+    one_of,
+    optional,
+    setting,
+    several,
+    several_seeds,
+    text_for,
+    text_or,
+)
+
+# --------------------------------------------------------------------------------------------------------------------
+# The settings of the data: what it is, and how it is divided among clients.
+
+
+_augment, _column = text_for("crop(4)+flip", parse_augment), optional(checks.column)
+
+
+class DataSettings(Checked):
+    """The first of all settings."""
+
+    data: str = setting(
+        "digits",
+        Check(check_data_name),
+        "a data set that `smofi data` lists, or your own: folder:PATH, npz:PATH, csv:PATH, python:module:function",
+        page="data",
+    )
+    label_column: str | None = setting(
+        None, _column, "for csv:PATH, the column to predict; by default the one called label, y, class or target"
+    )
+    client_column: str | None = setting(
+        None,
+        _column,
+        "for csv:PATH, the column that says whose sample it is; by default the one called client, site or user",
+    )
+    data_folder: str | None = setting(
+        None,
+        optional(checks.folder),
+        "folder with the official files of the data set; by default SMOFI_DATA/NAME",
+        resumable=True,
+        computing=True,
+    )
+    image_size: int | None = setting(
+        None, optional(count), "resize images to this height and width; by default they stay as they are"
+    )
+    max_train: int | None = setting(None, optional(count), "use this many training samples at most, the first ones")
+    max_test: int | None = setting(None, optional(count), "use this many test samples at most, the first ones")
+    augment: str | None = setting(
+        None,
+        optional(_augment),
+        "vary training images: crop(4) shifts by up to 4 pixels, flip mirrors half of them, crop(4)+flip does both",
+        argument=Argument(check=text_or(_augment, 'a string such as "crop(4)+flip", or None', Augment, NoneType)),
+    )
+    clients: int | None = setting(
+        50, optional(count), "number of clients; with natural, by default everyone who owns at least a batch of samples"
+    )
+    partition: str = setting(
+        "dirichlet(0.2)",
+        Check(checks.partition),
+        "how the data is divided: dirichlet(gamma), iid, shards(k), natural, or file:RUN for that of another run",
+        page="partitions",
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# All settings of a run, with those of its data. To add one, define it and use it: one that does not reach the run
+# fails a test.
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")
 FIRST_SEEDS = (0, 1, 2)
@@ -288,3 +363,58 @@ RESUMABLE = frozenset(name for name, one in SETTINGS.items() if one.resumable)
 
 COMPUTING = frozenset(name for name, one in SETTINGS.items() if one.computing)
 """The settings that say how a run is computed and kept: runs that differ in these alone are runs of the same thing."""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Settings where clients are real: some mean nothing there, which `smofi serve` refuses and its help leaves out; of
+# others, its help says what they mean there.
+
+NO_CLOCK = "none of a clock's settings: clients are real, and so is the time they take"
+
+UNSERVED = {name: NO_CLOCK for name, one in SETTINGS.items() if one.timing} | {
+    "clock": "none: clients are real, and so is the time they take",
+    "step_deadline": "null: clients are real, and so is their time; --deadline says how long a step waits for a client",
+    "validation": "0: the training data is with the clients",
+    "patience": "null: nothing can be held out for validation, as the training data is with the clients",
+    "diagnose": "false: it needs the gradients of whole models, which no machine has",
+    "compile": "false: the model is split",
+    "executor": "auto: each client computes for itself",
+}
+"""What a server accepts for such a setting, and why, by name."""
+
+ALIKE = {"executor": ("loop",)}
+"""Values that mean the same as the default: folders of served runs had them."""
+
+SERVED_HELP = {
+    "data": "what samples look like, and the test data: a data set that `smofi data` lists, or your own: folder:PATH, "
+    "npz:PATH, csv:PATH, python:module:function",
+    "max_train": "use this many training samples at most, the first ones: of the server's data, which is not trained "
+    "on, and of clients that join with --part",
+    "clients": "how many clients take part; a round waits for that many, or for --min-clients",
+    "partition": "for clients that join with --part alone, in trials: how the data is divided among them",
+    "target_accuracy": "stop once this accuracy (or judged metric) is reached, such as 0.9, where the model is tested",
+    "metrics": "one or more of top1 and macro_f1; the first is judged",
+    "workers": "of how many clients the server's passes are computed at a time, in threads; by default what a quick "
+    "measurement favours",
+    "memory_limit": "memory of the server, such as 2GB: a run that needs more is refused",
+    "checkpoint_every": "rounds between checkpoints; whatever its file says, a server saves every round, unless this "
+    "option says otherwise",
+}
+"""What a setting means to a server, where that is not what it means to a simulation."""
+
+SERVED_DEFAULTS = {"checkpoint_every": 1}
+"""Defaults of a server, where they are not those of a simulation."""
+
+
+def check_served(given: Mapping[str, Any]) -> None:
+    """Refuse settings that mean nothing where clients are real, unless they have their defaults.
+
+    >>> check_served({"clock": "none", "rounds": 3})
+    >>> check_served({"clock": "full"})
+    Traceback (most recent call last):
+    smofi.errors.InputError: clock='full' is not accepted: expected none: clients are real, and so is the time they take
+    """
+    for name, accepted in UNSERVED.items():
+        value = given.get(name, SETTINGS[name].default)
+        if value not in (SETTINGS[name].default, ALIKE.get(name)):
+            refuse(name, ", ".join(value) if isinstance(value, tuple) else value, accepted)

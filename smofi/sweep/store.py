@@ -1,18 +1,155 @@
-"""The runs below a folder, found by their settings, whatever their folders are called."""
+"""The cells of a sweep, and the runs below a folder, found by their settings, whatever their folders are called."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from smofi.config import Config, run_config
-from smofi.errors import InputError
+from smofi.data.partitions import PREFIX as SAVED
+from smofi.data.partitions import parse as parse_partition
+from smofi.errors import InputError, refuse
+from smofi.optim import parse_optimizer
 from smofi.runs import RunFolder, check_free, writer_of
-from smofi.sweep.cells import Cell, deciding
+from smofi.settings import COMPUTING, SETTINGS, seeds_text
+from smofi.spec import Call, read_calls
+
+# --------------------------------------------------------------------------------------------------------------------
+# A cell of a sweep: the settings of one run, with one method and one seed, and what decides its numbers.
+
+
+LAST_BITS = frozenset({"executor", "threads", "server_threads"})
+"""Settings that decide the last bits: they count where an executor is asked for."""
+
+WITHOUT_EFFECT = COMPUTING - LAST_BITS - {"diagnose"} | {"rounds", "seeds"}
+"""Settings that do not decide the numbers of a round. Rounds are compared by themselves; a cell has one seed."""
+
+LONGEST_NAME = 120
+"""Of a folder, in characters, without the key."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run. `label` says in a few words which one it is among others.
+
+    >>> cell = Cell(Config(method="smofi(alpha=-0.1)", seed=1))
+    >>> cell.key == Cell(Config(method="smofi", seed=1, workers=2)).key
+    True
+    >>> cell.name.removesuffix(cell.key)
+    'digits-smofi-seed-1-'
+    """
+
+    config: Config
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.config.method) != 1:
+            refuse("method", list(self.config.method), "one method in each cell of a sweep")
+        if len(self.config.each_seed) != 1:
+            refuse("seeds", seeds_text(self.config.each_seed), "one seed in each cell of a sweep")
+
+    @property
+    def method(self) -> str:
+        """Its method, written in full."""
+        return self.config.method[0]
+
+    @property
+    def title(self) -> str:
+        """What it is called among others."""
+        return self.label or f"{self.method}, seed {self.config.seed}"
+
+    @cached_property
+    def key(self) -> str:
+        """A short hash of what decides the numbers."""
+        text = json.dumps([self.identity, self.config.rounds], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def name(self) -> str:
+        """The name of a folder for it."""
+        words = self.label or f"{self.config.data} {self.method} seed {self.config.seed}"
+        return f"{slug(words)}-{self.key}"
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """The settings that decide the numbers, as far as they are asked for: `auto` leaves open how clients are
+        computed, data with owners tells the number of clients, and diagnostics may be there without being asked for."""
+        config, left_out = self.config, set[str]()
+        if config.executor == ("auto",):
+            left_out |= LAST_BITS
+        if config.clients is None:
+            left_out.add("clients")
+        if not config.diagnose:
+            left_out.add("diagnose")
+        return {name: value for name, value in self.settings.items() if name not in left_out}
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All settings that decide the numbers."""
+        return deciding(self.config)
+
+    def is_run_of(self, settings: Mapping[str, Any]) -> bool:
+        """Whether a run with these `deciding` settings computes the same rounds; it may have more or fewer of them."""
+        return all(name in settings and settings[name] == value for name, value in self.identity.items())
+
+
+def slug(words: str) -> str:
+    """Words as a part of a folder's name.
+
+    >>> slug("fedprox(mu=0.01)+smofi, seed 0")
+    'fedprox-mu=0.01-smofi-seed-0'
+    """
+    return re.sub(r"[^\w.=]+", "-", words).strip("-.")[:LONGEST_NAME]
+
+
+def deciding(config: Config) -> dict[str, Any]:
+    """Every setting that decides the numbers of a round, each written in one way.
+
+    >>> deciding(Config(method="fedavgm(0.3)")) == deciding(Config(method="fedavgm(momentum=0.3)", rounds=5, workers=2))
+    True
+    """
+    whole = config.with_absolute_paths()
+    return {name: _plainly(name, getattr(whole, name)) for name in SETTINGS if name not in WITHOUT_EFFECT}
+
+
+def _plainly(name: str, value: Any) -> Any:
+    """A setting's value in the one way that equal values share."""
+    if name == "method":
+        return [[_call(call) for call in read_calls(name, method, "smofi")] for method in value]
+    if name == "optimizer":
+        made = parse_optimizer(value)
+        return [type(made).__name__, {key: _number(one) for key, one in asdict(made).items()}]
+    if name == "partition":
+        return _partition(value)
+    return _number(value)
+
+
+def _call(call: Call) -> list[Any]:
+    return [call.name, [_number(one) for one in call.args], sorted((key, _number(one)) for key, one in call.kwargs)]
+
+
+def _number(value: Any) -> Any:
+    """1 and 1.0 are the same number; True is none."""
+    if isinstance(value, (list, tuple)):
+        return [_number(one) for one in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else value
+
+
+def _partition(text: str) -> str:
+    if text.startswith(SAVED):
+        return SAVED + str(Path(text.removeprefix(SAVED)).expanduser().absolute())
+    return str(parse_partition(text))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The runs below a folder, found by their settings, whatever their folders are called.
 
 CELLS = "cells"
 """The folder with the settings of each cell as a file, which its process is given."""

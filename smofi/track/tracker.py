@@ -11,7 +11,7 @@ from statistics import fmean
 from types import TracebackType
 from typing import Any, TypeVar
 
-from smofi.engine.events import Event, Record, RoundDone, RunEnded, RunStarted, Warned
+from smofi.engine.events import Callback, Event, Record, RoundDone, RunEnded, RunStarted, Warned
 from smofi.engine.metrics import client_values
 from smofi.errors import InputError, TrainingWarning
 
@@ -168,3 +168,45 @@ def _sentence(error: Exception) -> str:
     """The first line of an error, because some packages write a page."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Several callbacks as one.
+
+
+class Combined:
+    """Calls each callback with every event, in turn, and closes those that are trackers."""
+
+    def __init__(self, callbacks: tuple[Callback, ...]) -> None:
+        self.callbacks = callbacks
+
+    def __call__(self, event: Event) -> None:
+        """The callback of a run."""
+        for callback in self.callbacks:
+            callback(event)
+
+    def close(self, completed: bool = True) -> None:
+        """Close the trackers."""
+        for callback in self.callbacks:
+            if isinstance(callback, (Tracker, Combined)):
+                callback.close(completed)
+
+    def __enter__(self) -> Combined:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(completed=error is None)
+
+
+def combine(*callbacks: Callback) -> Combined:
+    """One callback that calls each of these, in this order.
+
+    >>> from smofi.engine.events import Warned
+    >>> seen = []
+    >>> combine(seen.append, lambda event: seen.append(event.message))(Warned("careful"))
+    >>> seen
+    [Warned(message='careful'), 'careful']
+    """
+    return Combined(callbacks)

@@ -10,7 +10,7 @@ import torch
 from smofi.clock import start_clock
 from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts
 from smofi.cut import parse_cut
-from smofi.data.partitions.mix import mixes
+from smofi.data.partitions import mixes
 from smofi.data.samples import Samples
 from smofi.engine.check import check_speeds
 from smofi.engine.cohort.wire import Compression

@@ -1,21 +1,92 @@
-"""A run that is ready to train, and what it gives back."""
+"""A run that is ready to train, what it gives back, and how Ctrl-C ends it after the round."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from contextlib import nullcontext
+import signal
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from types import FrameType
 
 from torch import nn
 
 from smofi.engine.cpu.threads import in_threads
-from smofi.engine.events import Record
+from smofi.engine.events import Event, Record, TickDone
 from smofi.engine.metrics import USUAL
+from smofi.engine.processes.endings import in_turn
 from smofi.engine.run import Run
+from smofi.errors import TrainingWarning
 from smofi.flat import Layout
-from smofi.training.ending import finishing_the_round
-from smofi.training.progress import shown
+
+# --------------------------------------------------------------------------------------------------------------------
+# Ctrl-C in Python: the run ends after the current round, and what there is comes back.
+
+
+@contextmanager
+def finishing_the_round(run: Run) -> Iterator[None]:
+    """The first Ctrl-C ends the run after the current round, a second one raises KeyboardInterrupt at once.
+
+    Only in the main thread, where Python hands out signals, and only where Ctrl-C would raise KeyboardInterrupt: what
+    a program, or the `smofi` command, has decided about it stays as it is.
+    """
+    own_thread = threading.current_thread() is not threading.main_thread()
+    if own_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    run.interrupted = run.cut_short = False  # an earlier one is no reason to stop again
+    callback, announced = run.emit, False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        run.interrupt()
+
+    def announce(event: Event) -> None:
+        nonlocal announced
+        callback(event)
+        if run.interrupted and not announced and isinstance(event, TickDone):
+            announced = True
+            with suppress(TrainingWarning):  # where warnings are errors, this one would lose the round
+                run.warn(f"interrupted: round {event.round} is finished first; interrupt again to stop at once")
+
+    run.emit = announce
+    leads = run.workers.rank == 0  # which tells further workers when to stop
+    try:
+        signal.signal(signal.SIGINT, in_turn(interrupt, signal.default_int_handler if leads else interrupt))
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        run.emit = callback
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A run that shows how it goes: the display of `smofi run`, for Python.
+
+
+@contextmanager
+def shown(run: Run) -> Iterator[None]:
+    """The run's events go to a display as well as to its callback."""
+    # The report stands above this room and is loaded only here, when it is asked for: pyproject.toml has the exception.
+    from smofi.report.live import display
+
+    callback = run.emit
+    with warnings.catch_warnings(), display(run.planner.method.name, run.rounds) as live:
+        warnings.simplefilter("ignore", TrainingWarning)  # the display shows the event that comes with it
+
+        def both(event: Event) -> None:
+            live(event)
+            callback(event)
+
+        run.emit = both
+        try:
+            yield
+        finally:
+            run.emit = callback
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A run that is ready to train, and what it gives back.
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from smofi.cli import main
-from smofi.runs.history import METRICS
+from smofi.runs.folder import METRICS
 from support.finished_runs import put_run
 from support.run_folder import write_comparison
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from smofi.cli import main
-from smofi.data.partitions.saved import read_partition
+from smofi.data.partitions import read_partition
 from support.run_folder import rewritten
 
 SITES = ("Berlin", "Oslo", "St. Mary's", "$small$")

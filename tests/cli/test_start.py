@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from smofi.settings import SETTINGS
-from smofi.settings.checks import DEVICES
+from smofi.settings.definition import DEVICES
 from support.processes import ENVIRONMENT
 
 SLOW_TO_LOAD = ("torch", "numpy", "sklearn", "scipy", "matplotlib", "PIL", "asyncio")

@@ -11,10 +11,9 @@ import pytest
 from rich.console import Console
 
 from smofi.cli.arguments import Display
-from smofi.cli.sweep_display import SweepDisplay
-from smofi.sweep.cells import Cell
-from smofi.sweep.pace import Pace
-from smofi.sweep.running import Advanced, CellEvent, Ended, Outcome, Started, Stopping
+from smofi.cli.sweeping import SweepDisplay
+from smofi.sweep.running import Advanced, CellEvent, Ended, Outcome, Pace, Started, Stopping
+from smofi.sweep.store import Cell
 from support.cells import tiny
 
 CELLS = [Cell(tiny(seed=seed, rounds=4), f"fedavg, seed {seed}") for seed in range(3)]

@@ -18,14 +18,14 @@ import smofi
 from reference import federation, perceptron
 from smofi import Device, InputError, Timing
 from smofi.clock import Clock
-from smofi.clock.presence import Presence
+from smofi.clock.devices import Presence
 from smofi.engine.checkpoint import Checkpoint
 from smofi.engine.events import Event, Record, Warned
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.engine.processes.workers import Workers
 from smofi.experiment import resume
-from smofi.experiment.keeping import stored
+from smofi.experiment.opening import stored
 from smofi.runs import read_checkpoint
 from smofi.seeds import generator
 from smofi.training import Session

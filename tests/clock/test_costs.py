@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import smofi
 from smofi.clock.costs import SentBytes, StepCosts, client_bytes, job
-from smofi.clock.jobs import SERVER
+from smofi.clock.replay import SERVER
 from smofi.cut import Cut, CutSpec, parse_cut
 from smofi.flat import Layout
 from smofi.models import build

@@ -14,9 +14,18 @@ import numpy as np
 import pytest
 
 from smofi.clock import Device
-from smofi.clock.devices import devices_for
-from smofi.clock.presence import ALWAYS, Presence
-from smofi.clock.tables import DOWN_KBPS, LATENCY_MS, LEVELS, MEASURED_MACS, READY_SHARE, UP_PER_DOWN, Quantiles
+from smofi.clock.devices import (
+    ALWAYS,
+    DOWN_KBPS,
+    LATENCY_MS,
+    LEVELS,
+    MEASURED_MACS,
+    READY_SHARE,
+    UP_PER_DOWN,
+    Presence,
+    Quantiles,
+    devices_for,
+)
 from smofi.errors import InputError
 from support.real_data import shared
 

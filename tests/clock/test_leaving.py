@@ -13,8 +13,7 @@ import smofi
 from reference import federation, perceptron
 from smofi.cli import main
 from smofi.clock import Timing
-from smofi.clock.jobs import Job, Leg, Rules
-from smofi.clock.replay import Replay
+from smofi.clock.replay import Job, Leg, Replay, Rules
 from smofi.engine.memory.limit import most_at_once
 from smofi.errors import InputError
 from smofi.experiment import resume, start

@@ -12,9 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smofi.clock.availability import WEEK, phone_presence, presences, read_traces
-from smofi.clock.presence import ALWAYS, Presence
-from smofi.clock.tables import GAP_PER_MEAN, LEVELS, MEAN_GAP, READY_PER_MEAN, READY_SHARE, Quantiles
+from smofi.clock.devices import (
+    ALWAYS,
+    GAP_PER_MEAN,
+    LEVELS,
+    MEAN_GAP,
+    READY_PER_MEAN,
+    READY_SHARE,
+    WEEK,
+    Presence,
+    Quantiles,
+    phone_presence,
+    presences,
+    read_traces,
+)
 from smofi.errors import InputError
 from support.real_data import shared
 

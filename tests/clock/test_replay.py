@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smofi.clock.closed_form import replay
-from smofi.clock.jobs import SERVER, Job, Leg, Replayed, Rules
-from smofi.clock.replay import Replay
+from smofi.clock.replay import SERVER, Job, Leg, Replay, Replayed, Rules, replay
 
 INFINITE = math.inf
 

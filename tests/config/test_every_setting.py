@@ -18,7 +18,7 @@ from pydantic import ValidationError
 import smofi
 from smofi import experiment
 from smofi.cli import main
-from smofi.clock.presence import ALWAYS
+from smofi.clock.devices import ALWAYS
 from smofi.config import Config, changed_fields, config_yaml, read_config, sentence_of
 from smofi.config.federation import Federation, gather
 from smofi.data.augment import parse_augment

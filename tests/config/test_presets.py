@@ -11,8 +11,7 @@ from smofi.config import Config, presets, read_config
 from smofi.config.presets import preset_text
 from smofi.methods import parse_method
 from smofi.optim import parse_optimizer, sgd
-from smofi.reproduce.items.appendix import SMALL_SPEECH, SMALL_TEXT
-from smofi.reproduce.items.tasks import CIFAR10, CIFAR100, SHAKESPEARE, SPEECH, TINY, Task
+from smofi.reproduce.items import CIFAR10, CIFAR100, SHAKESPEARE, SMALL_SPEECH, SMALL_TEXT, SPEECH, TINY, Task
 
 # task: model, clients, partition, participation, B, lr, weight decay, factor per round, rounds
 PAPER = {

@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 import smofi
 from smofi.data.ahead import Gathered
 from smofi.data.samples import TensorSamples
-from smofi.training.given import as_samples
+from smofi.training.arguments import as_samples
 
 
 class Slow(Dataset[Any]):

@@ -18,8 +18,7 @@ from PIL import Image
 
 from smofi import data, memory
 from smofi.cli import main
-from smofi.clock.availability import read_traces
-from smofi.clock.devices import read_devices
+from smofi.clock.devices import read_devices, read_traces
 from smofi.data.formats import letters, rows
 from smofi.errors import InputError
 

@@ -25,14 +25,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from smofi.clock.availability import read_traces
-from smofi.clock.devices import read_devices
+from smofi.clock.devices import read_devices, read_traces
 from smofi.data.cache import with_moments
 from smofi.data.decoded import DataFiles, silent
 from smofi.data.readers.cifar import find_cifar10
 from smofi.data.readers.csv import find_csv
-from smofi.data.readers.fashion_mnist import find_fashion_mnist
 from smofi.data.readers.folder import find_folder
+from smofi.data.readers.idx_files import find_fashion_mnist
 from smofi.data.readers.npz import find_npz
 from smofi.data.readers.shakespeare import find_shakespeare
 from smofi.data.readers.speech_commands import find_speech_commands

@@ -20,8 +20,7 @@ from PIL import Image
 from smofi import experiment
 from smofi.config import Config, federation
 from smofi.config.federation import gather
-from smofi.data import load, samples, source
-from smofi.data.partitions import assignment, divide
+from smofi.data import load, partitions, samples, source
 from smofi.data.resizing import resize
 from smofi.data.samples import TensorSamples
 from smofi.errors import CacheWarning
@@ -261,13 +260,13 @@ def test_data_is_hashed_once_for_a_resume(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_clients_of_samples_become_the_samples_of_clients_once(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owned_images()
     calls: list[int] = []
-    convert = divide.samples_by_client
+    convert = partitions.samples_by_client
 
     def counted(owner: Any, clients: int) -> Any:
         calls.append(clients)
         return convert(owner, clients)
 
-    for module in (federation, assignment, divide):
+    for module in (federation, partitions):
         monkeypatch.setattr(module, "samples_by_client", counted)
     gather(config(partition=how))
     assert calls == [4]

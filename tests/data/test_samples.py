@@ -7,7 +7,7 @@ import torch
 from smofi.data.decoded import Decoded, Split
 from smofi.data.samples import Store, TensorSamples
 from smofi.data.source import as_source
-from smofi.training.given import as_samples
+from smofi.training.arguments import as_samples
 
 CPU = torch.device("cpu")
 

@@ -22,8 +22,8 @@ from smofi.engine.events import Event, Record, RoundDone
 from smofi.engine.stopping import Stopping
 from smofi.errors import InputError, TrainingWarning
 from smofi.experiment import resume, start
-from smofi.experiment.keeping import RunKeeper
-from smofi.experiment.restoring import restore
+from smofi.experiment.opening import RunKeeper
+from smofi.experiment.resuming import restore
 from smofi.export import export_run
 from smofi.methods import parse_method
 from smofi.planning import plan_run

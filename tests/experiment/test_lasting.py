@@ -10,11 +10,9 @@ from smofi.config import read_config, run_config
 from smofi.engine.events import Event, Warned
 from smofi.errors import InputError
 from smofi.experiment import resume
-from smofi.reproduce.files import collect, read_results
-from smofi.reproduce.results import Recorded
+from smofi.reproduce.results import Recorded, collect, read_results
 from smofi.runs import RunFolder, RunWriter
-from smofi.sweep.cells import Cell
-from smofi.sweep.store import Store
+from smofi.sweep.store import Cell, Store
 from support.crash import TINY, same_end, train
 
 BY_STEP = TINY.model_copy(update={"method": ("sflv2(turns='step')",), "rounds": 3, "validation": 0.0})

@@ -18,7 +18,7 @@ from smofi.data import Source
 from smofi.errors import InputError, TrainingWarning
 from smofi.experiment import resume, start, stored_config
 from smofi.runs import FolderLock, RunFolder, RunWriter, StoredCheckpoint, folders_in
-from smofi.runs.manifest import Checksum
+from smofi.runs.folder import Checksum
 from support.crash import TINY, child, metrics, same_end, train
 from support.run_folder import rewritten
 

@@ -23,7 +23,7 @@ from smofi.config import Config
 from smofi.errors import InputError
 from smofi.export import export_run
 from smofi.runs import StoredCheckpoint
-from smofi.runs.manifest import CHANGED
+from smofi.runs.folder import CHANGED
 from support.cards import run_card
 from support.kinds import table, untrained_run
 from support.run_folder import (

@@ -16,7 +16,7 @@ from torch import Tensor
 import smofi
 from reference import perceptron
 from smofi import CompositionError, InputError, methods
-from smofi.clock.presence import Presence
+from smofi.clock.devices import Presence
 from smofi.method import Candidates
 from smofi.methods.mergesfl import balanced
 from smofi.models import build

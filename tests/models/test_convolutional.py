@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from smofi.models import densenet121, densenet169, mobilenetv2, vgg11, vgg16
 from smofi.models.densenet import DenseLayer
-from smofi.models.initial import initialise
+from smofi.models.layers import initialise
 from smofi.models.mobilenet import InvertedResidual
 
 

@@ -9,7 +9,8 @@ from smofi import models
 from smofi.cli import main
 from smofi.errors import InputError
 from smofi.memory import limited
-from smofi.models import MODELS, size
+from smofi.models import MODELS
+from smofi.models import building as size
 
 
 @pytest.mark.parametrize(

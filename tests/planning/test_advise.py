@@ -20,7 +20,7 @@ from smofi.errors import InputError
 from smofi.flat import Layout
 from smofi.planning.advice import Outlook, advise, advise_each, look_ahead, recommended, single_cuts
 from smofi.training import Arguments, make_planner
-from smofi.training.given import as_samples
+from smofi.training.arguments import as_samples
 
 SMALL = Config(model="cnn", width=4, clients=4, batch_size=64, local_epochs=1, participation=0.5, rounds=3)
 DEVICES = [smofi.Device(seconds=0.2, up=100.0, down=400.0), smofi.Device(seconds=0.6, up=50.0, down=200.0)]

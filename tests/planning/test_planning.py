@@ -22,7 +22,7 @@ from smofi.engine.memory.needs import activation_memory, lasting_memory, round_m
 from smofi.errors import InputError
 from smofi.methods import parse_method
 from smofi.planning import PlanSummary, Seconds, plan_run, summary
-from smofi.planning.timing import time_rounds
+from smofi.planning.summary import time_rounds
 from smofi.training import Session
 
 SMALL = Config(

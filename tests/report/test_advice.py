@@ -16,8 +16,7 @@ from rich.console import Console
 from smofi.config import Config
 from smofi.errors import InputError
 from smofi.planning.advice import Advice, Outlook, Side
-from smofi.report.advice import advice_table, save_advice
-from smofi.report.advice.words import basis, sentences, unit
+from smofi.report.advice import advice_table, basis, save_advice, sentences, unit
 from smofi.report.numbers import figure
 
 SIDES = (Side("0", 0.004, 100), Side("1", 0.25, 12_345), Side("2", 1.0, 1_000_000))

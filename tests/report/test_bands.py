@@ -5,7 +5,7 @@ import math
 import pytest
 
 from smofi.report import History
-from smofi.report.bands import band, bands
+from smofi.report.history import band, bands
 
 
 def seeds(*values: list[float | None], hours: tuple[list[float], ...] = ()) -> list[History]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from smofi.errors import InputError
 from smofi.report import draw_curves
 from smofi.report.canvas import Canvas, can_braille
-from smofi.report.curves.text import ticks
+from smofi.report.curves import ticks
 from support.histories import histories
 
 

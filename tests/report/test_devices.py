@@ -12,8 +12,7 @@ from rich.console import Console
 
 from smofi.cli import main
 from smofi.clock import Device
-from smofi.clock.devices import devices_for
-from smofi.clock.tables import MEASURED_MACS
+from smofi.clock.devices import MEASURED_MACS, devices_for
 from smofi.config import Config
 from smofi.data import load
 from smofi.errors import InputError

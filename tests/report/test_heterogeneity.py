@@ -14,9 +14,16 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from smofi.errors import InputError
-from smofi.report.heterogeneity import Heterogeneity, heterogeneity_table, save_heterogeneity
-from smofi.report.heterogeneity.measures import PALETTE
-from smofi.report.heterogeneity.text import chosen, length, portions, size_bins
+from smofi.report.heterogeneity import (
+    PALETTE,
+    Heterogeneity,
+    chosen,
+    heterogeneity_table,
+    length,
+    portions,
+    save_heterogeneity,
+    size_bins,
+)
 from smofi.report.saving import check_picture
 
 COUNTS = np.array([[10, 10, 10, 10], [0, 0, 0, 3], [60, 20, 0, 0]])

@@ -12,7 +12,7 @@ import smofi
 from smofi.engine.events import Record
 from smofi.engine.stopping import BestRound
 from smofi.report import History
-from smofi.report.curves.thinning import COLUMNS, Thinned
+from smofi.report.curves import COLUMNS, Thinned
 from smofi.report.live import Live
 from support.work import instructions_of_third_round
 

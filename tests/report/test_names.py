@@ -6,9 +6,8 @@ import pytest
 from rich.console import Console
 
 from smofi.report import History, measure, results_table
-from smofi.report.comparing.as_text import as_text
 from smofi.report.comparing.blocks import Block
-from smofi.report.comparing.writing import sheets_of
+from smofi.report.comparing.writing import as_text, sheets_of
 from smofi.report.names import folded
 
 NAMES = ["fedavg", "smofi(alpha=-1)", "fedprox(mu=0.01)+smofi(alpha=-0.5)", "fedavgm(lr=1.0, momentum=0.3)", "mergesfl"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from smofi.config import Config
 from smofi.errors import InputError
 from smofi.report import History, save_curves
-from smofi.report.curves.picture import spread
+from smofi.report.curves import spread
 from smofi.report.heading import details, setting
 from smofi.report.numbers import time_unit
 from smofi.report.style import METHODS, looks

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from smofi.planning import CutParameters, Memory, PlanSummary, Seconds
+from smofi.engine.memory.needs import Memory
+from smofi.planning import CutParameters, PlanSummary, Seconds
 from smofi.report.numbers import duration, megabytes
 from smofi.report.plan import plan_table
 

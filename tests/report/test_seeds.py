@@ -13,8 +13,8 @@ from rich.console import Console
 from smofi.cli import main
 from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, Warned
 from smofi.report import History, compare, draw_curves, results_table, save_curves
-from smofi.report.bands import bands
-from smofi.report.curves.picture import _plot
+from smofi.report.curves import _plot
+from smofi.report.history import bands
 from smofi.report.live import Live
 from smofi.report.style import looks
 from support.run_folder import write_comparison, write_run

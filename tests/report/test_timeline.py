@@ -18,11 +18,10 @@ from rich.console import Console
 
 from smofi import experiment
 from smofi.cli import main
-from smofi.clock.jobs import Span
+from smofi.clock.replay import Span
 from smofi.config import Config
 from smofi.errors import InputError
-from smofi.report.timeline import Line, Timeline, read_timelines, save_timelines, timeline_table
-from smofi.report.timeline.pieces import pieces
+from smofi.report.timeline import Line, Timeline, pieces, read_timelines, save_timelines, timeline_table
 from support.run_folder import rewritten
 
 SPEEDS = [400, 40, 80, 20]  # ms a sample, of each client

@@ -1,12 +1,10 @@
 """Sentences below a table, from numbers that are easily worked out."""
 
 from smofi.report.history import History
-from smofi.reproduce.claims import verdict
-from smofi.reproduce.findings import findings
 from smofi.reproduce.items import ITEMS
-from smofi.reproduce.measured import Measured
 from smofi.reproduce.page import about
-from smofi.reproduce.results import Recorded, Results
+from smofi.reproduce.results import Measured, Recorded, Results
+from smofi.reproduce.tables import findings, verdict
 
 
 def whole(values: list[float]) -> list[float | None]:

@@ -3,10 +3,9 @@
 import pytest
 
 from smofi.methods.registry import method_name
-from smofi.reproduce.checking import check
-from smofi.reproduce.items import ITEMS, SCALES
-from smofi.reproduce.items.tasks import CIFAR10, CIFAR100, SHAKESPEARE, SPEECH, TINY, Task
-from smofi.sweep.cells import Cell
+from smofi.reproduce.estimate import check
+from smofi.reproduce.items import CIFAR10, CIFAR100, ITEMS, SCALES, SHAKESPEARE, SPEECH, TINY, Task
+from smofi.sweep.store import Cell
 
 RUNS = {
     "fig-momentum": (4, 4),

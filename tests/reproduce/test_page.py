@@ -7,15 +7,14 @@ import matplotlib
 import pytest
 
 from smofi.errors import InputError
-from smofi.reproduce.files import collect, read_results
 from smofi.reproduce.page import Page
+from smofi.reproduce.results import collect, read_results
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = (0, 1, 2)
 
 
 def test_the_page_and_readme_are_made_from_the_committed_files() -> None:
-    page = Page(ROOT / "docs/results.md", SEEDS)
+    page = Page(ROOT / "docs/results.md", None)
     assert page.path.read_text(encoding="utf-8") == page.text(), "run: smofi reproduce --page docs/results.md"
     made = page.readme()
     assert made is not None
@@ -46,7 +45,7 @@ def test_the_committed_figures_are_those_of_the_page(tmp_path: Path) -> None:
     """Byte for byte, where the version of matplotlib that we develop with draws them."""
     shutil.copy(ROOT / "README.md", tmp_path)
     shutil.copytree(ROOT / "docs/results", tmp_path / "docs/results", ignore=shutil.ignore_patterns("*.svg"))
-    written = Page(tmp_path / "docs/results.md", SEEDS).save()
+    written = Page(tmp_path / "docs/results.md", None).save()
     drawn = {path.name: path.read_bytes() for path in written if path.suffix == ".svg"}
     committed = {path.name: path.read_bytes() for path in (ROOT / "docs/results").glob("*.svg")}
     assert drawn.keys() == committed.keys()

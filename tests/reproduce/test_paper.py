@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from smofi.reproduce.paper import TABLES, Published, published
+from smofi.reproduce.tables import TABLES, Published, published
 
 SOURCE = Path(__file__).resolve().parents[2].parent / "shared/paper/smofi-paper.tex"
 SETUPS = 3, 3, 6, 3, 2

@@ -5,13 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from smofi.reproduce.asked import Asked
 from smofi.reproduce.estimate import Kind, estimate
-from smofi.reproduce.files import collect, read_results
 from smofi.reproduce.items import ITEMS
-from smofi.reproduce.measured import Measured
-from smofi.reproduce.results import Results, results_in, without
-from smofi.sweep.cells import Cell
+from smofi.reproduce.results import Asked, Measured, Results, collect, read_results, results_in, without
+from smofi.sweep.store import Cell
 from support.small_runs import write_finished
 
 
@@ -54,7 +51,7 @@ def test_time_left_is_taken_from_finished_runs_of_the_same_model(tmp_path: Path)
 def test_time_left_without_a_run_is_that_of_steps_as_they_will_be_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small network of many clients at once takes less than client by client; in the time of this process, for others
     on the machine may hold up the one or the other."""
-    monkeypatch.setattr("smofi.planning.timing.stopwatch", lambda _: time.process_time)
+    monkeypatch.setattr("smofi.planning.summary.stopwatch", lambda _: time.process_time)
     (cell, *_) = ITEMS["fig-models"].at("small").panels[0].cells([0]).values()
     alone = Cell(cell.config.model_copy(update={"executor": ("loop",)}))
     timed: dict[Kind, float] = {}

@@ -20,7 +20,7 @@ from support.processes import ENVIRONMENT, gone
 LOCKING = """
 import os, sys, time
 from pathlib import Path
-from smofi.runs.lock import FolderLock
+from smofi.runs.writing import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 follower = os.fork() if sys.argv[2] == "forking" else None
 if follower == 0:

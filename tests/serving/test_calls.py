@@ -13,7 +13,7 @@ import smofi
 from smofi.cli import main
 from smofi.engine.events import Event, RoundDone
 from smofi.errors import InputError
-from smofi.experiment.stored import stored_config
+from smofi.experiment import stored_config
 from support.deployed import Clients, Serve, deployed, small
 from support.ports import free_port
 

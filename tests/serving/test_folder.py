@@ -12,7 +12,7 @@ import smofi
 from smofi.cli import main
 from smofi.data import Source
 from smofi.errors import InputError
-from smofi.experiment.stored import stored_config
+from smofi.experiment import stored_config
 from smofi.runs import RunWriter
 from smofi.serving.checks import Serving
 from smofi.serving.roster import Roster

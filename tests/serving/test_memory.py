@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from smofi.config import Config
 from smofi.config.federation import read_source
@@ -107,7 +108,9 @@ def tensors_in_memory() -> int:
         warnings.simplefilter("ignore")  # looking at every object touches deprecated ones
         kinds = (torch.Tensor, torch.nn.Parameter)
         places = [
-            one.untyped_storage() for one in gc.get_objects() if type(one) in kinds and one.layout == torch.strided
+            one.untyped_storage()
+            for one in gc.get_objects()
+            if type(one) in kinds and one.layout == torch.strided and not is_functorch_wrapped_tensor(one)
         ]
     return sum({place.data_ptr(): place.nbytes() for place in places}.values())
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from smofi.config import Config, config_yaml
-from smofi.sweep.cells import Cell
+from smofi.sweep.store import Cell
 from support.run_folder import write_run
 
 TINY: dict[str, Any] = {

@@ -21,7 +21,7 @@ TINY = Config(
 )  # fmt: skip
 
 spawning = multiprocessing.get_context("forkserver")
-spawning.set_forkserver_preload(["smofi.cli.commands", "sklearn.datasets", "torch.fx.experimental.symbolic_shapes"])
+spawning.set_forkserver_preload(["smofi.cli.commands", "torch.fx.experimental.symbolic_shapes"])
 """The last is loaded by torch in the first backward pass, which takes two seconds of work."""
 
 

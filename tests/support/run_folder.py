@@ -14,8 +14,7 @@ import smofi
 from smofi import data, models
 from smofi.flat import Layout
 from smofi.runs import RunFolder, RunWriter, StoredCheckpoint
-from smofi.runs.history import METRICS
-from smofi.runs.manifest import MANIFEST, Checksum, Manifest, SavedRounds
+from smofi.runs.folder import MANIFEST, METRICS, Checksum, Manifest, SavedRounds
 
 SETTINGS: dict[str, Any] = {
     "data": "digits",

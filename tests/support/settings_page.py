@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from smofi.config.writing import value_as_yaml
+from smofi.config.reading import value_as_yaml
 from smofi.settings import SETTINGS, Setting
 
 PAGE = Path(__file__).parents[2] / "docs/configuration.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from smofi.config import config_yaml
-from smofi.sweep.cells import Cell
+from smofi.sweep.store import Cell
 from support.run_folder import write_run
 
 

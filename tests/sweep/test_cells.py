@@ -11,7 +11,7 @@ from smofi.config import Config, config_yaml, run_config
 from smofi.errors import InputError
 from smofi.runs import RunFolder
 from smofi.settings import SETTINGS
-from smofi.sweep.cells import LAST_BITS, WITHOUT_EFFECT, Cell, deciding
+from smofi.sweep.store import LAST_BITS, WITHOUT_EFFECT, Cell, deciding
 from support.cells import cell, tiny
 from support.run_folder import write_run
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from smofi.sweep.pace import START, Pace, paces_in, timed_paces
-from smofi.sweep.running import Advanced, Ended, Outcome, Started
+from smofi.sweep.running import START, Advanced, Ended, Outcome, Pace, Started, paces_in, timed_paces
 from smofi.sweep.store import Store
 from support.cells import cell, ran, tiny
 

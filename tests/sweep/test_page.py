@@ -10,9 +10,8 @@ import pytest
 
 from smofi.cli import main
 from smofi.config import Config
-from smofi.sweep.cells import Cell
-from smofi.sweep.file import read_sweep
-from smofi.sweep.grids import GRIDS, variants
+from smofi.sweep.file import GRIDS, read_sweep, variants
+from smofi.sweep.store import Cell
 from support.cells import ran
 
 PAGE = (Path(__file__).parents[2] / "docs/sweeps.md").read_text()

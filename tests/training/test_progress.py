@@ -20,8 +20,7 @@ from torch import nn
 import smofi
 from reference import federation, perceptron
 from smofi.engine.events import Event, Record, RoundDone
-from smofi.report.inline import NotebookLine
-from smofi.report.live import Live
+from smofi.report.live import Live, NotebookLine
 
 X, Y = federation([3], sizes=(12,))[0]
 
@@ -94,7 +93,7 @@ def test_a_line_that_is_rewritten_hides_what_was_there() -> None:
 def test_in_a_terminal_prints_to_a_file_stay_in_the_file(tmp_path: Any) -> None:
     """The picture is on standard error, which is a terminal here; what the program prints goes where it went before."""
     code = (
-        "import sys, rich.console, smofi.report.screen as screen\n"
+        "import sys, rich.console, smofi.report.live as screen\n"
         "from smofi.report.progress import RunProgress; from smofi.report.history import History\n"
         "console = rich.console.Console(stderr=True)\n"
         "shown = screen.Screen(console, [RunProgress(History('fedavg'), 3)], lambda: 0.0)\n"

@@ -8,8 +8,12 @@ feature, a number. The user may name the first two, whatever they are called.
 from __future__ import annotations
 
 import hashlib
+import re
+import sys
+from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,24 +21,154 @@ from typing import Any
 import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress
-from smofi.data.formats.arrays import OWNERS, from_arrays
+from smofi.data.formats.arrays import LEAST_CLASSES, OWNERS, from_arrays, printable, say_held_out
 from smofi.data.formats.files import wrong
-from smofi.data.formats.labels import LEAST_CLASSES, say_held_out
-from smofi.data.formats.names import printable
 from smofi.data.formats.rows import rows
-from smofi.data.readers.header import (
-    LABELS,
-    SPLITS,
-    check_width,
-    column_names,
-    listed,
-    place_of,
-    train_or_test,
-    word,
-)
-from smofi.data.readers.table import Columns, Content
 from smofi.errors import refuse
-from smofi.memory import room
+from smofi.memory import Room, as_text, room
+
+# --------------------------------------------------------------------------------------------------------------------
+# The columns of a .csv file, found by their names, and the words in them.
+
+
+LABELS = ("label", "y", "class", "target")
+SPLITS = ("train", "test")
+
+
+def column_names(header: list[str], path: Path) -> list[str]:
+    """The names in the first line, each once.
+
+    >>> column_names(["age ", "label"], Path("a.csv"))
+    ['age', 'label']
+    """
+    names = [name.strip() for name in header]
+    if "" in names:
+        wrong(path, f"a name for every column, but column {names.index('') + 1} has none")
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        wrong(path, f"every column name once, but {twice!r:.100} occurs {Counter(names)[twice]} times")
+    return names
+
+
+def place_of(names: list[str], accepted: Sequence[str], path: Path, setting: str = "") -> int | None:
+    """Where the column is that has one of these names, None if there is none; `setting` could say which one it is.
+
+    >>> place_of(["age", "Label"], LABELS, Path("a.csv"))
+    1
+    """
+    found = [position for position, name in enumerate(names) if name.lower() in accepted]
+    if len(found) > 1:
+        some = listed([names[position] for position in found])
+        say = f"say which with {setting}" if setting else "leave the others out"
+        wrong(path, f"one column of {', '.join(accepted)}, but there are {some}: {say}")
+    return found[0] if found else None
+
+
+def word(row: list[str], column: int, line: int, names: list[str], path: Path) -> str:
+    """What stands in a column of a row, which may not be empty."""
+    found = row[column].strip()
+    if not found:
+        wrong(path, f"a value in column {names[column]!r} of line {line}, but it is empty")
+    return found
+
+
+def train_or_test(found: str, line: int, path: Path) -> str:
+    """The word in a column `split`."""
+    if found.lower() not in SPLITS:
+        wrong(path, f"train or test in column 'split' of line {line}, but it is {found!r:.100}")
+    return found.lower()
+
+
+def check_width(row: list[str], line: int, names: list[str], path: Path) -> None:
+    """Refuse a row with more or fewer fields than there are columns."""
+    if len(row) != len(names):
+        wrong(path, f"{len(names)} fields in line {line}, as in the first line, but it has {len(row)}")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names to be shown in a message, the first ten of them.
+
+    >>> listed(["age", "label"])
+    "'age', 'label'"
+    """
+    shown = ", ".join(repr(name[:40]) for name in names[:10])
+    return shown + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What is kept of a table while it is read, and that it fits into memory.
+
+NUMBER, WORD, NEW_WORD = 13, 48, 200
+"""Bytes of memory: for a number, 4 as it is read, 4 as it is divided into train and test, 4 as it is shuffled, 1 as it
+is checked; for a word in a row, its number some times; for a word that is new, its place among all, beside itself."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is which; `owner` and `split` are None where there is no such column."""
+
+    names: list[str]
+    label: int
+    owner: int | None
+    split: int | None
+    features: list[int]
+
+
+@dataclass
+class Words:
+    """A column of words, kept as numbers in the order in which they first occur."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    rows: array[int] = field(default_factory=lambda: array("q"))
+
+    def add(self, word: str) -> int:
+        """Add a row, and say how many bytes it takes if the word is new."""
+        known = len(self.numbers)
+        self.rows.append(self.numbers.setdefault(word, known))
+        return 0 if len(self.numbers) == known else NEW_WORD + sys.getsizeof(word)
+
+    def sorted(self) -> tuple[list[str], Array]:
+        """The words in order, numerically if all are whole numbers, and each row's place among them.
+
+        >>> words = Words(); taken = words.add("10") + words.add("9"); words.sorted()
+        (['9', '10'], array([1, 0]))
+        """
+        whole = all(re.fullmatch(r"0|-?[1-9][0-9]{0,17}", word) for word in self.numbers)
+        words = sorted(self.numbers, key=int) if whole else sorted(self.numbers)
+        place = np.empty(len(words), np.int64)
+        place[[self.numbers[word] for word in words]] = np.arange(len(words))
+        return words, place[np.frombuffer(self.rows, dtype=np.int64)]
+
+
+@dataclass
+class Content:
+    """The rows read so far, of one file or of two; `left` is the room that there is for all of them."""
+
+    left: Room
+    words_taken: int = 0
+    columns: Columns | None = None
+    features: list[Array] = field(default_factory=list)
+    labels: Words = field(default_factory=Words)
+    owners: Words = field(default_factory=Words)
+    splits: Words = field(default_factory=Words)
+
+    def check_room(self, path: Path) -> None:
+        """Refuse rows that take more memory than there is."""
+        assert self.columns is not None
+        rows, numbers = len(self.labels.rows), len(self.columns.features)
+        words = rows * sum(len(column.rows) > 0 for column in (self.labels, self.owners, self.splits))
+        taken = NUMBER * rows * numbers + WORD * words + self.words_taken
+        if not self.left.holds(taken):
+            wrong(
+                path,
+                f"what fits into the {self.left.words}, but its first {rows:,} rows take {NUMBER} x {rows:,} x "
+                f"{numbers:,} bytes for numbers + {as_text(taken - NUMBER * rows * numbers)} for words = "
+                f"{as_text(taken)}",
+            )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A user's own table: a .csv file, or a folder with train.csv and test.csv; .csv.gz is read too.
 
 CELLS_AT_ONCE, TEXT_AT_ONCE = 100_000, 1 << 24
 """This many cells, or of this many characters, are kept as text before they are converted to numbers."""

@@ -1,27 +1,26 @@
-"""Handwritten digits, 8x8, inside scikit-learn: Alpaydin and Kaynak, UCI repository, 1998. Nothing is downloaded."""
+"""Handwritten digits, 8x8, embedded in the package: Alpaydin and Kaynak, UCI repository, 1998."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from smofi.data.decoded import Decoded, Split
-from smofi.errors import InputError
 from smofi.seeds import generator
 
+FILE = Path(__file__).parent.parent / "digits" / "digits.csv.gz"
 TRAIN_SIZE = 1437  # leaves 360 of 1,797 for the test
 
 
 def read_digits() -> Decoded:
-    """1,437 images to train on and 360 to test on, the same ones in every run whatever its seed.
+    """Read 1,437 images to train on and 360 to test on, the same ones in every run whatever its seed.
 
     >>> read_digits().test.inputs.shape
     (360, 8, 8, 1)
     """
-    rows = torch.from_numpy(np.loadtxt(_file(), delimiter=",", dtype=np.int64))
+    rows = torch.from_numpy(np.loadtxt(FILE, delimiter=",", dtype=np.int64))
     order = torch.from_numpy(generator(0, "digits split").permutation(len(rows)))
     images = rows[order, :64].reshape(-1, 8, 8, 1).to(torch.float32) / 16
     labels = rows[order, 64].numpy()
@@ -34,12 +33,3 @@ def read_digits() -> Decoded:
     moments = {"mean": [16 * mean.item()], "deviation": [16 * deviation.item()]}
     raw_input = {"kind": "array", "shape": [8, 8, 1], "type": "float32", "range": [0, 16], **moments}
     return Decoded("image", train, test, classes=tuple("0123456789"), standardise=False, raw_input=raw_input)
-
-
-def _file() -> Path:
-    """The file inside scikit-learn, which is found without importing it: that would take longer than training."""
-    package = find_spec("sklearn")
-    for place in (package.submodule_search_locations or ()) if package else ():
-        if (path := Path(place) / "datasets" / "data" / "digits.csv.gz").is_file():
-            return path
-    raise InputError("data='digits' is not accepted: scikit-learn, which contains them, is not installed as expected")

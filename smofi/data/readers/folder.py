@@ -1,30 +1,617 @@
-"""The user's own folder: pictures, recordings, texts or idx files, whichever lie in it.
-
-items, layout, client_list   which files there are, of which class and whose
-pictures, recordings         what they become
-texts, idx_files             folders of other kinds
-"""
+"""The user's own folder: pictures, recordings, texts or idx files, whichever lie in it."""
 
 from __future__ import annotations
 
+import math
 import os
-from functools import partial
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
+from statistics import median_low
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.formats.files import listing, wrong
-from smofi.data.formats.names import printable
-from smofi.data.readers.client_list import LIST, by_list
+from smofi.data.formats.arrays import LEAST_CLASSES, OWNERS, printable, say_held_out
+from smofi.data.formats.files import Listing, check_room, listing, regular_size, wrong
+from smofi.data.formats.pictures import (
+    LARGE,
+    SUFFIXES,
+    WORKING,
+    PictureHeader,
+    map_with_progress,
+    picture_input,
+    read_picture,
+    read_picture_header,
+    suffixes,
+)
+from smofi.data.formats.rows import rows
+from smofi.data.formats.sound import (
+    BANDS,
+    BETA,
+    RATE,
+    ROLLOFF,
+    SOUND_INPUT,
+    WINDOW,
+    ZEROS,
+    Samples,
+    WavHeader,
+    as_bytes,
+    frames_in,
+    log_mel,
+    middle,
+    reach,
+    read_steps,
+    read_wav_header,
+    resampled,
+)
+from smofi.data.readers.csv import LABELS, check_width, column_names, listed, place_of, train_or_test, word
 from smofi.data.readers.idx_files import find_idx, idx_prefix
-from smofi.data.readers.items import RECORDINGS, TEXTS, Found, Item
-from smofi.data.readers.layout import by_folders
-from smofi.data.readers.own_texts import read_texts
-from smofi.data.readers.pictures import decode_pictures
-from smofi.data.readers.recordings import decode_recordings
+from smofi.data.readers.shakespeare import LENGTH, Texts, border, check_characters, read_text
 from smofi.errors import check_count
 from smofi.seeds import generator
+
+# --------------------------------------------------------------------------------------------------------------------
+# The samples that lie in a folder: which files they are, to train on or to test on, of which class and whose.
+
+
+OTHER_PROGRAMS = ("thumbs.db", "desktop.ini")
+"""What other programs put into folders of pictures: not counted as left out."""
+
+NO_TEXTS = ("readme.txt", "license.txt", "licence.txt")
+"""Texts about the others, and no client's."""
+
+
+@dataclass(frozen=True)
+class Medium:
+    """What the samples of a folder are: a word for one and for several, how their names end, if they have classes."""
+
+    one: str
+    many: str
+    suffixes: tuple[str, ...]
+    labelled: bool = True
+
+    def has(self, path: Path) -> bool:
+        """Whether the name is that of such a file.
+
+        >>> PICTURES.has(Path("a.JPEG")), TEXTS.has(Path("README.txt"))
+        (True, False)
+        """
+        name = path.name.lower()
+        return name.endswith(self.suffixes) and (self.labelled or name not in NO_TEXTS)
+
+
+PICTURES = Medium("picture", "pictures", SUFFIXES)
+RECORDINGS = Medium("recording", "recordings", (".wav", ".wave"))
+TEXTS = Medium("text", "texts", (".txt",), labelled=False)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file, and what is known about it; `label` and `client` are empty where there are none."""
+
+    path: Path
+    label: str
+    client: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files to train on and those to test on; where the latter come from, and what is left out.
+
+    Of texts without a test set of their own, `test` is empty: the end of each is for the test.
+    """
+
+    medium: Medium
+    train: list[Item]
+    test: list[Item]
+    about: dict[str, str] = field(default_factory=dict)
+    others: tuple[Path, ...] = ()
+
+    @property
+    def paths(self) -> list[Path]:
+        """All files that were looked at."""
+        return [*(item.path for item in (*self.train, *self.test)), *self.others]
+
+
+def with_test(found: Found, root: Path, instead: str = "a folder test beside a folder train") -> Found:
+    """The same, checked, and with a test set made if there is none; `root` is where the files to train on lie, and
+    `instead` what would be a test set of the user's own."""
+    medium, train, test = found.medium, found.train, found.test
+    classes = {item.label for item in train}
+    if medium.labelled and len(classes) < LEAST_CLASSES.get():
+        inside = " in the folders of the clients" if train[0].client else ""
+        wrong(root, f"two classes or more, a sub-folder each{inside}, but there is only {min(classes)!r}")
+    if not test:
+        if not medium.labelled:
+            own = f"the last fifth of every text; to choose the test set yourself, add {instead}"
+            return replace(found, about={"test": own, **found.about})
+        kept, held_out = _hold_out(train, medium, root)
+        return replace(
+            found, train=kept, test=held_out, about={"test": say_held_out(medium.many, instead), **found.about}
+        )
+    if test[0].client and not train[0].client:
+        wrong(
+            test[0].path,
+            f"a {medium.one} in a class folder, as in {train[0].path}; the test set may have clients only if the "
+            "training set does",
+        )
+    for item in test:
+        if item.label not in classes:
+            wrong(item.path, f"a class that is in {root} too, but {item.label!r} is not")
+    return found
+
+
+def left_out(paths: Iterable[Path], what: str, one: str = "") -> list[str]:
+    """What is said of files that are not read, if there are any: how many, and how their names end; `one` is how it is
+    said of a single file, if not the same.
+
+    >>> left_out([Path("a.dcm"), Path("b.DCM")], "that are not pictures")
+    ['2 files that are not pictures: .dcm (2)']
+    """
+    some = [path for path in paths if path.name.lower() not in OTHER_PROGRAMS]
+    if not some:
+        return []
+    counts = Counter(printable(path.suffix.lower() or path.name)[:40] for path in some).most_common(5)
+    listed = ", ".join(f"{ending} ({count:,})" for ending, count in counts)
+    return [f"{len(some):,} files {what}: {listed}" if len(some) > 1 else f"1 file {one or what}: {listed}"]
+
+
+def _hold_out(items: list[Item], medium: Medium, folder: Path) -> tuple[list[Item], list[Item]]:
+    """A fifth of every class for the test, at least one of two; every client keeps something to train on."""
+    chosen: set[int] = set()
+    left = Counter(item.client for item in items)
+    draw = generator(0, "folder test")
+    for label in sorted({item.label for item in items}):
+        rows = [row for row, item in enumerate(items) if item.label == label]
+        wanted = max(1, round(len(rows) / 5)) if len(rows) > 1 else 0
+        for row in draw.permutation(rows):
+            client = items[row].client
+            if wanted and left[client] > 1:
+                chosen.add(int(row))
+                left[client] -= 1
+                wanted -= 1
+    if not chosen:
+        wrong(folder, f"at least two {medium.many} of some class, or a folder test beside train")
+    train = [item for row, item in enumerate(items) if row not in chosen]
+    return train, [items[row] for row in sorted(chosen)]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which files of a folder are samples, of which class each is and whose, by the folders it lies in.
+
+TRAIN_FOLDERS = ("train", "training")
+TEST_FOLDERS = ("test", "testing", "val", "valid", "validation")
+"""In any case of letters; if there are several, the first of these is the test set, and the others are left alone."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """All folders and all files below a folder."""
+
+    root: Path
+    folders: list[Path]
+    files: list[Path]
+
+
+def by_folders(folder: Path, listed: Listing) -> Found:
+    """All samples in a folder; no folder is listed twice."""
+    train_folder, test_folders = train_and_tests(folder, listed[0])
+    trees = [walk(train_folder, listed if train_folder == folder else listing(train_folder))]
+    trees += [walk(place, listing(place)) for place in test_folders[:1]]
+    medium = medium_of(folder, [path for tree in trees for path in tree.files])
+    train, *tests = (_items(tree, medium) for tree in trees)
+    others = [path for tree in trees for path in tree.files if not medium.has(path)]
+    beside = listed[1] if train_folder != folder else []
+    said = [f"folder {path.name}/" for path in test_folders[1:]]
+    said += left_out(others, f"that are not {medium.many}", f"that is not a {medium.one}") + left_out(
+        beside, "outside the folders"
+    )
+    about = {"left_out": "; ".join(said)} if said else {}
+    if tests:
+        about = {"test": f"folder {test_folders[0].name}/", **about}
+    return with_test(Found(medium, train, tests[0] if tests else [], about), train_folder)
+
+
+def train_and_tests(folder: Path, inside: list[Path]) -> tuple[Path, list[Path]]:
+    """Where the files to train on are, and those to test on; the first of several such folders counts."""
+    names = {path.name.lower(): path for path in inside}
+    trains = [names.pop(name) for name in TRAIN_FOLDERS if name in names]
+    tests = [names.pop(name) for name in TEST_FOLDERS if name in names]
+    others = [path.name for path in names.values()]
+    if len(trains) == 1 and not others:
+        return trains[0], tests
+    if trains and tests:
+        odd = [*others, *(path.name for path in trains[1:])][0]
+        wrong(folder, f"only {trains[0].name} and {tests[0].name}, but there is {odd} too")
+    if tests and not others:
+        wrong(folder, f"a folder train beside {tests[0].name}")
+    return folder, []  # classes or clients, one of which may well be called train
+
+
+def medium_of(root: Path, files: list[Path]) -> Medium:
+    """What the files are; other kinds of files may lie among them, but not pictures among recordings."""
+    first = {medium: path for medium in (PICTURES, RECORDINGS, TEXTS) for path in reversed(files) if medium.has(path)}
+    if PICTURES in first and RECORDINGS in first:
+        both = f"{first[PICTURES].relative_to(root.parent)} and {first[RECORDINGS].relative_to(root.parent)}"
+        wrong(root, f"pictures or recordings, but there are both, such as {both}: give each a folder of its own")
+    for medium in first:
+        return medium
+    classes = f"pictures ({', '.join(PICTURES.suffixes)}) or recordings (.wav) in a sub-folder per class"
+    wrong(root, f"{classes}, or texts (.txt), but it has {suffixes(files)}")
+
+
+def _items(tree: Tree, medium: Medium) -> list[Item]:
+    """The files below a folder, equally deep: in class folders, or in class folders of clients; texts in it or in
+    folders of clients."""
+    found = [path for path in tree.files if medium.has(path)]
+    if not found:
+        wrong(tree.root, f"{medium.many} ({', '.join(medium.suffixes)}), but it has {suffixes(tree.files)}")
+    above, classes = len(tree.root.parts), int(medium.labelled)
+    depth = len(found[0].parts) - above
+    places = "all in class folders, or all in class folders of clients" if classes else "all in folders of clients"
+    for path in found:
+        if len(path.parts) != above + depth:
+            wrong(path, f"a {medium.one} as deep as {found[0]}: {places}{'' if classes else ', or all in none'}")
+    if not 1 <= depth - classes <= 2:
+        inside = "per class, or per client and in it per class" if classes else "per client"
+        wrong(found[0], f"a {medium.one} in a sub-folder of {tree.root} {inside}")
+    items = [_item(path, path.parts[above:], medium) for path in found]
+    _check_none_empty(tree, items, medium)
+    return items
+
+
+def _item(path: Path, parts: tuple[str, ...], medium: Medium) -> Item:
+    if not medium.labelled:
+        return Item(path, "", parts[0] if len(parts) > 1 else path.stem)
+    return Item(path, parts[-2], parts[0] if len(parts) == 3 else "")
+
+
+def walk(root: Path, listed: Listing, deepest: int = 4) -> Tree:
+    folders, files = listed
+    if folders and deepest == 1:
+        wrong(folders[0], "no folder nested as deeply as this one")
+    tree = Tree(root, list(folders), list(files))
+    for path in folders:
+        below = walk(path, listing(path), deepest - 1)
+        tree.folders.extend(below.folders)
+        tree.files.extend(below.files)
+    return tree
+
+
+def _check_none_empty(tree: Tree, items: list[Item], medium: Medium) -> None:
+    """Refuse a class or a client without files; that a client has none of some class is fine."""
+    labels, clients = {item.label for item in items}, {item.client for item in items}
+    used = {parent for item in items for parent in item.path.parents}
+    outer = {path.parent for path in tree.folders}
+    for path in tree.folders:
+        if path not in used and path not in outer:
+            *client, label = path.relative_to(tree.root).parts
+            if label not in labels or len(client) != 1 or client[0] not in clients:
+                wrong(path, f"{medium.many} in this folder, but there are none")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Samples listed in a file: clients.csv in their folder says whose each is, and perhaps its class and what it is for.
+
+LIST = "clients.csv"
+BYTE = 20
+"""Memory for a byte of the list."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the list; `label` and `split` are empty where there is no such column."""
+
+    line: int
+    client: str
+    label: str
+    split: str
+
+
+def by_list(folder: Path, inside: Listing) -> Found:
+    """The samples that the list in a folder names; all other files are left out."""
+    path = folder / LIST
+    entries = read_list(path)
+    train_folder, test_folders = train_and_tests(folder, inside[0])
+    files = {file.relative_to(folder).as_posix(): file for file in walk(folder, inside).files}
+    for name, entry in entries.items():
+        if name not in files:
+            wrong(path, f"files that are in {folder}, but {name!r:.200} of line {entry.line} is not")
+    medium = medium_of(folder, [files[name] for name in entries])
+    train: list[Item] = []
+    test: list[Item] = []
+    for name, entry in entries.items():
+        file = files[name]
+        if not medium.has(file):
+            wrong(path, f"{medium.many} only, but {name!r:.200} of line {entry.line} is something else")
+        label = _label(file, entry, medium, path, (folder, train_folder, *test_folders))
+        testing = entry.split == "test" if entry.split else any(place in file.parents for place in test_folders)
+        (test if testing else train).append(Item(file, label, entry.client))
+    if not train:
+        wrong(path, "files to train on, but all are for the test")
+    said = left_out([file for name, file in files.items() if name not in entries and file != path], "not in the list")
+    about = {"left_out": "; ".join(said)} if said else {}
+    if test:
+        about = {"test": f"what {LIST} or a folder says is for the test", **about}
+    return with_test(Found(medium, train, test, about, others=(path,)), folder, f"a column split to {LIST}")
+
+
+def _label(file: Path, entry: Entry, medium: Medium, path: Path, outside: tuple[Path, ...]) -> str:
+    """The class that the list says, or the name of the folder that the file lies in."""
+    if not medium.labelled:
+        if entry.label:
+            wrong(path, "no column label: a text has no class, as the next character is what is learned")
+        return ""
+    if entry.label:
+        return entry.label
+    if file.parent in outside:
+        wrong(path, f"a column label, as {file} lies in no folder that could be its class")
+    return file.parent.name
+
+
+def read_list(path: Path) -> dict[str, Entry]:
+    """The lines of a list, by file."""
+    size = regular_size(path, "a list of files")
+    check_room(path, BYTE * size, f"it takes {BYTE} x {size:,} bytes")
+    source = rows(path, lambda done: None)
+    names = column_names(next(source)[1], path)
+    file, client = place_of(names, ("file", "path"), path), place_of(names, OWNERS, path)
+    label, split = place_of(names, LABELS, path), place_of(names, ("split",), path)
+    if file is None or client is None:
+        wrong(path, f"a column file and a column client, perhaps label and split, but the columns are {listed(names)}")
+    entries: dict[str, Entry] = {}
+    for line, row, _ in source:
+        check_width(row, line, names, path)
+        name = word(row, file, line, names, path).removeprefix("./")
+        if name in entries:
+            wrong(path, f"every file once, but {name!r:.200} is in line {entries[name].line} and in line {line}")
+        entries[name] = Entry(
+            line,
+            word(row, client, line, names, path),
+            "" if label is None else word(row, label, line, names, path),
+            "" if split is None else train_or_test(word(row, split, line, names, path), line, path),
+        )
+    if not entries:
+        wrong(path, "a line for each file below the names of the columns, but there is none")
+    return entries
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The user's own texts, next character: 80 characters in, the next one out, over the alphabet of the texts themselves.
+
+OTHER = "\ufffd"
+"""Stands for every character that is not in the alphabet."""
+
+MOST_LETTERS = 255
+
+
+@dataclass
+class Alphabet:
+    """Characters as numbers: 0 is any other one. `replaced` counts these, as texts become numbers.
+
+    >>> Alphabet.of(["née", "ne"]).letters[1:]
+    'ené'
+    """
+
+    letters: str
+    replaced: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Alphabet:
+        """The characters that occur most often, in the order of their codes."""
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(text)
+        del counts[OTHER]
+        often = sorted(counts, key=lambda letter: (-counts[letter], letter))[:MOST_LETTERS]
+        return cls(OTHER + "".join(sorted(often)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each is called in a list: those that cannot be seen by their escapes."""
+        return tuple(letter if letter.isprintable() else repr(letter)[1:-1] for letter in self.letters)
+
+    @cached_property
+    def _codes(self) -> npt.NDArray[np.uint32]:
+        return np.array([ord(letter) for letter in self.letters[1:]], np.uint32)
+
+    def numbers(self, text: str) -> npt.NDArray[np.uint8]:
+        """The number of each character.
+
+        >>> Alphabet(OTHER + "abc").numbers("cab!").tolist()
+        [3, 1, 2, 0]
+        """
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+        place = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
+        known = self._codes[place] == codes
+        self.replaced.update(chr(code) for code in codes[~known])
+        return np.where(known, place + 1, 0).astype(np.uint8)
+
+
+def read_texts(folder: Path, found: Found, progress: ReadProgress) -> Decoded:
+    """The texts of all clients, as samples of 80 characters and the next one."""
+    items = [(item, None if not found.test else "train") for item in found.train]
+    items += [(item, "test") for item in found.test]
+    texts, characters = [], 0
+    for number, (item, _) in enumerate(items, start=1):
+        texts.append(read_text(item.path))
+        characters += len(texts[-1])
+        check_characters(characters, item.path)
+        progress(number, len(items))
+    splits = [split for _, split in items]
+    alphabet = Alphabet.of(
+        text if split else text[: border(text)] for text, split in zip(texts, splits, strict=True) if split != "test"
+    )
+    if alphabet.letters == OTHER and any(OTHER in text for text in texts):
+        wrong(folder, f"texts to train on with other characters than {OTHER}, which stands for unknown ones")
+    read = Texts(alphabet.numbers, "texts order")
+    added = [read.add(item.client, text, split) for (item, split), text in zip(items, texts, strict=True)]
+    train, test = read.splits(folder, "text")
+    about = dict(found.about)
+    if too_short := added.count(False):
+        short = f"{too_short:,} text{'s' * (too_short > 1)} too short for {LENGTH} characters and the next one"
+        about["left_out"] = "; ".join([*([about["left_out"]] if "left_out" in about else []), short])
+    return Decoded(
+        "text", train, test, alphabet.names, tuple(read.owners), standardise=False, length=LENGTH,
+        about={**about, "remark": _remark(alphabet, characters)}, raw_input=_raw_input(alphabet),
+    )  # fmt: skip
+
+
+def _remark(alphabet: Alphabet, characters: int) -> str:
+    """Which alphabet it is, and what was replaced."""
+    count = len(alphabet.letters) - 1
+    said = f"alphabet: the {count} character{'s' * (count > 1)} of the training texts, and one for all others"
+    if not alphabet.replaced:
+        return said
+    some = " ".join(
+        letter if letter.isprintable() else repr(letter)[1:-1] for letter, _ in alphabet.replaced.most_common(5)
+    )
+    return f"{said}, which replaces {alphabet.replaced.total():,} of {characters:,} characters, such as {some}"
+
+
+def _raw_input(alphabet: Alphabet) -> dict[str, object]:
+    """As `letters.text_input`, where there is nothing near to take the place of an unknown character."""
+    return {
+        "kind": "text",
+        "length": LENGTH,
+        "alphabet": alphabet.letters,
+        "normalise": "NFC",
+        "nearest": {},
+        "decompose": None,
+        "unknown": OTHER,
+        "type": "int64",
+    }
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The user's own pictures: all of one size, or each brought to a square; grey if all are, else in colour.
+
+
+def decode_pictures(
+    paths: list[Path], image_size: int | None, folder: Path, progress: ReadProgress
+) -> tuple[Array, dict[str, Any]]:
+    """All pictures, `[pictures, height, width, channels]`, and what was done to them.
+
+    Resized, the shorter side becomes `image_size` and the middle is kept.
+    """
+    headers = map_with_progress(read_picture_header, paths, progress, total=2 * len(paths))
+    if image_size is None:
+        _check_one_size(paths, headers)
+    height, width = (image_size, image_size) if image_size else (headers[0].height, headers[0].width)
+    grey = all(header.grey for header in headers)
+    shape = (len(paths), height, width, 1 if grey else 3)
+    largest = max(header.width * header.height for header in headers)
+    check_room(
+        folder,
+        math.prod(shape) + WORKING * largest,
+        f"its pictures take {shape[0]:,} x {height:,} x {width:,} x {shape[3]} bytes (less with a smaller image_size) "
+        f"+ {WORKING} x {largest:,} while they are decoded",
+    )
+    images = np.empty(shape, np.uint8)
+
+    def decode(row: int) -> None:
+        image = read_picture(paths[row], grey=grey, upright=True, side=image_size)
+        if image.shape != shape[1:]:
+            wrong(paths[row], "a picture that does not change while it is read")
+        images[row] = image
+
+    large = sum(header.width * header.height for header in headers) >= LARGE * len(headers)
+    map_with_progress(decode, range(len(paths)), progress, threads=large, done=len(paths), total=2 * len(paths))
+    return images, picture_input(shape[1:], upright=True, side=image_size)
+
+
+def _check_one_size(paths: list[Path], headers: list[PictureHeader]) -> None:
+    first = headers[0]
+    for path, header in zip(paths, headers, strict=True):
+        if (header.width, header.height) != (first.width, first.height):
+            wrong(
+                path,
+                f"{first.width} x {first.height} pixels as in {paths[0]}, but it has {header.width} x {header.height}: "
+                "set image_size to resize all pictures",
+            )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The user's own recordings, as log-mel images: any rate, any number of channels, any length.
+
+LONGEST = 10 * RATE
+AT_ONCE = 32
+WORKING_ON_SOUND = 64
+"""Bytes of memory for a sample, while its recording becomes an image."""
+
+
+def decode_recordings(
+    paths: list[Path], training: int, folder: Path, progress: ReadProgress
+) -> tuple[Array, dict[str, Any], str]:
+    """All recordings, `[recordings, frames, 40, 1]`, what was done to them, and a remark on it.
+
+    The first ones, `training` of them, are those to train on.
+    """
+    headers = []
+    for number, path in enumerate(paths, start=1):
+        headers.append(read_wav_header(path))
+        _tell(progress, number, len(paths), before=0)
+    lengths = [math.ceil(header.steps * RATE / header.rate) for header in headers]
+    length = min(max(median_low(lengths[:training]), WINDOW), LONGEST)
+    frames = frames_in(length)
+    check_room(
+        folder,
+        len(paths) * frames * BANDS + AT_ONCE * WORKING_ON_SOUND * length,
+        f"its recordings take {len(paths):,} x {frames:,} x {BANDS} bytes + {AT_ONCE} x {WORKING_ON_SOUND} x "
+        f"{length:,} while they are decoded",
+    )
+    images = np.empty((len(paths), frames, BANDS, 1), np.uint8)
+    for begin in range(0, len(paths), AT_ONCE):
+        clips = np.stack([clip(header, length) for header in headers[begin : begin + AT_ONCE]])
+        # in double precision, so that rounding to bytes comes out the same everywhere
+        images[begin : begin + len(clips), :, :, 0] = as_bytes(log_mel(torch.from_numpy(clips).double())).numpy()
+        for number in range(begin + 1, begin + len(clips) + 1):
+            _tell(progress, number, len(paths), before=len(paths))
+    resample = {"kernel": "sinc, Kaiser window", "zeros": ZEROS, "rolloff": ROLLOFF, "beta": BETA}
+    raw_input = {**SOUND_INPUT, "samples": length, "channels": "mean", "resample": resample}
+    return images, raw_input, _length_remark(headers, lengths, length)
+
+
+def clip(header: WavHeader, length: int) -> Samples:
+    """The middle of a recording, this long at 16,000 samples a second; only what it takes is read."""
+    steps = math.ceil(length * header.rate / RATE) + (2 * reach(header.rate, RATE) if header.rate != RATE else 0)
+    count = min(header.steps, steps)
+    samples = read_steps(header, (header.steps - count) // 2, count)
+    return middle(resampled(samples, header.rate, RATE), length)
+
+
+def _tell(progress: ReadProgress, done: int, files: int, before: int) -> None:
+    """Report every hundredth, and the last one."""
+    if done == files or done % max(1, files // 100) == 0:
+        progress(before + done, 2 * files)
+
+
+def _length_remark(headers: list[WavHeader], lengths: list[int], length: int) -> str:
+    """What was done to recordings that were not all alike."""
+    longer, shorter = (sum(sign * one > sign * length for one in lengths) for sign in (1, -1))
+    which = "the median length" if length < LONGEST else "the most that is used of one"
+    said = [f"recordings: {length / RATE:g} s each, {which}"]
+    if longer:
+        said.append(f"{longer:,} longer: their middle is used")
+    if shorter:
+        said.append(f"{shorter:,} shorter: with silence on either side")
+    rates = Counter(header.rate for header in headers if header.rate != RATE).most_common(3)
+    if rates:
+        given = ", ".join(f"{rate:,} Hz ({count:,})" for rate, count in rates)
+        said.append(f"resampled to {RATE:,} Hz: {given}")
+    if mixed := sum(header.channels > 1 for header in headers):
+        said.append(f"{mixed:,} with several channels: mixed to one")
+    return "; ".join(said)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The user's own folder: pictures, recordings, texts or idx files, whichever lie in it.
 
 
 def find_folder(folder: Path, image_size: int | None = None) -> DataFiles:

@@ -6,18 +6,93 @@ emnist-letters-train-images-idx3-ubyte.gz, ..., emnist-letters-test-labels-idx1-
 
 from __future__ import annotations
 
+import gzip
 import math
 import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
 
 import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.formats.files import check_room, wrong
-from smofi.data.formats.idx import IdxHeader, read_idx, read_idx_header
-from smofi.data.formats.labels import hold_out, say_held_out
+from smofi.data.formats.arrays import hold_out, say_held_out
+from smofi.data.formats.files import MOST_INFLATED, PIECE, check_room, find_files, regular_size, wrong
 from smofi.data.formats.pictures import picture_input
+
+# --------------------------------------------------------------------------------------------------------------------
+# The idx format, in which MNIST came: arrays of bytes, packed by gzip or not.
+
+
+MOST_BYTES = 2**31
+"""In one file, unpacked; the largest of Fashion-MNIST has 47 million."""
+
+
+@dataclass(frozen=True)
+class IdxHeader:
+    """What the beginning of a file announces; `start` is where the bytes begin."""
+
+    path: Path
+    shape: tuple[int, ...]
+    start: int
+
+    @property
+    def sizes(self) -> str:
+        """The shape, to be shown."""
+        return " x ".join(f"{size:,}" for size in self.shape)
+
+
+def read_idx_header(path: Path, axes: int) -> IdxHeader:
+    """The header of an idx file with this number of axes, if it announces what can be in the file."""
+    start = 4 + 4 * axes
+    size = regular_size(path, "an idx file")
+    with _opened(path) as file:
+        header = file.read(start)
+    if len(header) < start or header[:4] != bytes((0, 0, 8, axes)):
+        wrong(
+            path,
+            f"an idx file that begins with 00 00 08 {axes:02x}, but it begins with {header[:4].hex(' ') or 'nothing'}",
+        )
+    found = IdxHeader(path, tuple(int(side) for side in np.frombuffer(header[4:], ">u4")), start)
+    needed = start + math.prod(found.shape)
+    if needed == start or needed > MOST_BYTES:
+        wrong(path, f"1 to {MOST_BYTES:,} bytes, but it announces {found.sizes}")
+    if needed > size * MOST_INFLATED if path.suffix == ".gz" else needed != size:
+        wrong(path, f"{needed:,} bytes for the {found.sizes} it announces, but it has {size:,}")
+    return found
+
+
+def read_idx(header: IdxHeader) -> Array:
+    """The bytes that a file announces, as an array."""
+    path = header.path
+    array = np.empty(header.shape, np.uint8)
+    content, done = array.data.cast("B"), 0
+    with _opened(path) as file:
+        file.read(header.start)
+        while done < len(content) and (some := file.readinto(content[done : done + PIECE])):
+            done += some
+        more = len(file.read(1))  # at the end, gzip compares the checksum
+    if done + more != len(content):
+        found = f"{header.start + done:,}" if done < len(content) else "more"
+        wrong(path, f"{header.start + len(content):,} bytes for the {header.sizes} it announces, but it has {found}")
+    return array
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedIOBase]:
+    try:
+        with gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        wrong(path, f"an idx file ({getattr(error, 'strerror', None) or error})")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Data sets that come as MNIST did: idx files of pictures and labels, packed or not, to train on and to test on.
 
 NAME = re.compile(r"(?P<prefix>.*?)(?P<split>train|t10k|test)-(?P<what>images|labels)[-.]idx[13]-ubyte(\.gz)?")
 LABEL = 9
@@ -113,3 +188,42 @@ def _check_alike(images: IdxHeader, labels: IdxHeader) -> None:
         )
     needed = math.prod(images.shape) + LABEL * count
     check_room(images.path, needed, f"it announces {images.sizes} bytes, and {LABEL} x {count:,} for labels")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Fashion-MNIST: four idx files, packed or not. Other data sets in such files are read by `idx_files`.
+
+CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+FIRST_LABELS = ([9, 0, 0, 3, 0, 2, 7, 2, 5, 5], [9, 2, 1, 1, 6, 1, 4, 6, 5, 7])
+"""Of the official training set and of the official test set."""
+
+WARNING = (
+    "the first labels are not those of Fashion-MNIST; if this is another data set, name its folder as folder:PATH, "
+    "which calls the classes by their numbers"
+)
+PLACES = ("fashion-mnist", "FashionMNIST/raw", "raw")
+
+
+def find_fashion_mnist(folder: Path) -> DataFiles:
+    """Fashion-MNIST: `[samples, 28, 28, 1]`, in the official order, which is a random one.
+
+    Pictures and labels to train on, then those to test on (t10k).
+
+    >>> find_fashion_mnist(Path("nowhere"))
+    Traceback (most recent call last):
+    smofi.errors.InputError: nowhere is not accepted: expected a folder
+    """
+    stems = [("train-images", 3), ("train-labels", 1), ("t10k-images", 3), ("t10k-labels", 1)]
+    names = [[f"{stem}{dot}idx{axes}-ubyte{end}" for end in ("", ".gz") for dot in "-."] for stem, axes in stems]
+    files = find_files(folder, [(PLACES, names)])
+    return DataFiles(files, partial(_images_and_labels, files))
+
+
+def _images_and_labels(files: list[Path], progress: ReadProgress) -> Decoded:
+    train, test = (Split(*arrays) for arrays in read_idx_files(files, progress))
+    for split, path in ((train, files[1]), (test, files[3])):
+        if split.targets.max() >= len(CLASSES):
+            wrong(path, f"labels from 0 to {len(CLASSES) - 1}, but one is {split.targets.max()}")
+    official = (train.targets[:10].tolist(), test.targets[:10].tolist()) == FIRST_LABELS
+    about = {} if official else {"warning": WARNING}
+    return Decoded("image", train, test, CLASSES, about=about, raw_input=picture_input(train.inputs.shape[1:]))

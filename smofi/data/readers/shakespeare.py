@@ -8,15 +8,257 @@ texts     PLAY_ROLE.txt, a file per role
 from __future__ import annotations
 
 import os
+import unicodedata
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from smofi.data.decoded import DataFiles, Decoded, ReadProgress
-from smofi.data.formats.files import listing, read_json, wrong
-from smofi.data.readers.leaf import Excerpts
-from smofi.data.readers.roles import Roles
-from smofi.data.readers.texts import read_text
+import numpy as np
+
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
+from smofi.data.formats.arrays import printable
+from smofi.data.formats.files import check_room, listing, read_bytes, read_json, wrong
+from smofi.data.formats.letters import LETTERS, NAMES, Changed, numbers, text_input
+from smofi.seeds import generator
+
+# --------------------------------------------------------------------------------------------------------------------
+# Excerpts that the LEAF benchmark has cut out already: {users, num_samples, user_data: {user: {x: [80], y: [1]}}}.
+
+
+LENGTH = 80
+SPACE = LETTERS.index(" ")
+
+
+class Excerpts:
+    """Excerpts and the character after each, user by user, to train on and to test on."""
+
+    def __init__(self) -> None:
+        self.owners: dict[str, int] = {}
+        self.changed = Changed()
+        self.blocks: dict[str, list[tuple[int, Array, Array]]] = {"train": [], "test": []}
+
+    def add(self, document: Any, path: Path, split: str | None, progress: ReadProgress) -> None:
+        """Add a file's users to a split; if it is None, the first 80 % of each are to train on, the rest to test on."""
+        users, counts, data = _checked(document, path)
+        for done, (user, count) in enumerate(zip(users, counts, strict=True), 1):
+            inputs, targets = _samples(data[user], count, user, path, self.changed)
+            if split is None and user in self.owners:
+                wrong(path, f"every user in one file only, but {printable(user)!r} was in another")
+            owner = self.owners.setdefault(user, len(self.owners))
+            if split is not None:
+                self.blocks[split].append((owner, inputs, targets))
+            else:
+                end, begin = _border(inputs, targets, user, path)
+                self.blocks["train"].append((owner, inputs[:end], targets[:end]))
+                self.blocks["test"].append((owner, inputs[begin:], targets[begin:]))
+            progress(done, len(users))
+
+    def decoded(self, folder: Path) -> Decoded:
+        """All of them, each split shuffled."""
+        order = generator(0, "shakespeare order")
+        splits = {name: _joined(blocks, order) for name, blocks in self.blocks.items()}
+        if not all(len(split.targets) for split in splits.values()):
+            wrong(folder, f"an excerpt of {LENGTH} characters to train on and one to test on, but there is none")
+        return Decoded(
+            "text", splits["train"], splits["test"], NAMES, tuple(map(printable, self.owners)), standardise=False,
+            length=LENGTH, about=self.changed.about(), raw_input=text_input(LENGTH),
+        )  # fmt: skip
+
+
+def _border(inputs: Array, targets: Array, user: str, path: Path) -> tuple[int, int]:
+    """Where the samples to train on end, and where those begin that have no character of theirs."""
+    follows = (inputs[1:, :-1] == inputs[:-1, 1:]).all(1) & (inputs[1:, -1] == targets[:-1])
+    in_order = follows | (inputs[1:] == SPACE).all(1)
+    if not in_order.all():
+        wrong(
+            path,
+            f"the samples of user {printable(user)!r} in the order of the text, as the last fifth is the test set: "
+            f"each one character further, or {LENGTH} spaces where a line begins, but sample "
+            f"{1 + int(in_order.argmin()):,} (counting from 0) does not follow the one before. For samples in another "
+            "order, use the folders train and test that LEAF makes",
+        )
+    end = len(targets) * 4 // 5
+    lines = 1 + np.flatnonzero(~follows)
+    # within a line, the next sample without any character of sample i's is i + 81
+    return end, min(end + LENGTH, *lines[lines >= end][:1].tolist(), len(targets))
+
+
+def _joined(blocks: list[tuple[int, Array, Array]], order: np.random.Generator) -> Split:
+    sizes = [len(targets) for _, _, targets in blocks]
+    shuffled = order.permutation(sum(sizes))
+    inputs = np.empty((len(shuffled), LENGTH), np.uint8)
+    targets = np.empty(len(shuffled), np.int64)
+    owner = np.empty(len(shuffled), np.int32)
+    for (who, some_inputs, some_targets), end in zip(blocks, np.cumsum(sizes), strict=True):
+        places = shuffled[end - len(some_targets) : end]
+        inputs[places], targets[places], owner[places] = some_inputs, some_targets, who
+    return Split(inputs, targets, owner)
+
+
+def _checked(document: Any, path: Path) -> tuple[list[str], list[int], dict[str, Any]]:
+    """The users, how many samples each has, and their data."""
+    if not isinstance(document, dict):
+        wrong(path, f"an object with users, num_samples and user_data, but it is a {type(document).__name__}")
+    users, counts, data = (document.get(name) for name in ("users", "num_samples", "user_data"))
+    if not isinstance(users, list) or not all(isinstance(user, str) for user in users):
+        wrong(path, "'users' to be a list of names")
+    if not isinstance(counts, list) or not all(type(count) is int for count in counts):
+        wrong(path, "'num_samples' to be a list of whole numbers")
+    if len(users) != len(counts):
+        wrong(path, f"as many 'num_samples' as 'users', but there are {len(counts):,} and {len(users):,}")
+    if len(set(users)) != len(users):
+        wrong(path, "every user once in 'users'")
+    if not isinstance(data, dict):
+        wrong(path, "'user_data' to be an object")
+    if absent := [user for user in users if user not in data]:
+        wrong(path, f"data of all its users, but {printable(absent[0])!r} has none")
+    return users, counts, data
+
+
+def _samples(data: Any, count: int, user: str, path: Path, changed: Changed) -> tuple[Array, Array]:
+    """One user's excerpts `[samples, 80]` and the character after each."""
+    who = f"of user {printable(user)!r}"
+    x, y = (data.get("x"), data.get("y")) if isinstance(data, dict) else (None, None)
+    for name, strings, length in (("x", x, LENGTH), ("y", y, 1)):
+        if not isinstance(strings, list):
+            wrong(path, f"{name!r} {who} to be a list of strings")
+        if len(strings) != count:
+            wrong(path, f"{count:,} strings in {name!r} {who}, as num_samples says, but there are {len(strings):,}")
+        odd = next((string for string in strings if type(string) is not str or len(string) != length), None)
+        if odd is not None:
+            size = f"has {len(odd):,}" if isinstance(odd, str) else f"is a {type(odd).__name__}"
+            wrong(path, f"strings of {length} characters in {name!r} {who}, but one {size}")
+    return numbers("".join(x or ()), changed).reshape(-1, LENGTH), numbers("".join(y or ()), changed)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Whole texts, of which any 80 characters in a row are a sample: one long text, and where samples begin.
+
+MOST_CHARACTERS = 2**26
+"""Twelve times all the plays of Shakespeare."""
+
+MOST_TEXT = 2**26
+"""Bytes of a file."""
+
+CHARACTER = 40
+"""Bytes of memory for a character: in rows, targets and owners, as they are and shuffled."""
+
+
+def read_text(path: Path) -> str:
+    """What is in a file, as `normal` text."""
+    try:
+        return normal(read_bytes(path, MOST_TEXT, "a text").decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        wrong(path, f"text in UTF-8, but byte {error.start:,} is not")
+
+
+def normal(text: str) -> str:
+    """The same text with one character for the end of a line, and one for a letter with its accents.
+
+    >>> normal("e\\u0301\\r\\n") == "é\\n"
+    True
+    """
+    text = text.replace("\r\n", "\n")
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def border(text: str) -> int:
+    """Where the part to train on ends.
+
+    >>> border("0123456789")
+    8
+    """
+    return len(text) * 4 // 5
+
+
+def check_characters(characters: int, path: Path) -> None:
+    """Refuse more text than is read, or than fits into memory."""
+    if characters > MOST_CHARACTERS:
+        wrong(path, f"at most {MOST_CHARACTERS:,} characters in all, but there are more")
+    check_room(path, CHARACTER * characters, f"{characters:,} characters take {CHARACTER} bytes each")
+
+
+class Texts:
+    """Texts as numbers, to train on and to test on, and whose they are."""
+
+    def __init__(self, encode: Callable[[str], Array], order: str) -> None:
+        self.encode, self.order = encode, order
+        self.owners: list[str] = []
+        self.numbers: dict[str, int] = {}
+        self.texts: dict[str, list[tuple[int, Array]]] = {"train": [], "test": []}
+
+    def add(self, owner: str, text: str, split: str | None = None) -> bool:
+        """Add a text to a split, or to both if it is None; False if it is too short for a single sample."""
+        end = border(text)
+        if (end if split is None else len(text)) <= LENGTH:
+            return False
+        letters, number = self.encode(text), self.numbers.setdefault(owner, len(self.owners))
+        if number == len(self.owners):
+            self.owners.append(printable(owner))
+        pieces = [("train", letters[:end]), ("test", letters[end:])] if split is None else [(split, letters)]
+        for name, piece in pieces:
+            if len(piece) > LENGTH:
+                self.texts[name].append((number, piece))
+        return True
+
+    def splits(self, folder: Path, one: str) -> tuple[Split, Split]:
+        """The samples to train on and those to test on, each shuffled; `one` is what an error calls a text."""
+        if not self.texts["train"] or not self.texts["test"]:
+            wrong(
+                folder,
+                f"a {one} with {LENGTH + 1} characters in its first 80 % and in the rest, but there is none",
+            )
+        order = generator(0, self.order)
+        return _excerpts(self.texts["train"], order), _excerpts(self.texts["test"], order)
+
+
+def _excerpts(texts: list[tuple[int, Array]], order: np.random.Generator) -> Split:
+    long = np.concatenate([text for _, text in texts])
+    counts = [len(text) - LENGTH for _, text in texts]
+    begins = np.cumsum([0, *(len(text) for _, text in texts)])
+    rows = np.concatenate([np.arange(count) + begin for count, begin in zip(counts, begins, strict=False)])
+    owner = np.repeat(np.array([who for who, _ in texts], np.int32), counts)
+    shuffled = order.permutation(len(rows))
+    rows = rows[shuffled]
+    return Split(long, long[rows + LENGTH].astype(np.int64), owner[shuffled], rows)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The texts of shakespeare by role, each role once, over the 80 characters of LEAF.
+
+
+class Roles:
+    """Texts to train on and to test on, role by role."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.changed = Changed()
+        self.characters = self.too_short = 0
+        self.texts = Texts(lambda text: numbers(text, self.changed), "shakespeare order")
+
+    def add(self, name: str, text: str, path: Path) -> None:
+        """Add a role, unless its text is too short for a single sample."""
+        if name in self.names:
+            wrong(path, f"every role once, but {printable(name)!r} occurs twice")
+        self.names.add(name)
+        self.characters += len(text)
+        check_characters(self.characters, path)
+        self.too_short += not self.texts.add(name, normal(text))
+
+    def decoded(self, folder: Path) -> Decoded:
+        """All of them, the samples of each split shuffled."""
+        train, test = self.texts.splits(folder, "role")
+        owners, tested = self.texts.owners, self.texts.texts["test"]
+        roles = {"roles": len(owners), "roles_too_short": self.too_short, "roles_to_test": len(tested)}
+        return Decoded(
+            "text", train, test, NAMES, tuple(owners), standardise=False, length=LENGTH,
+            about={**roles, **self.changed.about()}, raw_input=text_input(LENGTH),
+        )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Shakespeare by speaking role: 80 characters in, the next one out. Three layouts are read:
 
 MOST_JSON, MOST_UNPACKED = 2**30, 2**28
 """Bytes of a file. All of the plays are 5.6 million characters; the largest file LEAF writes has 400 MB."""

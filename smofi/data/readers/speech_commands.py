@@ -22,8 +22,7 @@ import torch
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
 from smofi.data.formats.files import listing, read_bytes, wrong
-from smofi.data.formats.logmel import BANDS, FRAMES, RATE, SOUND_INPUT, as_bytes, log_mel, one_second
-from smofi.data.formats.wav import read_wav
+from smofi.data.formats.sound import BANDS, FRAMES, RATE, SOUND_INPUT, as_bytes, log_mel, one_second, read_wav
 from smofi.seeds import generator
 
 PLACES = ("", "speech_commands_v0.02", "speech_commands_v0.01", "SpeechCommands/speech_commands_v0.02")

@@ -65,6 +65,7 @@ class Link:
         self._rates = Bucket(limits.messages_per_second, now=now), Bucket(limits.bytes_per_second, now=now)
         self._wake, self._waking = asyncio.Event(), False
         self._last_words: bytes | None = None
+        self._patient = False
         self._acknowledge_now = False
         self._timer: asyncio.TimerHandle | None = None
         self._empty = 0
@@ -79,9 +80,10 @@ class Link:
             self._waking = True
             self._loop.call_soon_threadsafe(self._wake.set)
 
-    def finish(self, last_words: bytes) -> None:
-        """Send what waits, then this, then end the stream."""
-        self._last_words = last_words
+    def finish(self, last_words: bytes, *, patient: bool = False) -> None:
+        """Send what waits, then this, then end the stream; if `patient`, once the other side has hung up. The end of a
+        stream can overtake what was written before it."""
+        self._last_words, self._patient = last_words, patient
         self._wake.set()
 
     async def run(self, stream: Stream, first: bytes | None = None) -> None:
@@ -93,9 +95,9 @@ class Link:
         tasks = {reader, writer}
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if writer in done and writer.exception() is None and hasattr(stream, "done_writing"):
-                # A client stays until the server has read all.
-                await stream.done_writing()
+            if writer in done and writer.exception() is None and (hasattr(stream, "done_writing") or self._patient):
+                if hasattr(stream, "done_writing"):  # a client stays until the server has read all
+                    await stream.done_writing()
                 done, _ = await asyncio.wait({reader}, timeout=5)
             for task in done:
                 task.result()

@@ -279,7 +279,7 @@ class Reception:
         self.closing = reason
         peers = list(self.peers.values())
         for peer in peers:
-            peer.link.finish(pack_sentence(Kind.GOODBYE, reason))
+            peer.link.finish(pack_sentence(Kind.GOODBYE, reason), patient=True)
         await asyncio.gather(*(peer.ended(grace) for peer in peers))
         await asyncio.gather(*(peer.interrupt() for peer in peers))
         for peer in peers:

@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from smofi.errors import InputError, refuse
-from smofi.methods import bare_base
+from smofi.methods import METHODS, bare_base
 from smofi.report.comparing.blocks import with_target
-from smofi.report.figures.bars import bars_figure
-from smofi.report.figures.curves import curves_figure
-from smofi.report.figures.panels import Panel
-from smofi.report.figures.paper import Drawing
-from smofi.report.figures.parameters import parameter_of
-from smofi.report.figures.points import points_figure
+from smofi.report.figures.drawing import Drawing, Panel, bars_figure, curves_figure, points_figure
 from smofi.report.figures.request import Request
 from smofi.report.history import History
+from smofi.report.names import rows_by_base, titles
 from smofi.report.setups import Setup
-from smofi.report.titles import rows_by_base, titles
 from smofi.settings import SETTINGS
+from smofi.spec import Call, read_calls
+
+# --------------------------------------------------------------------------------------------------------------------
+# A parameter of a method, such as SMoFi's alpha, and what the method is called without it.
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Its value in a method, and the name of the method without it."""
+
+    value: str
+    rest: str
+
+
+def parameter_of(method: str, name: str) -> Parameter | None:
+    """The parameter of this name; None if no part of the method has one.
+
+    >>> parameter_of("fednar+smofi(alpha=-1)", "alpha"), parameter_of("smofi", "alpha"), parameter_of("fedavg", "alpha")
+    (Parameter(value='-1', rest='fednar+smofi'), Parameter(value='-0.1', rest='smofi'), None)
+    """
+    try:
+        calls = read_calls("method", method, "smofi")
+    except InputError:  # not a method, but the name that a curve was given
+        return None
+    for place, call in enumerate(calls):
+        known = inspect.signature(METHODS[call.name]).parameters if call.name in METHODS else {}
+        if name in known:
+            given = dict(zip(known, call.args, strict=False)) | dict(call.kwargs)
+            value = given.pop(name, known[name].default)
+            rest = [*calls[:place], Call(call.name, (), tuple(given.items())), *calls[place + 1 :]]
+            return Parameter(str(value), "+".join(map(str, rest)))
+    return None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# From a request and the setups of finished runs to the figure: which panels there are, and what they show.
 
 BASE = "base"
 

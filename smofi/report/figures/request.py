@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from smofi.errors import check_choice, refuse
-from smofi.report.comparing.target import Target
+from smofi.report.comparing.formats import Target
 
 KINDS = ("curves", "panels", "bars")
 VALUES = ("accuracy", "mean", "rounds", "hours")

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smofi.data.cache import arrays, checks
-from smofi.data.cache.arrays import CHECKED, Damaged, read_arrays, write_arrays
+from smofi.data import cache as checks
+from smofi.data.cache import CHECKED, Arrays, Damaged, read_arrays, write_arrays
 from smofi.files import sealed, unsealed
 from support.pets import flip, keeping_its_time
 
@@ -115,7 +115,7 @@ def test_a_damaged_note_trusts_nothing(harm: str, place: Path) -> None:
 
 
 def test_nothing_is_noted_of_what_cannot_be_right(place: Path) -> None:
-    def wrong(found: arrays.Arrays) -> None:
+    def wrong(found: Arrays) -> None:
         raise ValueError("no reader makes this")
 
     for _ in range(2):

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smofi.data.cache import with_moments
-from smofi.data.cache.promises import check_promises
+from smofi.data.cache import check_promises, with_moments
 from smofi.data.decoded import Decoded, Split
 from support.pets import pets
 

@@ -14,8 +14,7 @@ import pytest
 import torch
 
 from smofi.data import Source, cache, load
-from smofi.data.cache import checks, with_moments
-from smofi.data.cache.arrays import CHECKED
+from smofi.data.cache import CHECKED, with_moments
 from smofi.data.load import FROM_HUB
 from smofi.engine.cohort.measurements import StepTimes, measured_before
 from smofi.errors import CacheWarning, InputError
@@ -109,7 +108,7 @@ def test_random_damages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     home = tmp_path / "home"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SMOFI_DATA", str(home))
-    monkeypatch.setattr(checks, "SETTLED", 10**7)  # files are younger here than a user's would be
+    monkeypatch.setattr(cache, "SETTLED", 10**7)  # files are younger here than a user's would be
     make_data()
     cache.store("cifar10", FROM_HUB, FROM_HUB, with_moments(pets()))
     right, _ = load_all_or_fetch_again()

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smofi.data.cache import cached, unfinished
-from smofi.data.cache.arrays import read_arrays, write_arrays
-from smofi.data.cache.unfinished import clear_abandoned, discard
+from smofi.data import cache
+from smofi.data.cache import cached, clear_abandoned, discard, read_arrays, unfinished, write_arrays
 from support.pets import pets, same
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -36,7 +35,7 @@ def writing(folder: Path) -> Iterator[BaseProcess]:
     began = forking.Event()
 
     def write() -> None:
-        with unfinished.unfinished(folder) as path:
+        with unfinished(folder) as path:
             path.mkdir()
             (path / "train.inputs.npy").write_bytes(b"half of it")
             began.set()
@@ -91,8 +90,8 @@ def test_without_locks_age_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def no_locks(*_: Any, **__: Any) -> bool:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(unfinished, "lock_descriptor", no_locks)
-    with unfinished.unfinished(tmp_path) as young:
+    monkeypatch.setattr(cache, "lock_descriptor", no_locks)
+    with unfinished(tmp_path) as young:
         young.mkdir()
         (tmp_path / ".unfinished-old").mkdir()
         os.utime(tmp_path / ".unfinished-old", (0, 0))
@@ -104,18 +103,18 @@ def test_without_locks_age_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_name_that_is_cleared_before_it_is_locked_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock, rivals = unfinished.lock_descriptor, [True, True]
+    lock, rivals = cache.lock_descriptor, [True, True]
 
     def late(descriptor: int, *, blocking: bool) -> bool:
         if rivals:
             rivals.pop()
-            monkeypatch.setattr(unfinished, "lock_descriptor", lock)
+            monkeypatch.setattr(cache, "lock_descriptor", lock)
             clear_abandoned(tmp_path)
-            monkeypatch.setattr(unfinished, "lock_descriptor", late)
+            monkeypatch.setattr(cache, "lock_descriptor", late)
         return lock(descriptor, blocking=blocking)
 
-    monkeypatch.setattr(unfinished, "lock_descriptor", late)
-    with unfinished.unfinished(tmp_path) as path:
+    monkeypatch.setattr(cache, "lock_descriptor", late)
+    with unfinished(tmp_path) as path:
         assert names(tmp_path) == {f"{path.name}.lock"}
         clear_abandoned(tmp_path)
         assert names(tmp_path) == {f"{path.name}.lock"}

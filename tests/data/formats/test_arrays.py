@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smofi.data.decoded import Decoded
-from smofi.data.formats.arrays import from_arrays
-from smofi.data.formats.labels import hold_out
+from smofi.data.formats.arrays import from_arrays, hold_out
 from smofi.data.source import as_source
 from smofi.errors import InputError
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from smofi.data.formats.logmel import as_bytes, log_mel, one_second, triangles
-from smofi.data.formats.wav import read_wav
+from smofi.data.formats.sound import as_bytes, log_mel, one_second, read_wav, triangles
 from support.real_data import shared
 
 

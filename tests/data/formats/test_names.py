@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smofi.data.formats.names import printable
+from smofi.data.formats.arrays import printable
 
 
 def test_names_shown_are_short_and_printable() -> None:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smofi.data.formats import plain_pickle
-from smofi.data.formats.plain_pickle import read_plain_pickle
+from smofi.data.readers import cifar as plain_pickle
+from smofi.data.readers.cifar import read_plain_pickle
 from smofi.errors import InputError
 
 PATH = Path("some.pkl")

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from smofi.data.formats.resample import resampled
+from smofi.data.formats.sound import resampled
 from support.sounds import tone
 
 INSIDE = slice(2000, -2000)

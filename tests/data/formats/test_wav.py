@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from smofi.data.formats.wav import MOST_BYTES, decode_wav, read_steps, read_wav, read_wav_header
+from smofi.data.formats.sound import MOST_BYTES, decode_wav, read_steps, read_wav, read_wav_header
 from smofi.errors import InputError
 from support.sounds import wav, write_wav
 

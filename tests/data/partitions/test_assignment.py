@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smofi.data.partitions.assignment import assign
-from smofi.data.partitions.divide import partition
-from smofi.data.partitions.saved import write_partition
+from smofi.data.partitions import assign, partition, write_partition
 from smofi.errors import InputError
 
 LABELS = np.arange(200) % 4

@@ -10,10 +10,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smofi.data.partitions.assignment import assign
-from smofi.data.partitions.divide import fill, partition, samples_by_client
-from smofi.data.partitions.kinds import Dirichlet, dirichlet, iid, log_dirichlet, parse, proportions, shards
-from smofi.data.partitions.natural import natural
+from smofi.data.partitions import (
+    Dirichlet,
+    assign,
+    dirichlet,
+    fill,
+    iid,
+    log_dirichlet,
+    natural,
+    parse,
+    partition,
+    proportions,
+    samples_by_client,
+    shards,
+)
 from smofi.errors import InputError
 from smofi.runs import partition_hash
 

@@ -9,8 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smofi.data.partitions.divide import partition
-from smofi.data.partitions.mix import class_counts, divergence
+from smofi.data.partitions import class_counts, divergence, partition
 from smofi.errors import InputError
 
 

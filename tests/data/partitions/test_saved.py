@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from smofi.data.partitions.kinds import parse
-from smofi.data.partitions.saved import Saved, read_partition, saved, write_partition
+from smofi.data.partitions import Saved, parse, read_partition, saved, write_partition
 from smofi.errors import InputError
 from smofi.runs import RunFolder, RunWriter
 

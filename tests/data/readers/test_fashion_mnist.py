@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smofi.data.decoded import Decoded, silent
-from smofi.data.readers.fashion_mnist import CLASSES, find_fashion_mnist
+from smofi.data.readers.idx_files import CLASSES, find_fashion_mnist
 from smofi.errors import InputError
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")

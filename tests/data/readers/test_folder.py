@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from smofi.data.decoded import Decoded, Split, silent
-from smofi.data.readers import pictures as module
+from smofi.data.readers import folder as module
 from smofi.data.readers.folder import find_folder
 from smofi.errors import InputError
 from smofi.memory import limited

@@ -12,8 +12,8 @@ import pytest
 
 from smofi.data import load
 from smofi.data.decoded import silent
-from smofi.data.readers.fashion_mnist import FIRST_LABELS
 from smofi.data.readers.folder import find_folder
+from smofi.data.readers.idx_files import FIRST_LABELS
 from smofi.errors import DataWarning, InputError
 
 MNIST = ("train-{}", "t10k-{}")

@@ -12,8 +12,7 @@ from smofi.config import Config
 from smofi.config.federation import gather
 from smofi.data import load
 from smofi.data.decoded import silent
-from smofi.data.readers.folder import find_folder
-from smofi.data.readers.own_texts import OTHER, Alphabet
+from smofi.data.readers.folder import OTHER, Alphabet, find_folder
 from smofi.errors import InputError
 
 GREEK = "μῆνιν ἄειδε θεὰ Πηληϊάδεω Ἀχιλῆος\n" * 20

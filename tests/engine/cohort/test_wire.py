@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import smofi
 from reference import convnet, federation
 from smofi.config import Config
-from smofi.config.writing import changed_fields
+from smofi.config.reading import changed_fields
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.errors import InputError
 

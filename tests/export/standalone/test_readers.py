@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from smofi.data.formats.logmel import SOUND_INPUT, as_bytes, log_mel
+from smofi.data.formats.sound import SOUND_INPUT, as_bytes, log_mel
 from smofi.data.resizing import resize
 from smofi.export import standalone
 from smofi.export.standalone import predict, read_array, read_picture, read_sound, read_table, read_text

@@ -87,6 +87,10 @@ def test_nothing_is_sent_before_the_welcome(ends: Ends) -> None:
     assert heard(dialer, Welcomed).payload == b"now"
 
 
+def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [str(getattr(record, "fields", {}).get("reason")) for record in caplog.records]
+
+
 def test_what_was_sent_before_arrives_before_the_end(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "smofi.net")
     listener, dialer = ends.pair()
@@ -99,8 +103,8 @@ def test_what_was_sent_before_arrives_before_the_end(ends: Ends, caplog: pytest.
     assert isinstance(dialer.receive(SOON), Waiting)
     stopping.join()
     # in the log, for what is said while waiting is soon replaced by what follows
-    said = [str(getattr(record, "fields", {}).get("reason")) for record in caplog.records]
-    assert any("says: training is over" in sentence for sentence in said)
+    told_why = eventually(lambda: any("says: training is over" in reason for reason in reasons(caplog)))
+    assert told_why, reasons(caplog)
 
 
 def test_what_a_client_sent_before_its_goodbye_arrives(ends: Ends) -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from smofi.errors import InputError
 from smofi.report import History
-from smofi.report.comparing.blocks import Block
-from smofi.report.comparing.paired import interval, paired, student_t
-from smofi.report.comparing.target import Target
+from smofi.report.comparing.blocks import Block, interval, paired, student_t
+from smofi.report.comparing.formats import Target
 
 BASES = {"fedavg": "", "fedprox(mu=0.01)": "fedprox(mu=0.01)+", "fednar": "fednar+"}
 PLUGINS = ("fedavgm(momentum=0.3)", "slowmo(lr=0.5, momentum=0.4)", "fednag", "smofi")

@@ -13,9 +13,8 @@ import pytest
 
 from smofi.cli.compare import plain
 from smofi.report import History
-from smofi.report.comparing.as_text import as_text
 from smofi.report.comparing.blocks import Block
-from smofi.report.comparing.writing import sheets_of, written_as
+from smofi.report.comparing.writing import as_text, sheets_of, written_as
 
 
 def block(name: str = "partition iid", clock: bool = True) -> Block:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from smofi.errors import InputError
 from smofi.report import History
 from smofi.report.figures import Drawing, Panel, bars_figure, curves_figure, points_figure
-from smofi.report.figures.panels import keys_of
+from smofi.report.figures.drawing import keys_of
 from smofi.report.style import METHODS
 
 HOURS = [1.0, 2.0, 3.0]

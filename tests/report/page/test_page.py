@@ -12,7 +12,7 @@ from smofi.cli import main
 from smofi.errors import InputError
 from smofi.report.page import write_page
 from smofi.report.page.document import ASSETS
-from smofi.report.page.series import MOST_POINTS
+from smofi.report.page.reading import MOST_POINTS
 from support.pages import write_result, write_seeds
 
 

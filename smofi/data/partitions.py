@@ -1,0 +1,643 @@
+"""Which client has which samples.
+
+A way of dividing is a small value with a string form: dirichlet(0.2), shards(2), iid, natural, or file:PATH for the
+partition of another run. `partition` gives the samples of each client; `assign` the client of each sample, with those
+held out for validation; `class_counts` and `divergence` say how uneven the classes are.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from smofi.errors import InputError, check_choice, check_count, check_flag, check_number, check_seed, refuse
+from smofi.later import np
+from smofi.runs import StoredPartition, labels_hash, read_partition_file, write_partition_file
+from smofi.seeds import generator
+from smofi.spec import build_one
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from torch import Tensor
+
+# --------------------------------------------------------------------------------------------------------------------
+# A partition that was saved: the file that every run folder has, read again or used by another run.
+
+
+Owners: TypeAlias = "npt.NDArray[np.int32]"
+
+PREFIX = "file:"
+UNUSED = -2
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The partition in a run folder or in its `partition.safetensors`, taken as it is."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"{PREFIX}{self.path}"
+
+    def clients_of(self, labels: npt.NDArray[Any], clients: int | None) -> Owners:
+        """The client of each sample, -1 for validation, -2 for unused; refuses other data or other clients.
+
+        Without a number of clients, there are as many as in the file.
+        """
+        stored = _read(Path(self.path))
+        if len(stored.owners) != len(labels):
+            raise InputError(
+                f"partition='{self}' is not accepted: it divides {len(stored.owners)} samples and this data has "
+                f"{len(labels)}; expected the data it was made for"
+            )
+        if stored.labels not in (None, labels_hash(labels)):
+            raise InputError(
+                f"partition='{self}' is not accepted: it was made for data with other labels; expected the data it was "
+                f"made for"
+            )
+        if clients is not None and (divided := int(stored.owners.max()) + 1) != clients:
+            refuse("clients", clients, f"{divided}, the clients of {self}")
+        return stored.owners
+
+
+def saved(path: str) -> Saved:
+    """The same clients as in another run, by its folder or its partition file.
+
+    >>> str(saved("runs/a"))
+    'file:runs/a'
+    """
+    if not path:
+        refuse("partition", PREFIX, "a run folder or its partition file after it, such as file:runs/a")
+    return Saved(path)
+
+
+def read_partition(path: str | Path) -> Owners:
+    """The client of each sample, -1 for validation, -2 for unused, from a run folder or its partition file.
+
+    >>> read_partition("no-such-run")
+    Traceback (most recent call last):
+    smofi.errors.InputError: no-such-run does not exist: expected a run folder or its partition.safetensors
+    """
+    return _read(Path(path)).owners
+
+
+def write_partition(path: str | Path, owners: npt.NDArray[Any]) -> None:
+    """Save the client of each sample, -1 for validation, -2 for unused, as a file that is never half written.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "partition.safetensors"
+    >>> write_partition(path, np.array([1, 0, -1]))
+    >>> read_partition(path).tolist()
+    [1, 0, -1]
+    """
+    owners = np.asarray(owners)
+    if owners.ndim != 1 or owners.dtype.kind not in "iu":
+        refuse("owners", f"{owners.dtype} of shape {owners.shape}", "whole numbers, one per sample")
+    if fault := _fault(owners):
+        raise InputError(f"owners are not accepted: {fault}")
+    try:
+        write_partition_file(Path(path), owners)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _read(path: Path) -> StoredPartition:
+    stored = read_partition_file(path)
+    if fault := _fault(stored.owners):
+        raise InputError(f"{stored.path} is no partition: {fault}")
+    return stored
+
+
+def _fault(owners: npt.NDArray[Any]) -> str | None:
+    """What keeps the numbers from being a partition."""
+    low = int(owners.min(initial=0))
+    if low < UNUSED:
+        return f"a sample has client {low}; expected clients from 0, -1 for validation, -2 for unused"
+    clients = np.unique(owners[owners >= 0])
+    if not len(clients):
+        return "no sample has a client"
+    if clients[-1] != len(clients) - 1:
+        gap = int(np.flatnonzero(clients != np.arange(len(clients)))[0])
+        return f"client {gap} has no sample although there is a client {clients[-1]}; expected all numbers from 0"
+    return None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The partition that data brings along: every sample stays with its owner: a role, a speaker, a site.
+
+Indices: TypeAlias = "npt.NDArray[np.int64]"
+
+NATURAL = "natural"
+
+
+@dataclass(frozen=True)
+class Natural:
+    """Some of the owners become the clients; samples of the others are not used, and no client gets any of them."""
+
+    most: int | None = None
+
+    def __str__(self) -> str:
+        return NATURAL if self.most is None else f"{NATURAL}(most={self.most})"
+
+    def clients_of(
+        self, owners: Indices | None, clients: int | None, min_size: int, rng: np.random.Generator
+    ) -> npt.NDArray[np.int64]:
+        """The client of each sample, or UNUSED. Clients are numbered in the order of their owners.
+
+        Without a number of clients, every owner with `min_size` samples is one.
+        """
+        if owners is None:
+            raise InputError(
+                f"partition='{self}' is not accepted: this data does not say who owns which sample; expected data with "
+                f"a client column, with a folder level per client, or a source such as shakespeare or speech-commands"
+            )
+        names, owner_index, sizes = np.unique(owners, return_inverse=True, return_counts=True)
+        able = np.flatnonzero(sizes >= min_size)
+        self._refuse_too_few(sizes, len(able), clients, min_size)
+        chosen = len(able) if clients is None else clients
+        client_of = np.full(len(names), UNUSED)
+        client_of[np.sort(rng.choice(able, chosen, replace=False))] = np.arange(chosen)
+        client = client_of[owner_index]
+        if self.most is not None:
+            shuffled = rng.permutation(len(owner_index))
+            by_owner = shuffled[np.argsort(owner_index[shuffled], kind="stable")]
+            rank = np.arange(len(owner_index)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            client[by_owner[rank >= self.most]] = UNUSED
+        return client
+
+    def _refuse_too_few(self, sizes: Indices, able: int, clients: int | None, min_size: int) -> None:
+        if self.most is not None and self.most < min_size:
+            refuse("most", self.most, f"at least {min_size}, the samples every client must have")
+        if able < (clients or 1):
+            raise InputError(
+                f"clients={clients} is not accepted: {able} of the {len(sizes)} owners in this data have the "
+                f"min_size={min_size} samples that partition='{self}' asks of a client; use at most {able} clients "
+                f"or a smaller batch"
+                if able
+                else f"partition='{self}' with min_size={min_size} is not accepted: none of the {len(sizes)} owners in "
+                f"this data has that many samples (the largest has {sizes.max(initial=0)}); use a smaller batch"
+            )
+
+
+def natural(most: int | None = None) -> Natural:
+    """Samples stay with their owners; of an owner with more than `most`, that many are drawn at random.
+
+    >>> str(natural()), str(natural(most=400))
+    ('natural', 'natural(most=400)')
+    """
+    return Natural(None if most is None else check_count("most", most))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Ways of dividing samples among clients, as small values with a string form: "dirichlet(0.2)", "shards(2)",
+# "natural".
+
+
+class Spread(Protocol):
+    """A way of spreading samples over clients by their labels; `str()` of it is what `partition` reads back."""
+
+    def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
+        """The client of each sample, before clients with too few samples get more."""
+        ...
+
+
+Kind: TypeAlias = Spread | Natural | Saved
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Label skew by draws of Dir(gamma), in the reading that `dirichlet` was asked for."""
+
+    gamma: float
+    balance: bool = True
+    by: str = "class"
+    equal: bool = False
+
+    def __str__(self) -> str:
+        changed = {one.name: value for one in fields(self)[1:] if (value := getattr(self, one.name)) != one.default}
+        gamma = str(float(self.gamma)).removesuffix(".0")
+        return f"dirichlet({', '.join([gamma, *(f'{name}={value!r}' for name, value in changed.items())])})"
+
+    def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
+        owner = np.empty(len(labels), dtype=np.int64)
+        _, codes = np.unique(labels, return_inverse=True)
+        for code, counts in enumerate(self.counts(np.bincount(codes), clients, rng)):
+            samples = rng.permutation(np.flatnonzero(codes == code))
+            owner[samples] = np.repeat(np.arange(clients), counts)
+        return owner
+
+    def counts(self, sizes: Indices, clients: int, rng: np.random.Generator) -> Indices:
+        """Return how many samples of each class each client gets, `[classes, clients]`, from the classes' sizes.
+
+        >>> Dirichlet(0.2, by="client", equal=True).counts(np.array([6, 2]), 4, np.random.default_rng(0)).sum(axis=0)
+        array([2, 2, 2, 2])
+        """
+        if self.by == "client":
+            # q_j ~ Dir(gamma) over the classes, for each client j
+            logs = log_dirichlet(self.gamma, clients, len(sizes), rng)
+            if self.equal:
+                return _drawn_in_turn(logs, self.gamma, sizes, rng)
+            logs = logs.T  # class k is divided in proportion to q_jk
+        else:
+            # s ~ Dir(gamma) over the clients, for each class
+            logs = log_dirichlet(self.gamma, len(sizes), clients, rng)
+        counts, held = np.zeros((len(sizes), clients), dtype=np.int64), np.zeros(clients, dtype=np.int64)
+        for code, size in enumerate(sizes):
+            # a client that holds N/J samples gets none of the later classes
+            full = self.balance and self.by == "class" and held >= sizes.sum() / clients
+            ends = np.rint(np.cumsum(proportions(np.where(full, -np.inf, logs[code]), self.gamma)) * size)
+            ends[-1] = size
+            counts[code] = np.diff(ends, prepend=0)
+            held += counts[code]
+        return counts
+
+
+def log_dirichlet(gamma: float, rows: int, columns: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Draw q ~ Dir(gamma) for each row, as gamma log(q columns): for a small gamma, q itself underflows to 0.
+
+    >>> np.exp(log_dirichlet(0.5, 1, 4, np.random.default_rng(0)) / 0.5).mean().round(9)
+    np.float64(1.0)
+    """
+    # log Gamma(gamma) = log Gamma(gamma + 1) + log(U) / gamma, where -log U is exponential
+    boosted = rng.standard_gamma(gamma + 1, size=(rows, columns)) / (gamma + 1)
+    logs = gamma * np.log(boosted) - rng.standard_exponential(size=(rows, columns))
+    logs -= logs.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        logs -= gamma * np.log(np.exp(logs / gamma).mean(axis=1, keepdims=True))
+    return logs
+
+
+def proportions(logs: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:
+    """Return shares that add up to 1 in each row, from gamma times their logarithms, up to a constant.
+
+    >>> proportions(np.array([-1e9, 0, -np.inf]), 1e-300)
+    array([0., 1., 0.])
+    """
+    with np.errstate(over="ignore"):
+        weights = np.exp((logs - logs.max(axis=-1, keepdims=True)) / gamma)
+    shares: npt.NDArray[np.float64] = weights / weights.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def _drawn_in_turn(logs: npt.NDArray[np.float64], gamma: float, sizes: Indices, rng: np.random.Generator) -> Indices:
+    """Let clients take a sample in random turns, of a class drawn from q_j among those that have samples left."""
+    clients, samples = len(logs), int(sizes.sum())
+    counts, left = np.zeros((len(sizes), clients), dtype=np.int64), sizes.copy()
+    ends = None
+    for client, drawn in zip(rng.permutation(np.arange(samples) % clients), rng.random(samples), strict=True):
+        if ends is None:
+            ends = np.cumsum(proportions(np.where(left > 0, logs, -np.inf), gamma), axis=1)
+            ends /= ends[:, -1:]
+        code = np.searchsorted(ends[client], drawn, side="right")
+        counts[code, client] += 1
+        left[code] -= 1
+        if not left[code]:
+            ends = None
+    return counts
+
+
+@dataclass(frozen=True)
+class Iid:
+    """No skew: shuffled, and dealt out like cards, so that sizes differ by one at most."""
+
+    def __str__(self) -> str:
+        return "iid"
+
+    def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
+        return rng.permutation(np.arange(len(labels)) % clients)
+
+
+@dataclass(frozen=True)
+class Shards:
+    """About k classes each: sorted by label, cut into clients * k equal shards, k random ones each (McMahan, 2017)."""
+
+    k: int
+
+    def __str__(self) -> str:
+        return f"shards({self.k})"
+
+    def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
+        samples, shards = len(labels), clients * self.k
+        if shards > samples:
+            raise InputError(
+                f"partition='{self}' with clients={clients} is not accepted: that makes {shards} shards of "
+                f"{samples} samples; use fewer clients or a smaller k"
+            )
+        shuffled = rng.permutation(samples)
+        by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        client_of_shard = rng.permutation(np.arange(shards) % clients)
+        owner = np.empty(samples, dtype=np.int64)
+        owner[by_label] = client_of_shard[np.arange(samples) * shards // samples]
+        return owner
+
+
+def dirichlet(gamma: float, *, balance: bool = True, by: str = "class", equal: bool = False) -> Dirichlet:
+    """Divide with label skew; the smaller gamma, the fewer classes a client sees.
+
+    For each class, the clients' shares are drawn from Dir(gamma), and a client that already holds an equal part of all
+    samples gets none of the later classes (NIID-Bench). `balance=False` leaves that rule out. `by="client"` draws the
+    mix of classes of each client instead, and `equal=True` with it gives all clients the same number of samples (Hsu).
+
+    >>> str(dirichlet(gamma=0.2)), str(dirichlet(0.2, by="client", equal=True))
+    ('dirichlet(0.2)', "dirichlet(0.2, by='client', equal=True)")
+    """
+    made = Dirichlet(
+        check_number("gamma", gamma, above=0),
+        check_flag("balance", balance),
+        check_choice("by", by, ("class", "client")),
+        check_flag("equal", equal),
+    )
+    if equal and by == "class":
+        refuse("equal", equal, "False with by='class': only by='client' can give all clients the same number")
+    if not balance and by == "client":
+        refuse("balance", balance, "no balance with by='client', which has no such rule")
+    return made
+
+
+def iid() -> Iid:
+    """Every client a random sample of the whole.
+
+    >>> str(iid())
+    'iid'
+    """
+    return Iid()
+
+
+def shards(k: int) -> Shards:
+    """Label skew with clients of one size: each sees about `k` classes.
+
+    >>> str(shards(k=2))
+    'shards(2)'
+    """
+    return Shards(check_count("k", k))
+
+
+PARTITIONS: dict[str, Callable[..., Kind]] = {"dirichlet": dirichlet, "iid": iid, "shards": shards, "natural": natural}
+
+
+def parse(text: str) -> Kind:
+    """The value that a string stands for: "dirichlet(0.2)", "dirichlet(gamma=0.2)", "natural", "file:runs/a".
+
+    >>> parse("shards(2)")
+    Shards(k=2)
+    """
+    if text.strip().startswith(PREFIX):
+        return saved(text.strip().removeprefix(PREFIX))
+    # No name has a colon, so the last entry only appears in messages.
+    return build_one("partition", text, {**PARTITIONS, f"{PREFIX}PATH": saved}, "dirichlet(0.2)")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which client has which samples: no sample goes to two clients, and no client is left with less than it needs.
+
+
+def fill(owner: Indices, clients: int, min_size: int, rng: np.random.Generator) -> Indices:
+    """Move samples, one at a time from the client that is then the largest, until every client has `min_size`.
+
+    All moves are found at once: the largest clients end at a common level, like water.
+
+    >>> np.bincount(fill(np.array([0, 0, 0, 0, 0, 1, 1, 1]), 3, 2, np.random.default_rng(0))).tolist()
+    [3, 3, 2]
+    """
+    sizes = np.bincount(owner, minlength=clients)
+    lacking = np.maximum(min_size - sizes, 0)
+    needed = int(lacking.sum())
+    if needed == 0:
+        return owner
+
+    def above(level: int) -> int:
+        return int(np.maximum(sizes - level, 0).sum())
+
+    level = bisect.bisect_left(range(int(sizes.max()) + 1), True, key=lambda level: above(level) <= needed)
+    giving = np.maximum(sizes - level, 0)
+    # Whole levels rarely add up to exactly what is needed; the rest comes one each from clients at the level.
+    giving[np.flatnonzero(sizes >= level)[: needed - above(level)]] += 1
+
+    shuffled = rng.permutation(len(owner))
+    by_client = shuffled[np.argsort(owner[shuffled], kind="stable")]
+    rank = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    moving = rng.permutation(by_client[rank < np.repeat(giving, sizes)])
+    filled = owner.copy()
+    filled[moving] = np.repeat(np.arange(clients), lacking)
+    return filled
+
+
+def partition(
+    labels: Any,
+    clients: int | None,
+    how: str | Kind = "dirichlet(0.2)",
+    *,
+    min_size: int = 32,
+    seed: int = 0,
+    owners: Any = None,
+) -> list[Indices]:
+    """The sample indices of each client, ascending. `min_size` is best one batch: with less, a client cannot train.
+    `clients=None` makes a client of every owner with that many samples ("natural"), or of every one in the file.
+
+    Every sample is used, except by "natural", for which `owners` gives the owner of each sample, and by "file:PATH",
+    which is taken as it is. The owner that a natural client stands for is `owners[samples[0]]`.
+
+    >>> [len(indices) for indices in partition([0, 1] * 50, clients=4, how="iid", min_size=10)]
+    [25, 25, 25, 25]
+    """
+    return samples_by_client(
+        clients_of(as_labels(labels), clients, how, min_size=min_size, seed=seed, owners=owners), clients
+    )
+
+
+def clients_of(
+    labels: Indices, clients: int | None, how: str | Kind, *, min_size: int, seed: int, owners: Any = None
+) -> npt.NDArray[Any]:
+    """The same as the client of each sample; negative where a sample has none.
+
+    >>> clients_of(np.array([0, 1, 0, 1]), 2, "iid", min_size=1, seed=0).tolist()
+    [0, 1, 0, 1]
+    """
+    kind = parse(how) if isinstance(how, str) else how
+    if not isinstance(kind, Saved | Natural) and not callable(getattr(kind, "owners", None)):
+        refuse("how", how, 'a string such as "dirichlet(0.2)" or a value such as data.dirichlet(0.2)')
+    if clients is not None or not isinstance(kind, (Natural, Saved)):
+        check_count("clients", clients)
+    check_count("min_size", min_size, low=0)
+    check_seed("seed", seed)
+    if isinstance(kind, Saved):
+        return kind.clients_of(labels, clients)
+    rng = generator(seed, "partition")
+    if isinstance(kind, Natural):
+        return kind.clients_of(as_owners(owners, len(labels)), clients, min_size, rng)
+    assert clients is not None
+    return _spread(kind, labels, clients, min_size, rng, owned=owners is not None)
+
+
+def samples_by_client(owner: npt.NDArray[Any], clients: int | None = None) -> list[Indices]:
+    """The samples of each client, ascending, from the client of each sample; negative numbers are no client. Where the
+    number of clients is not given, it is that of those with samples.
+
+    >>> [samples.tolist() for samples in samples_by_client(np.array([1, 0, -1, 1]), clients=2)]
+    [[1], [0, 3]]
+    """
+    clients = int(owner.max(initial=-1)) + 1 if clients is None else clients
+    order = np.argsort(owner, kind="stable")
+    return np.split(order, np.searchsorted(owner[order], np.arange(clients + 1)))[1:-1]
+
+
+def as_labels(labels: Any) -> Indices:
+    """Labels as an array, one per sample."""
+    if hasattr(labels, "labels") or hasattr(labels, "train"):
+        refuse("labels", labels, "the labels alone, one per sample, such as source.train.labels")
+    try:
+        array = np.asarray(labels)
+    except (ValueError, TypeError, RuntimeError):
+        refuse("labels", labels, "one label per sample, shape [samples]")
+    if array.ndim != 1:
+        refuse("labels", f"an array of shape {array.shape}", "one label per sample, shape [samples]")
+    return array
+
+
+def as_owners(owners: Any, samples: int) -> Indices | None:
+    """Natural owners as an array, one whole number per sample; None where the data knows none."""
+    if owners is None:
+        return None
+    array = np.asarray(owners)
+    if array.shape != (samples,) or array.dtype.kind not in "iu":
+        shown = f"{array.dtype} of shape {array.shape}"
+        refuse("owners", shown, f"whole numbers, one for each of the {samples} samples")
+    return array
+
+
+def _spread(
+    kind: Spread, labels: Indices, clients: int, min_size: int, rng: np.random.Generator, *, owned: bool
+) -> Indices:
+    if clients * min_size > len(labels):
+        raise InputError(
+            f"clients={clients} is not accepted: with at least {min_size} samples each (usually one batch) they need "
+            f"{clients * min_size} samples, but there are {len(labels)}; use fewer clients or a smaller batch"
+            + (", or partition natural: this data says whose each sample is" if owned else "")
+        )
+    return fill(kind.owners(labels, clients, rng), clients, min_size, rng)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The client of every training sample, validation split included: what a run keeps in its folder.
+
+VALIDATION = -1
+
+
+def assign(
+    labels: Any,
+    clients: int | None,
+    how: str | Kind,
+    *,
+    min_size: int,
+    seed: int,
+    validation: float = 0.0,
+    owners: Any = None,
+) -> Owners:
+    """The client of each sample, -1 for those held out for validation, -2 for those not used.
+
+    The validation share is drawn from all samples before the rest is divided. With "natural" each client holds out its
+    own share, so that validation has the same owners as training; with "file:PATH" the file has decided.
+
+    >>> sorted(assign([0, 1, 0, 1, 0], 2, "iid", min_size=2, seed=0, validation=0.2).tolist())
+    [-1, 0, 0, 1, 1]
+    """
+    check_number("validation", validation, low=0, below=1)
+    array = as_labels(labels)
+    kind = parse(how) if isinstance(how, str) else how
+    if isinstance(kind, Saved):
+        if validation:
+            refuse("validation", validation, f"0 with partition='{kind}', whose file says what is held out")
+        return kind.clients_of(array, clients)
+    if isinstance(kind, Natural):
+        owner = _of_each_client(array, clients, kind, min_size, seed, validation, owners)
+    else:
+        owner = _of_all(array, clients, kind, min_size, seed, validation)
+    if validation and not (owner == VALIDATION).any():
+        refuse("validation", validation, f"0, or at least one of the {len(array)} training samples")
+    return owner
+
+
+def _of_all(labels: Indices, clients: int | None, how: Kind, min_size: int, seed: int, validation: float) -> Owners:
+    shuffled = generator(seed, "validation").permutation(len(labels))
+    rest = np.sort(shuffled[round(validation * len(labels)) :])
+    owner = np.full(len(labels), VALIDATION, dtype=np.int32)
+    owner[rest] = clients_of(labels[rest], clients, how, min_size=min_size, seed=seed)
+    return owner
+
+
+def _of_each_client(
+    labels: Indices, clients: int | None, how: Natural, min_size: int, seed: int, validation: float, owners: Any
+) -> Owners:
+    # The fewest samples of which min_size are left when the share is gone.
+    needed = bisect.bisect_left(range(len(labels) + 1), min_size, key=lambda size: size - round(validation * size))
+    owner: Owners = clients_of(labels, clients, how, min_size=needed, seed=seed, owners=owners).astype(np.int32)
+    if validation:
+        rng = generator(seed, "validation")
+        for samples in samples_by_client(owner, clients):
+            owner[rng.permutation(samples)[: round(validation * len(samples))]] = VALIDATION
+    return owner
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# How the classes of each client are mixed, and how far that is from balance.
+
+
+def class_counts(labels: Any, clients: Sequence[npt.NDArray[np.int64]], classes: int) -> npt.NDArray[np.int64]:
+    """How many samples of each class each client has, `[clients, classes]`; `clients` has the samples of each.
+
+    >>> class_counts([0, 1, 1, 2], [np.array([0, 1]), np.array([2, 3])], classes=3).tolist()
+    [[1, 1, 0], [0, 1, 1]]
+    """
+    check_count("classes", classes)
+    array = np.asarray(labels)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        refuse("labels", f"{array.dtype} of shape {array.shape}", "a class number per sample, shape [samples]")
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
+    if low < 0 or high >= classes:
+        refuse("labels", low if low < 0 else high, f"class numbers from 0 to {classes - 1}")
+    counts = [np.bincount(array[samples].astype(np.int64), minlength=classes) for samples in clients]
+    return np.array(counts, dtype=np.int64).reshape(len(clients), classes)
+
+
+def mixes(targets: Sequence[Tensor]) -> npt.NDArray[np.int64]:
+    """The same from each client's own targets.
+
+    >>> import torch
+    >>> mixes([torch.tensor([0, 1]), torch.tensor([2, 2])]).tolist()
+    [[1, 1, 0], [0, 0, 2]]
+    """
+    labels = np.concatenate([np.asarray(own.cpu()) for own in targets])
+    edges = np.cumsum([0, *map(len, targets)])
+    clients = [np.arange(low, high) for low, high in pairwise(edges)]
+    return class_counts(labels, clients, classes=1 + int(labels.max(initial=0)))
+
+
+def divergence(counts: Any) -> npt.NDArray[np.float64]:
+    """The Jensen-Shannon divergence of each client's class mix from balance, in bits: 0 balanced, never more than 1.
+
+    A client without samples has no mix, and NaN.
+
+    >>> divergence([[5, 5], [10, 0]]).round(4).tolist()
+    [0.0, 0.3113]
+    """
+    array = np.asarray(counts)
+    if array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "iu" or array.min(initial=0) < 0:
+        refuse("counts", f"{array.dtype} of shape {array.shape}", "numbers of samples, shape [clients, classes]")
+    sizes = array.sum(axis=1, keepdims=True)
+    mix = np.divide(array, sizes, out=np.full(array.shape, np.nan), where=sizes > 0)
+    balance = np.full(array.shape, 1 / array.shape[1])
+    middle = (mix + balance) / 2
+    # JS(q, u) = KL(q | m) / 2 + KL(u | m) / 2 with m = (q + u) / 2
+    bits: npt.NDArray[np.float64] = (_relative_entropy(mix, middle) + _relative_entropy(balance, middle)) / 2
+    return np.maximum(bits, 0)
+
+
+def _relative_entropy(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    # KL(p | m) = sum p log2(p / m), where 0 log 0 is 0
+    ratio = np.divide(one, other, out=np.ones_like(one), where=one != 0)
+    total: npt.NDArray[np.float64] = (one * np.log2(ratio)).sum(axis=1)
+    return total

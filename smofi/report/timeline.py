@@ -1,0 +1,451 @@
+"""What each client does in a round, by the clock: as a table, and as a picture with a bar for each piece of time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from smofi.clock import Clock
+from smofi.clock.replay import LATENCY, Replayed, Span
+from smofi.config import Config
+from smofi.config.federation import Federation, gather
+from smofi.data.decoded import ReadProgress, silent
+from smofi.data.partitions import PREFIX as SAVED
+from smofi.engine.plan import Planner, RoundPlan
+from smofi.errors import InputError, check_count, refuse, shortened
+from smofi.flat import Layout
+from smofi.plural import plural
+from smofi.report.heading import details, put_heading, setting
+from smofi.report.heterogeneity import chosen
+from smofi.report.numbers import duration, hours_minutes_seconds, percent
+from smofi.report.saving import save_picture
+from smofi.report.show import Snapshot, snapshots_in
+from smofi.report.style import COLOURS, DIM, FAINT, GRID, INK, looks
+from smofi.training import Arguments, make_planner
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# --------------------------------------------------------------------------------------------------------------------
+# A round of a run with a clock, replayed from the run's folder: who works, who waits, who comes late or leaves.
+
+
+KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "receiving", LATENCY: "latency"}
+"""What a client does when it does not wait, in the order of a step, and how long its messages are under way."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A client's round, in seconds from its beginning. The client took `steps` of the steps `planned`; it was done,
+    stopped or gone at the time `until`, and was `present` for this long. Between its spans it waited.
+
+    `fate` is "left" or "too late" for a client that is not part of the new model, "late" for one that is and did not
+    take all its steps, and empty for all others.
+
+    >>> Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 4.0), Span(0, "up", 4.0, 6.0)]).idle
+    0.25
+    """
+
+    client: int
+    planned: int
+    steps: int
+    present: float
+    until: float
+    fate: str
+    spans: Sequence[Span]
+    name: str = ""
+
+    @cached_property
+    def seconds(self) -> dict[str, float]:
+        """Spent on each kind of work."""
+        spent = dict.fromkeys(KINDS, 0.0)
+        for span in self.spans:
+            spent[span.kind] += span.end - span.start
+        return spent
+
+    @property
+    def called(self) -> str:
+        """The client's name, or else its number."""
+        return self.name or f"client {self.client}"
+
+    @property
+    def busy(self) -> float:
+        """Seconds of all kinds of work."""
+        return sum(self.seconds.values())
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is not part of the new model."""
+        return self.fate in ("left", "too late")
+
+    @property
+    def waiting(self) -> float:
+        """Seconds without work."""
+        return max(0.0, self.present - self.busy)
+
+    @property
+    def idle(self) -> float:
+        """The share of its time that it waits."""
+        return self.waiting / self.present if self.present else 0.0
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One round of one method, counted from 1; it started at `start`, in seconds of the run's virtual time, and took
+    `seconds`. The client that finishes first comes first."""
+
+    setting: str
+    method: str
+    round: int
+    start: float
+    seconds: float
+    lines: Sequence[Line]
+    details: str = ""
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of work that there are: latency only where it is counted."""
+        return [kind for kind in KINDS if kind != LATENCY or any(line.seconds[kind] for line in self.lines)]
+
+    @property
+    def slowest(self) -> Line:
+        """The client that works longest, and makes others wait."""
+        return max(self.lines, key=lambda line: line.busy)
+
+    @property
+    def idle(self) -> float:
+        """The mean share of their time that clients wait."""
+        return fmean(line.idle for line in self.lines)
+
+
+def read_timelines(folder: str | Path, round: int | None = None, progress: ReadProgress = silent) -> list[Timeline]:
+    """A round of the run in this folder, or of every run of a comparison, of several seeds those with the first; by
+    default the last one that all of them have. `progress` watches the data being read.
+
+    >>> read_timelines("no-such-folder")
+    Traceback (most recent call last):
+    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
+    """
+    runs = [run for run in snapshots_in(folder) if run.config.clock != "none"]
+    if not runs:
+        refuse("folder", str(folder), "a run with a clock, for example made by: smofi run --clock full")
+    runs = [run for run in runs if run.records]
+    if not runs:
+        refuse("folder", str(folder), "a run with at least one finished round")
+    runs = [run for run in runs if run.config.seed == runs[0].config.seed]
+    last = min(len(run.records) for run in runs)
+    number = last if round is None else check_count("round", round, high=last)
+    federation = gather(as_divided(runs[0]), progress)
+    return [timeline_of(run, number, federation) for run in runs]
+
+
+def as_divided(run: Snapshot) -> Config:
+    """The run's configuration, its data divided by its own file."""
+    saved = {"partition": f"{SAVED}{run.path}", "validation": 0.0}
+    return run.config.model_copy(update=saved)
+
+
+def timeline_of(run: Snapshot, number: int, federation: Federation) -> Timeline:
+    """A round of a run, counted from 1, with the data as the run divided it."""
+    config = run.config
+    planner = _planner(config, federation)
+    clock, before = planner.clock, run.records[number - 2]["virtual_end"] if number > 1 else 0.0
+    assert isinstance(clock, Clock)
+    settled = planner.plan(number - 1, before)
+    _check_same(run, number, settled)
+    assert settled.time
+    start, end = settled.time.began, settled.time.ended
+    _, available = clock.present(planner.eligible, start)
+    plan = planner.intended(number - 1, available)
+    replayed = clock.replayed(plan, start, watch=True)
+    leaves = [clock.devices[client].presence.leaves(start) for client in plan.clients]
+    present = [min(end, time) - start for time in leaves]
+    return Timeline(
+        setting=setting(config),
+        details=details(config),
+        method=config.method[0],
+        round=number,
+        start=start,
+        seconds=end - start,
+        lines=_named(_lines(plan, replayed, present, start, settled.time.left_out), federation.client_names),
+    )
+
+
+def _planner(config: Config, federation: Federation) -> Planner:
+    """What planned the rounds of the run."""
+    arguments = Arguments(**config.arguments(federation), method=config.method[0])
+    return make_planner(arguments, Layout.of(arguments.model), federation.clients)
+
+
+def _lines(
+    plan: RoundPlan, replayed: Replayed, present: Sequence[float], start: float, left_out: Sequence[int]
+) -> list[Line]:
+    spans: dict[int, list[Span]] = {row: [] for row in range(len(plan.clients))}
+    for span in replayed.spans:
+        spans[span.row].append(Span(span.row, span.kind, span.start - start, span.end - start))
+    lines = []
+    for row, (client, planned, steps) in enumerate(zip(plan.clients, plan.steps, replayed.steps, strict=True)):
+        fate = "late" if steps < planned else ""
+        if client in left_out:
+            fate = "left" if replayed.gone[row] else "too late"
+        lines.append(Line(client, planned, steps, present[row], replayed.until[row] - start, fate, spans[row]))
+    return sorted(lines, key=lambda line: line.until)
+
+
+def _named(lines: Sequence[Line], names: Sequence[str]) -> list[Line]:
+    return [replace(line, name=names[line.client]) for line in lines] if names else list(lines)
+
+
+def _check_same(run: Snapshot, number: int, plan: RoundPlan) -> None:
+    """Refuse to show what did not happen."""
+    record: Mapping[str, Any] = run.records[number - 1]
+    assert plan.time
+    same_clients = record.get("selected") == plan.clients and record.get("steps") == plan.steps
+    if not same_clients or not math.isclose(record.get("virtual_end") or 0.0, plan.time.ended):
+        raise InputError(
+            f"{run.path} cannot be replayed: its round {number} comes out differently from its record; expected the "
+            "data, the devices and the version of smofi that the run was made with"
+        )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A client's round in pieces that can be drawn, however many steps it has.
+
+ALONE, TOGETHER = 1.5, 24.0
+"""Pixels: what is broader than the first is drawn by itself; what is not, together with others up to the second."""
+
+
+@dataclass
+class DrawnPiece:
+    """From `start` to `end` a client spent these `seconds` on each kind of work, and waited for the rest."""
+
+    start: float
+    end: float
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 0.0))
+
+    def share(self, kind: str) -> float:
+        """The share of its time."""
+        return self.seconds[kind] / (self.end - self.start)
+
+
+def pieces(line: Line, pixel: float) -> Iterator[DrawnPiece]:
+    """The line from left to right, where a pixel is `pixel` seconds wide. A gap of more than a pixel stays a gap.
+
+    >>> from smofi.clock.replay import Span
+    >>> spans = [Span(0, "compute", 0.0, 3.0), Span(0, "up", 3.0, 4.0), Span(0, "down", 4.0, 5.0)]
+    >>> [(one.start, one.end, one.share("up")) for one in pieces(Line(0, 1, 1, 9.0, 5.0, "", spans), pixel=1.0)]
+    [(0.0, 3.0, 0.0), (3.0, 5.0, 0.5)]
+    """
+    piece = None
+    for span in line.spans:
+        alone = span.end - span.start > ALONE * pixel
+        apart = piece is None or span.start - piece.end > pixel or span.end - piece.start > TOGETHER * pixel
+        if piece and (alone or apart):
+            yield piece
+            piece = None
+        piece = piece or DrawnPiece(span.start, span.end)
+        piece.end = span.end
+        piece.seconds[span.kind] += span.end - span.start
+        if alone:
+            yield piece
+            piece = None
+    if piece:
+        yield piece
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A round's timeline for the terminal: a row per client, and where its time went.
+
+MOST_ROWS = 40
+STRAGGLER, LOST = "yellow", "red"
+
+
+def timeline_table(timeline: Timeline) -> Group:
+    """Seconds of each kind of work and of waiting; the first to finish comes first, and the slowest is marked.
+
+    >>> from smofi.clock.replay import Span
+    >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
+    >>> timeline_table(Timeline("digits", "smofi", 3, 60.0, 8.0, [line])).renderables[0].plain
+    'smofi, round 3  takes 8.0 s, starting at 1:00; clients wait 25.0% of their time'
+    """
+    drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("client", "steps", *timeline.kinds, "waiting", "until", "idle"):
+        drawn.add_column(Text(heading, style=DIM), justify="right", no_wrap=True)
+    drawn.add_column("", no_wrap=True)
+    decimals = max(0, 2 - math.floor(math.log10(timeline.seconds or 1.0)))
+    lines = timeline.lines
+    for number in chosen(np.arange(len(lines)), MOST_ROWS).tolist():
+        note, style = _note(lines[number], timeline)
+        drawn.add_row(*_cells(lines[number], timeline.kinds, decimals), note, style=style)
+    means = [fmean(line.seconds[kind] for line in lines) for kind in timeline.kinds]
+    means += [fmean(line.waiting for line in lines), fmean(line.until for line in lines)]
+    drawn.add_row("mean", "", *(f"{value:,.{decimals}f}" for value in means), percent(timeline.idle), style=DIM)
+    some = f"{MOST_ROWS} of {len(lines):,} clients, evenly spaced, " if len(lines) > MOST_ROWS else ""
+    return Group(_heading(timeline), Text(f"{some}in seconds, first to finish at the top", style=DIM), drawn)
+
+
+def _heading(timeline: Timeline) -> Text:
+    text = f"takes {duration(timeline.seconds)}, starting at {hours_minutes_seconds(timeline.start)}; "
+    text += f"clients wait {percent(timeline.idle)} of their time"
+    return Text(f"{timeline.method}, round {timeline.round}  ", style="bold") + Text(text, style="not bold")
+
+
+def _cells(line: Line, kinds: Sequence[str], decimals: int) -> list[str]:
+    steps = f"{line.steps}" if line.steps == line.planned else f"{line.steps}/{line.planned}"
+    values = [*(line.seconds[kind] for kind in kinds), line.waiting, line.until]
+    return [line.name or f"{line.client}", steps, *(f"{value:,.{decimals}f}" for value in values), percent(line.idle)]
+
+
+def _note(line: Line, timeline: Timeline) -> tuple[str, str]:
+    if line is timeline.slowest:
+        return "slowest" + (f", {line.fate}" if line.fate else ""), STRAGGLER
+    return line.fate, LOST if line.lost else ""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Timelines as a file, PNG, SVG or PDF by its suffix: a bar per client, coloured by what it does when.
+
+WIDTH, LINE_HEIGHT, HIGHEST = 11.0, 0.25, 16.0  # inches: of the picture, of a client's line, of all lines together
+ACROSS = 1400  # pixels of a round
+BAR = (0.1, 0.8)  # where in its line a bar begins, and how high it is
+LONGEST_NAME = 24
+NAMED = 0.15  # inches: of a line that has room for the client's name
+MOST_SHAPES = 1_500  # beyond which they are drawn as pixels in an SVG or a PDF too
+FILLS = {"compute": COLOURS[0], "up": COLOURS[5], "server": COLOURS[2], "down": COLOURS[4], LATENCY: COLOURS[3]}
+WAITING, LOST_COLOUR = "#dde2e6", COLOURS[1]
+
+
+def save_timelines(path: str | Path, timelines: Sequence[Timeline]) -> Path:
+    """The timelines below each other, over the same seconds; the same ones give the same bytes.
+
+    >>> import tempfile
+    >>> from smofi.clock.replay import Span
+    >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
+    >>> save_timelines(Path(tempfile.mkdtemp()) / "round.svg", [Timeline("digits", "smofi", 3, 0.0, 8.0, [line])]).name
+    'round.svg'
+    """
+    if not timelines:
+        refuse("timelines", list(timelines), "at least one")
+    total = sum(len(timeline.lines) for timeline in timelines)
+    line_height = min(LINE_HEIGHT, HIGHEST / total)
+    heights = [max(4, len(timeline.lines)) * line_height for timeline in timelines]
+    size = (WIDTH, sum(heights) + 0.6 * len(timelines) + 1.2)
+    named = line_height >= NAMED
+    return save_picture(path, lambda figure: _compose(figure, timelines, heights, named=named), size, padding={})
+
+
+def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[float], *, named: bool) -> None:
+    from matplotlib.patches import Patch
+
+    longest = max(timeline.seconds for timeline in timelines)
+    panels = figure.subplots(len(timelines), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+    colours = [look.colour for look in looks([timeline.method for timeline in timelines])]
+    for axes, timeline, colour in zip(panels, timelines, colours, strict=True):
+        _bars(axes, timeline, longest / ACROSS)
+        _frame(axes, timeline, longest, colour, named=named)
+        _notes(axes, timeline, named)
+    panels[-1].set_xlabel("seconds from the beginning of the round")
+    put_heading(figure, timelines[0].setting, timelines[0].details)
+    there = {kind for timeline in timelines for kind in timeline.kinds}
+    fills = {**{KINDS[kind]: colour for kind, colour in FILLS.items() if kind in there}, "waiting": WAITING}
+    figure.legend(
+        handles=[Patch(color=colour, label=name) for name, colour in fills.items()],
+        loc="outside lower left",
+        ncols=len(fills),
+        frameon=False,
+        handlelength=1,
+        handleheight=1,
+        columnspacing=1.6,
+    )
+
+
+def _bars(axes: Axes, timeline: Timeline, pixel: float) -> None:
+    """For each client a bar as long as it is present, in the colour of waiting, and what it does on top."""
+    from matplotlib.collections import PolyCollection
+
+    low, high = BAR
+    shapes: dict[str, list[list[tuple[float, float]]]] = {colour: [] for colour in (WAITING, *FILLS.values())}
+    for place, line in enumerate(timeline.lines):
+        shapes[WAITING].append(_box(0.0, line.present, place + low, high))
+        for piece in pieces(line, pixel):
+            bottom = place + low + high
+            for kind, colour in FILLS.items():
+                height = high * piece.share(kind)
+                bottom -= height
+                if height:
+                    shapes[colour].append(_box(piece.start, piece.end, bottom, height))
+    many = sum(map(len, shapes.values())) > MOST_SHAPES
+    for colour, boxes in shapes.items():
+        # an edge of the same colour, for neighbours would else be told apart by a faint line
+        axes.add_collection(PolyCollection(boxes, facecolor=colour, edgecolor=colour, linewidth=0.25, rasterized=many))
+
+
+def _box(start: float, end: float, bottom: float, height: float) -> list[tuple[float, float]]:
+    return [(start, bottom), (end, bottom), (end, bottom + height), (start, bottom + height)]
+
+
+def _frame(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named: bool) -> None:
+    count = len(timeline.lines)
+    axes.set_xlim(0, longest)
+    axes.set_ylim(count, 0)
+    axes.axvline(timeline.seconds, color=INK, linewidth=1.2, clip_on=False)
+    heading = f"{timeline.method}, round {timeline.round}: {duration(timeline.seconds)}, "
+    heading += f"clients wait {timeline.idle:.0%} of their time"
+    axes.set_title(heading, loc="left", fontsize=11, color=colour, parse_math=False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(length=0, pad=5)
+    axes.grid(axis="x", color=GRID, linewidth=1)
+    axes.set_axisbelow(True)
+    axes.xaxis.set_major_formatter("{x:,.4g}")
+    if named:
+        names = [shortened(line.called, LONGEST_NAME) for line in timeline.lines]
+        axes.set_yticks(np.arange(count) + 0.5, names, fontsize=9, parse_math=False)
+    else:
+        axes.set_yticks([])
+        axes.set_ylabel(f"{plural(count, 'client')}, first to finish at the top")
+
+
+def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
+    """A cross where a client was lost, and a note beside each line, or beside the slowest client's alone."""
+    slowest = timeline.slowest
+    for place, line in enumerate(timeline.lines):
+        if line.lost:
+            axes.plot(
+                line.until, place + 0.5, "X", color=LOST_COLOUR, markeredgecolor="white", markersize=8, clip_on=False
+            )
+        if not named and line is not slowest:
+            continue
+        axes.annotate(
+            _drawn_note(line, line is slowest)
+            if named
+            else f"{shortened(line.called, LONGEST_NAME)}:\n{_drawn_note(line, True)}",
+            (1.0, place + 0.5),
+            (6, 0),
+            axes.get_yaxis_transform(),
+            "offset points",
+            color=LOST_COLOUR if line.lost else INK if line is slowest else FAINT,
+            va="center",
+            fontsize=9,
+            parse_math=False,
+        )
+
+
+def _drawn_note(line: Line, slowest: bool) -> str:
+    """How a client's round went.
+
+    >>> _drawn_note(Line(7, 8, 2, 4.0, 4.0, "left", []), slowest=False)
+    'waits 100%, left (2 of 8 steps)'
+    """
+    fate = f", {line.fate} ({line.steps} of {plural(line.planned, 'step')})" if line.fate else ""
+    return f"waits {line.idle:.0%}{', slowest' if slowest else ''}{fate}"
