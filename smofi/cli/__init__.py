@@ -14,7 +14,6 @@ sweep.py        sweep                                     sweeping.py    many ce
 sweep_display.py   a sweep as it goes                     tune.py        tune
 compare.py      compare                                   plot.py        plot
 folders.py      show, timeline, export                    lists.py       methods, models, presets
-reproduce.py    reproduce                                 reproducing.py  its lists, runs and tables
 serve.py        serve                                     join.py        join
 deployment_flags.py   the flags of both, in groups
 certs.py        certs init, issue, revoke, list

@@ -9,7 +9,7 @@ from typing import Any
 import cyclopts
 import pydantic
 
-from smofi.cli import certs, compare, data, folders, join, lists, plan, plot, report, reproduce, run, serve, sweep, tune
+from smofi.cli import certs, compare, data, folders, join, lists, plan, plot, report, run, serve, sweep, tune
 from smofi.cli.examples import epilogue
 from smofi.cli.mistakes import Typed, sentence_for
 from smofi.cli.program import COMMAND_LINE, app
@@ -30,7 +30,6 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     folders.timeline,
     report.report,
     folders.export,
-    reproduce.reproduce,
     plan.config,
     lists.presets,
     data.data,

@@ -48,10 +48,6 @@ smofi report first second --title "Two partitions" -o both.html""",
     "export": """\
 smofi export first exported --format safetensors onnx
 smofi export first --part client""",
-    "reproduce": """\
-smofi reproduce
-smofi reproduce table1 --scale small --jobs 2
-smofi reproduce all --scale paper --dry-run""",
     "serve": """\
 smofi serve run.yaml --certs pki/server --status 127.0.0.1:8080
 smofi serve run.yaml --certs pki/server --allow clients.txt --min-clients 5 --output runs/served

@@ -43,7 +43,6 @@ COMMANDS = (
     "data",
     "methods",
     "models",
-    "reproduce",
     "serve",
     "join",
 )
@@ -108,10 +107,6 @@ COMPLAINTS = [
     ["certs", "issue", "nope", "--client", "../a"],
     ["certs", "revoke", "nope", "a"],
     ["certs", "list", "nope"],
-    ["reproduce", "nope"],
-    ["reproduce", "table1", "--scale", "nope"],
-    ["reproduce", "table1", "--seeds", "nope"],
-    ["reproduce", "--page", "nope.md", "--show"],
     *(["run", f"--{name.replace('_', '-')}", value] for name, value in REFUSED.items()),
 ]
 

@@ -11,7 +11,6 @@ from smofi.config import Config, presets, read_config
 from smofi.config.presets import preset_text
 from smofi.methods import parse_method
 from smofi.optim import parse_optimizer, sgd
-from smofi.reproduce.items import CIFAR10, CIFAR100, SHAKESPEARE, SMALL_SPEECH, SMALL_TEXT, SPEECH, TINY, Task
 
 # task: model, clients, partition, participation, B, lr, weight decay, factor per round, rounds
 PAPER = {
@@ -85,11 +84,6 @@ def test_there_is_a_preset_for_each_of_the_papers_models() -> None:
 def test_the_small_text_and_speech_have_the_papers_five_with_their_own_steps(name: str, steps: int) -> None:
     *tuned, _ = TUNED[name]
     assert read_config(name, {}, scale="small").method == five(*tuned, steps=steps)
-
-
-@pytest.mark.parametrize("task", [CIFAR10, CIFAR100, TINY, SHAKESPEARE, SPEECH, SMALL_TEXT, SMALL_SPEECH])
-def test_what_is_reproduced_is_what_the_preset_has(task: Task) -> None:
-    assert read_config(task.preset, {}, scale=task.scale).method == Config(method=tuple(task.five.values())).method
 
 
 @pytest.mark.parametrize("name", PAPER)

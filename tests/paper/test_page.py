@@ -6,25 +6,25 @@ from pathlib import Path
 import matplotlib
 import pytest
 
+from paper.page import Page
+from paper.results import collect, read_results
 from smofi.errors import InputError
-from smofi.reproduce.page import Page
-from smofi.reproduce.results import collect, read_results
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_page_and_readme_are_made_from_the_committed_files() -> None:
     page = Page(ROOT / "docs/results.md", None)
-    assert page.path.read_text(encoding="utf-8") == page.text(), "run: smofi reproduce --page docs/results.md"
+    remade = 'run: make paper ARGS="--page docs/results.md"'
+    assert page.path.read_text(encoding="utf-8") == page.text(), remade
     made = page.readme()
     assert made is not None
     path, text = made
-    assert path.read_text(encoding="utf-8") == text, "run: smofi reproduce --page docs/results.md"
+    assert path.read_text(encoding="utf-8") == text, remade
 
 
 def test_files_are_read_as_they_were_written(tmp_path: Path) -> None:
-    results = read_results(ROOT / "docs/results")
-    collect(tmp_path, results.runs.values())
+    collect(tmp_path, read_results(ROOT / "docs/results").runs.values())
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (ROOT / "docs/results" / path.name).read_bytes()
 

@@ -1,21 +1,28 @@
-"""Sentences below a table, from numbers that are easily worked out."""
+"""Sentences below a table and verdicts, from numbers that are easily worked out."""
 
+from paper.items import ITEMS
+from paper.results import Measured, Recorded, Results
+from paper.tables import about, findings, verdict
 from smofi.report.history import History
-from smofi.reproduce.items import ITEMS
-from smofi.reproduce.page import about
-from smofi.reproduce.results import Measured, Recorded, Results
-from smofi.reproduce.tables import findings, verdict
 
 
-def whole(values: list[float]) -> list[float | None]:
-    """A run of 40 rounds that stays where it has come to."""
-    return [*values, *values[-1:] * (40 - len(values))]
+def measured_of(name: str, curves: dict[tuple[int, str, int], list[float]]) -> list[Measured]:
+    """An item's panels with runs of (panel, line, seed); 40 rounds, of which the last repeat the last accuracy given,
+    unless that is negative: the run then ended before it."""
+    panels, runs = ITEMS[name].panels("small"), []
+    seeds = sorted({seed for _, _, seed in curves})
+    for number, panel in enumerate(panels):
+        for (line, seed), cell in panel.cells(seeds).items():
+            values: list[float | None] = list(curves.get((number, line.label, seed), []))
+            whole = values[:-1] if values[-1:] == [-1] else [*values, *values[-1:] * (40 - len(values))]
+            if whole:
+                runs.append(Recorded(cell.config, History(cell.method, whole, [1.0])))
+    return [Measured.of(panel, seeds, Results(runs)) for panel in panels]
 
 
 def test_two_methods_are_compared_at_the_same_values() -> None:
     """The target is 72 %, 90 % of FedAvg's 80. SMoFi is above FedAvgM at 0.1 alone, and level with it at 0.2; at 0.3 it
     misses the target. FedAvgM lacks 0.4, and SMoFi 0.5."""
-    (panel,) = ITEMS["fig-beta"].at("small").panels
     curves = {
         "FedAvg": [0.3, 0.8],
         "SMoFi, β_g = 0.1": [0.75, 0.9],
@@ -27,46 +34,26 @@ def test_two_methods_are_compared_at_the_same_values() -> None:
         "SMoFi, β_g = 0.4": [0.9],
         "FedAvgM, β_g = 0.5": [0.1],
     }
-    runs = [
-        Recorded(cell.config, History(cell.method, whole(curves[line.label]), [1.0]))
-        for (line, _), cell in panel.cells([0]).items()
-        if line.label in curves
-    ]
-    *_, sentence = findings(Measured.of(panel, [0], Results(runs)))
-    assert sentence == (
+    (measured,) = measured_of("fig-beta", {(0, label, 0): values for label, values in curves.items()})
+    assert findings(measured)[-1] == (
         "Both have all seeds at 3 values: SMoFi is above FedAvgM in mean best accuracy at 1, in the mean over rounds "
         "at 1, and needs fewer rounds to the target at 1."
     )
 
 
 def test_a_run_that_has_diverged_is_in_no_number_and_is_named() -> None:
-    (panel,) = ITEMS["ablation"].at("small").panels
-    runs = [
-        Recorded(cell.config, History(cell.method, [0.9] * 3 if at == ("SMoFi", 1) else whole([0.5, 0.8]), [1.0]))
-        for (line, seed), cell in panel.cells([0, 1]).items()
-        if (at := (line.label, seed)) != ("SMoFi without global momentum", 0)
-    ]
-    measured = Measured.of(panel, [0, 1], Results(runs))
+    lines = ["FedAvg", "SMoFi without momentum fusion", "SMoFi without global momentum", "SMoFi"]
+    curves = {(0, label, seed): [0.5, 0.8] for label in lines for seed in (0, 1)}
+    curves[0, "SMoFi", 1] = [0.9, 0.9, 0.9, -1]
+    del curves[0, "SMoFi without global momentum", 0]
+    (measured,) = measured_of("ablation", curves)
     ours = next(row for line, row in measured.rows.items() if line.label == "SMoFi")
     assert (ours.seeds, ours.best) == (1, 0.8)
     assert about(measured).endswith(
         "1 run missing. With seed 0: SMoFi without global momentum. 1 run has diverged and is left out, so that the "
         "other seeds flatter the method. With seed 1: SMoFi."
     )
-    assert not any(sentence.startswith("SMoFi against") for sentence in findings(measured))  # it lacks a seed
-
-
-def measured_of(name: str, curves: dict[tuple[int, str, int], list[float]]) -> tuple[Measured, ...]:
-    """An item's panels with runs of (panel, line, seed)."""
-    panels = ITEMS[name].at("small").panels
-    seeds = sorted({seed for _, _, seed in curves})
-    runs = [
-        Recorded(cell.config, History(cell.method, whole(curves[number, line.label, seed]), [1.0]))
-        for number, panel in enumerate(panels)
-        for (line, seed), cell in panel.cells(seeds).items()
-        if (number, line.label, seed) in curves
-    ]
-    return tuple(Measured.of(panel, seeds, Results(runs)) for panel in panels)
+    assert not any(sentence.startswith("SMoFi against") for sentence in findings(measured)), "it lacks a seed"
 
 
 def test_a_claim_holds_with_every_seed_on_average_or_not() -> None:
@@ -79,21 +66,22 @@ def test_a_claim_holds_with_every_seed_on_average_or_not() -> None:
         (0, outer, 1): [0.9],
     }  # level in rounds with the first, sooner with the second
     curves |= {(0, "SMoFi", 0): [0.89], (0, "SMoFi", 1): [0.95]}  # above fusion alone on average
-    panels = measured_of("ablation", curves)
-    accuracy, speed, adds = (verdict(claim, panels) for claim in ITEMS["ablation"].claims)
+    accuracy, speed, adds = (verdict(claim, measured_of("ablation", curves)) for claim in ITEMS["ablation"].claims)
     assert accuracy == ("holds with every seed", f"{fusion} 87.5 % against 80.0 % (FedAvg)")
     assert speed == ("does not hold", f"{fusion} 2.0 rounds against 1.5 rounds ({outer})")
     assert adds == ("holds on average", f"SMoFi 92.0 % against 87.5 % ({fusion})")
-    missing = measured_of("ablation", {key: value for key, value in curves.items() if key != (0, fusion, 1)})
+    del curves[0, fusion, 1]
+    missing = measured_of("ablation", curves)
     assert [verdict(claim, missing)[0] for claim in ITEMS["ablation"].claims] == ["cannot be told"] * 3
 
 
 def test_a_claim_may_compare_gains_of_two_settings() -> None:
     """Of SMoFi over FedAvg in the mean over rounds: 20 points of five clients, 10 of ten, 15 of fifteen."""
-    methods = ("FedAvg", "FedAvg + SMoFi")
     ends = {0: (0.5, 0.7), 1: (0.6, 0.7), 2: (0.6, 0.75)}
     curves = {
-        (panel, method, 0): [value] for panel, own in ends.items() for method, value in zip(methods, own, strict=True)
+        (panel, method, 0): [value]
+        for panel, own in ends.items()
+        for method, value in zip(("FedAvg", "FedAvg + SMoFi"), own, strict=True)
     }
     _, further, rounds, higher = (
         verdict(claim, measured_of("table-participation", curves)) for claim in ITEMS["table-participation"].claims
