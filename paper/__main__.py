@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -109,7 +109,7 @@ class Asked:
         return {
             cell.key: (Cell(cell.config.model_copy(update={"device": self.device}), cell.label), panel)
             for item in (ITEMS[name] for name in names if name in ITEMS)
-            for panel in item.panels(self.scale)
+            for panel in item.at(self.scale)
             for cell in panel.cells(self.seeds or item.seeds).values()
         }
 
@@ -207,15 +207,18 @@ def _check(asked: Asked) -> int:
 
 def check_cell(cell: Cell, panel: Panel) -> None:
     """Refuse a cell whose model cannot be built or does not have its cut; its other settings have been checked."""
-    config, shape, classes = cell.config, panel.input, panel.classes
+    config = cell.config
     try:
-        with torch.device("meta"):  # a model without numbers
-            model = build(
-                config.model, seed=0, input_shape=shape, classes=classes, width=config.width, norm=config.norm
-            )
-        parse_cut(config.cut, Layout.of(model), config.clients or 1)
+        layout = _layout(config.model, config.width, config.norm, panel.input, panel.classes)
+        parse_cut(config.cut, layout, config.clients or 1)
     except InputError as error:
         raise InputError(f"{cell.title}: {error}") from None
+
+
+@cache
+def _layout(model: str, width: int | None, norm: str | None, shape: tuple[int, ...], classes: int) -> Layout:
+    with torch.device("meta"):  # without numbers
+        return Layout.of(build(model, seed=0, input_shape=shape, classes=classes, width=width, norm=norm))
 
 
 def _run(asked: Asked) -> int:
@@ -258,7 +261,7 @@ def _show(asked: Asked) -> int:
 
 def _show_item(item: Item, results: Results, asked: Asked) -> None:
     console.print(Text(f"\n{item.name}: {item.title}", style="bold"))
-    panels = [Measured.of(panel, asked.seeds or item.seeds, results) for panel in item.panels(asked.scale)]
+    panels = [Measured.of(panel, asked.seeds or item.seeds, results) for panel in item.at(asked.scale)]
     for claim in item.claims:
         word, numbers = verdict(claim, panels)
         _say(f"The paper: {claim.says} Here it {word}: {numbers}.")

@@ -24,6 +24,7 @@ SEEDS = (0, 1, 2)
 
 Tree = Any
 """A piece of items.yaml."""
+TREE: Tree = yaml.safe_load((HERE / "items.yaml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -126,27 +127,29 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A table or a figure of the paper, or one of ours. `tree` is what varies in it."""
+    """A table or a figure of the paper, or one of ours. What varies in it is as items.yaml has it."""
 
     name: str
     title: str
-    tree: Tree
-    draw: Sequence[str]
-    source: str
-    claims: Sequence[Claim]
-    published: str
-    remarks: Sequence[str]
-    seeds: tuple[int, ...]
+    lines: list[Tree]
+    tasks: Tree = None
+    panels: Tree = field(default_factory=lambda: {"": {}})
+    target: Tree = field(default_factory=dict)
+    source: str = ""
+    published: str = ""
+    draw: Sequence[str] = ("curves",)
+    claims: Sequence[Claim] = ()
+    remarks: Sequence[str] = ()
+    seeds: Sequence[int] = SEEDS
 
     @cache  # noqa: B019  # items live as long as the program
-    def panels(self, scale: str) -> tuple[Panel, ...]:
+    def at(self, scale: str) -> tuple[Panel, ...]:
         """Return the panels at a scale."""
-        tree = _at_scale(self.tree, scale)
-        panels = tree.get("panels", {"": {}})
+        tasks, panels, lines, target = _at_scale([self.tasks, self.panels, self.lines, self.target], scale)
         return tuple(
-            _panel(tree, name, dict(changes), task)
+            _panel(name, changes, task, lines, target)
             for name, changes in panels.items()
-            for task in ([changes["task"]] if "task" in changes else tree["tasks"])
+            for task in ([changes["task"]] if "task" in changes else tasks)
         )
 
 
@@ -167,21 +170,23 @@ def _filled(tree: Tree, words: Mapping[str, Any]) -> Tree:
     return tree.format_map(words) if isinstance(tree, str) else tree
 
 
-def _panel(tree: Tree, name: str, changes: dict[str, Any], task: str) -> Panel:
-    """Make a panel of an item from what it changes and from its task; all of `changes` that is left is settings."""
-    about = _read()["tasks"][changes.pop("task", task)]
+def _panel(name: str, changes: Tree, task: str, lines: list[Tree], target: Tree) -> Panel:
+    """Make a panel of an item from what it changes, which is settings but for a few keys, and from its task."""
+    about = TREE["tasks"][task]
     words = {**about, "task": about["title"]}
-    words |= _filled(_read()["plugins"], words)
-    beside = _filled(changes.pop("beside", []), words)
-    preset = _preset(changes.pop("preset", about["preset"]), about["scale"])
-    target = tree.get("target", {})
+    words |= _filled(TREE["plugins"], words)
+    settings = {key: value for key, value in changes.items() if key not in ("task", "preset", "beside")}
     return Panel(
         title=f"{about['title']}, {name}" if name else about["title"],
         task=about["title"],
-        base={**preset, **about.get("settings", {}), **changes},
-        lines=tuple(line for one in tree["lines"] for line in _lines(one, words)),
+        base={
+            **_preset(changes.get("preset", about["preset"]), about["scale"]),
+            **about.get("settings", {}),
+            **settings,
+        },
+        lines=tuple(line for one in lines for line in _lines(one, words)),
         target=Target(**{**target, "fixed": about[target["fixed"]]} if "fixed" in target else target),
-        beside=tuple(beside),
+        beside=tuple(_filled(changes.get("beside", []), words)),
         input=tuple(about["input"]),
         classes=about["classes"],
     )
@@ -191,11 +196,11 @@ def _lines(tree: Tree, words: Mapping[str, Any]) -> list[Line]:
     """Return the lines of an entry: itself, one for each value, or a base alone and with each plugin."""
     if "plugins" in tree:
         base = tree["plugins"]
-        method = _read()["bases"][base].format_map(words)
+        method = TREE["bases"][base].format_map(words)
         before = "" if method == "fedavg" else f"{method}+"
         return [
             Line(base, method),
-            *(Line(f"{base} + {name}", f"{before}{words[name]}") for name in _read()["plugins"]),
+            *(Line(f"{base} + {name}", f"{before}{words[name]}") for name in TREE["plugins"]),
         ]
     values = tree.get("values", [""])
     plain = {key: value for key, value in tree.items() if key != "values"}
@@ -210,73 +215,35 @@ def _preset(name: str, scale: str) -> Mapping[str, Any]:
     return parse_settings(preset_text(name, scale), f"preset {name}")
 
 
-@cache
-def _read() -> Tree:
-    return yaml.safe_load((HERE / "items.yaml").read_text(encoding="utf-8"))
-
-
 def _item(name: str, tree: Tree) -> Item:
-    claims = [Claim(**{**one, "checks": [Check(**check) for check in one.get("checks", [])]}) for one in tree["claims"]]
-    return Item(
-        name=name,
-        title=tree["title"],
-        tree={key: tree[key] for key in ("tasks", "panels", "lines", "target") if key in tree},
-        draw=tree.get("draw", ["curves"]),
-        source=tree.get("source", ""),
-        claims=claims,
-        published=tree.get("published", ""),
-        remarks=tree.get("remarks", []),
-        seeds=tuple(tree.get("seeds", SEEDS)),
-    )
+    claims = [
+        Claim(**{**one, "checks": [Check(**check) for check in one.get("checks", [])]})
+        for one in tree.get("claims", [])
+    ]
+    return Item(name, **{**tree, "claims": claims})
 
 
-ITEMS: dict[str, Item] = {name: _item(name, {"claims": [], **tree}) for name, tree in _read()["items"].items()}
+ITEMS: dict[str, Item] = {name: _item(name, tree) for name, tree in TREE["items"].items()}
 """All items by name, in the paper's order."""
-SAME_DATA: dict[str, str] = _read()["same_data"]
+SAME_DATA: dict[str, str] = TREE["same_data"]
 """Results on the second data count for cells on the first."""
 
 
 def images(scale: str) -> dict[str, Config]:
     """Return the settings of each image task of a scale, by the task's title."""
-    return {panel.task: Config(**panel.base) for panel in ITEMS["table1"].panels(scale)}
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# The numbers of the paper's tables as printed; its figures come without numbers.
-
-
-@dataclass(frozen=True)
-class Published:
-    """A method in one setup: accuracy in percent and its standard deviation, rounds to the target ("258" or ">1000"),
-    and the speed-up or the hours, where the table has them. `source` is the table's label in the paper."""
-
-    source: str
-    setup: str
-    method: str
-    accuracy: str
-    std: str
-    rounds: str
-    speed_up: str
-    hours: str
-
-    @property
-    def text(self) -> str:
-        """Write it in one cell.
-
-        >>> published("table2")["CIFAR-10, Dir 0.2", "SMoFi"].text
-        '81.82 %, R 56, 29.02 h'
-        """
-        rest = [f"{self.speed_up}x"] if self.speed_up else [f"{self.hours} h"] if self.hours else []
-        return ", ".join([f"{self.accuracy} %", f"R {self.rounds}", *rest])
+    return {panel.task: Config(**panel.base) for panel in ITEMS["table1"].at(scale)}
 
 
 @cache
-def published(table: str) -> dict[tuple[str, str], Published]:
-    """Return the rows of a table by setup and method.
+def published(table: str) -> dict[tuple[str, str], str]:
+    """Return the numbers of a table of the paper by setup and method; its figures come without numbers.
 
-    >>> published("table1")["Tiny-ImageNet, Dir 0.2", "FedNAR + SMoFi"].speed_up
-    '10.25'
+    >>> published("table2")["CIFAR-10, Dir 0.2", "SMoFi"]
+    '81.82 %, R 56, 29.02 h'
     """
-    text = (HERE / "published" / f"{table}.csv").read_text(encoding="utf-8")
-    rows = [Published(**row) for row in csv.DictReader(text.splitlines())]
-    return {(row.setup, row.method): row for row in rows}
+    found = {}
+    with (HERE / "published" / f"{table}.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            last = f", {row['speed_up']}x" if row["speed_up"] else f", {row['hours']} h"
+            found[row["setup"], row["method"]] = f"{row['accuracy']} %, R {row['rounds']}{last}"
+    return found

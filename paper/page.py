@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from paper.items import ITEMS, SCALES, Item, Line, images
 from paper.results import Measured, read_results, write_csv
@@ -33,7 +33,6 @@ from paper.shown import (
 )
 from paper.tables import about, claims_table, findings, measure_words, readme_table, table_of
 from smofi.config.federation import gather
-from smofi.data.decoded import ReadProgress, silent
 from smofi.errors import InputError
 from smofi.files import write_atomically
 
@@ -68,7 +67,7 @@ class Page:
         """The panels of each item and scale."""
         results = read_results(self.folder)
         return {
-            (item, scale): [Measured.of(panel, self.seeds or item.seeds, results) for panel in item.panels(scale)]
+            (item, scale): [Measured.of(panel, self.seeds or item.seeds, results) for panel in item.at(scale)]
             for item in ITEMS.values()
             for scale in SCALES
         }
@@ -230,8 +229,7 @@ FILE = "heterogeneity.csv"
 COLUMNS = ("task", "seed", "client", "samples", "divergence", "seconds_per_sample", "kbps")
 
 
-@dataclass(frozen=True)
-class Client:
+class Client(NamedTuple):
     """A client's number of samples, their Jensen-Shannon divergence from balance, and its device: seconds for a
     sample's forward pass, and the throughput down in kbit/s."""
 
@@ -244,19 +242,16 @@ class Client:
 Clients = Mapping[str, Sequence[Client]]
 
 
-def clients_of(scale: str, seed: int, progress: ReadProgress = silent) -> Clients:
+def clients_of(scale: str, seed: int) -> Clients:
     """Return the clients of each image task of a scale; their data is read and divided, and nothing is trained."""
     found = {}
     for task, settings in images(scale).items():
         config = settings.model_copy(update={"seed": seed})
-        federation = gather(config, progress)
+        federation = gather(config)
         data = Heterogeneity.of(config.divided(federation), federation)
         fleet = Fleet.for_model("phones", config, federation.source)
-        columns = zip(data.sizes, data.divergences, fleet.seconds, fleet.down, strict=True)
-        found[f"{task}, {config.partition}"] = [
-            Client(int(samples), float(divergence), float(seconds), 1000 * float(down))
-            for samples, divergence, seconds, down in columns
-        ]
+        columns = data.sizes, data.divergences, fleet.seconds, 1000 * fleet.down
+        found[f"{task}, {config.partition}"] = [Client(*row) for row in zip(*columns, strict=True)]
     return found
 
 
@@ -278,28 +273,25 @@ def read_clients(folder: Path) -> Clients:
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     for number, row in enumerate(csv.reader(lines[1:]), start=2):
         try:
-            task, _, _, samples, divergence, seconds, kbps = row
-            one = Client(int(samples), float(divergence), float(seconds), float(kbps))
-        except ValueError:
+            task, _, _, samples, *measured = row
+            found.setdefault(task, []).append(Client(int(samples), *map(float, measured)))
+        except (ValueError, TypeError):
             raise InputError(f"{path}, line {number}: expected the columns {', '.join(COLUMNS)}") from None
-        found.setdefault(task, []).append(one)
     return found
 
 
 def client_sentences(clients: Clients) -> list[str]:
     """Describe the clients of each task in a sentence."""
-
-    def between(values: Sequence[float]) -> str:
-        return f"{figure(min(values))} to {figure(max(values))}"
-
-    return [
-        f"{task}: {len(own)} clients with {min(one.samples for one in own):,} to {max(one.samples for one in own):,} "
-        f"samples (median {median(one.samples for one in own):g}), divergence "
-        f"{fmean(one.divergence for one in own):.2f} on average; a sample takes "
-        f"{between([1000 * one.seconds for one in own])} ms, the throughput is "
-        f"{between([one.kbps / 1000 for one in own])} Mbit/s."
-        for task, own in clients.items()
-    ]
+    sentences = []
+    for task, own in clients.items():
+        samples, divergences, seconds, kbps = zip(*own, strict=True)
+        sentences.append(
+            f"{task}: {len(own)} clients with {min(samples):,} to {max(samples):,} samples (median "
+            f"{median(samples):g}), divergence {fmean(divergences):.2f} on average; a sample takes "
+            f"{figure(1000 * min(seconds))} to {figure(1000 * max(seconds))} ms, the throughput is "
+            f"{figure(min(kbps) / 1000)} to {figure(max(kbps) / 1000)} Mbit/s."
+        )
+    return sentences
 
 
 def clients_drawing(clients: Clients) -> Drawing:

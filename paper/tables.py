@@ -63,8 +63,8 @@ def table_of(item: Item, measured: Measured) -> Grid:
     grid = Grid([*own, *(f"paper: {setup}" for setup in setups)])
     for line in measured.panel.lines:
         cells = _cells(line, measured, unit) if line in rows else [UNKNOWN] * (len(own) - 1)
-        printed = [published(item.published).get((setup, line.published or line.label)) for setup in setups]
-        grid.rows.append([line.label, *cells, *(one.text if one else UNKNOWN for one in printed)])
+        printed = [published(item.published).get((setup, line.published or line.label), UNKNOWN) for setup in setups]
+        grid.rows.append([line.label, *cells, *printed])
     return grid
 
 

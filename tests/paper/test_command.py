@@ -23,7 +23,7 @@ CURVES = {
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runs of table1 with two seeds, but for FedNAR; SMoFi on FedProx has one."""
     folder = tmp_path_factory.mktemp("paper") / "runs"
-    (panel,) = ITEMS["table1"].panels("small")
+    (panel,) = ITEMS["table1"].at("small")
     for (line, seed), cell in panel.cells([0, 1]).items():
         if "FedNAR" not in line.label and (line.label, seed) != ("FedProx + SMoFi", 1):
             write_finished(folder, cell, CURVES.get(line.label, CURVES["FedAvg"]))
@@ -100,7 +100,7 @@ def test_known_results_are_shown_and_not_run_again(
     assert "table1: 11 runs, all can be run; 19 known results" in printed
     assert "FedProx + SMoFi, seed 1:" in printed
     assert "FedProx + SMoFi, seed 0:" not in printed
-    (panel,) = ITEMS["table1"].panels("small")
+    (panel,) = ITEMS["table1"].at("small")
     by_label = {(line.label, seed): cell for (line, seed), cell in panel.cells([0, 1]).items()}
     write_finished(tmp_path, by_label["FedProx + SMoFi", 1], [0.7, 0.8])
     write_finished(tmp_path, by_label["FedAvg + SMoFi", 1], [0.5, 0.7, 0.9])
@@ -118,7 +118,7 @@ def test_results_on_data_that_counts_as_the_same_are_not_run_again(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Fashion-MNIST in 80 classes by its former name; words of our own for Google Speech, without their folder."""
-    panel = ITEMS[name].panels("small")[-1]
+    panel = ITEMS[name].at("small")[-1]
     data = SAME[name].format(tmp_path)
     for (line, _), cell in panel.cells([0]).items():
         mine = Cell(cell.config.model_copy(update={"data": data}), line.label)
@@ -137,7 +137,7 @@ def test_results_on_data_that_counts_as_the_same_are_not_run_again(
 
 
 def test_a_run_with_fewer_rounds_is_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (panel,) = ITEMS["ablation"].panels("small")
+    (panel,) = ITEMS["ablation"].at("small")
     cell = panel.cells([0])[panel.baseline, 0]
     write_finished(tmp_path, Cell(cell.config.model_copy(update={"rounds": 4})), [0.3, 0.5])
     assert main(["ablation", "--show", "--output", str(tmp_path)]) == 0

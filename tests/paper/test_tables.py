@@ -9,7 +9,7 @@ from smofi.report.history import History
 def measured_of(name: str, curves: dict[tuple[int, str, int], list[float]]) -> list[Measured]:
     """An item's panels with runs of (panel, line, seed); 40 rounds, of which the last repeat the last accuracy given,
     unless that is negative: the run then ended before it."""
-    panels, runs = ITEMS[name].panels("small"), []
+    panels, runs = ITEMS[name].at("small"), []
     seeds = sorted({seed for _, _, seed in curves})
     for number, panel in enumerate(panels):
         for (line, seed), cell in panel.cells(seeds).items():
