@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
@@ -29,9 +30,8 @@ from paper.page import (
     write_clients,
 )
 from paper.results import Measured, Results, collect, read_results, results_in
-from paper.shown import duration
+from paper.shown import SweepDisplay, duration, exit_code
 from paper.tables import about, findings, table_of, verdict
-from smofi.cli.sweeping import SweepDisplay, exit_code
 from smofi.config import Config
 from smofi.config.federation import read_source
 from smofi.cut import parse_cut
@@ -72,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _called(given)
     except SmofiError as error:
         return _complain(str(error))
+    except KeyboardInterrupt:
+        return 130
 
 
 def _called(given: argparse.Namespace) -> int:
@@ -269,7 +271,8 @@ def _show_item(item: Item, results: Results, asked: Asked) -> None:
         if not measured.all_histories:
             _say(f"{measured.panel.title}: no finished run in {asked.folders}")
             continue
-        console.print(table_of(item, measured).on_terminal(measured.panel.title))
+        _say("", measured.panel.title)
+        console.print(Markdown(table_of(item, measured)))
         _say(about(measured), *findings(measured))
     _say(*item.remarks)
     for file, drawing in drawings(item, asked.scale, panels).items():

@@ -111,7 +111,7 @@ class Page:
         for one in panels:
             yield f"**{one.panel.title}**. {about(one)}"
             if one.all_histories:
-                yield table_of(item, one).markdown()
+                yield table_of(item, one)
                 yield "\n".join(f"- {sentence}" for sentence in findings(one))
         for name in drawings(item, scale, panels):
             yield f"![{item.title}]({self.folder.name}/{name})"
@@ -131,7 +131,7 @@ class Page:
         if not mark or not end or not panel.all_histories:
             return None
         picture = f"![{ITEMS['table1'].title}]({self.path.parent.name}/{self.folder.name}/{OVERVIEW})"
-        block = "\n\n".join([readme_table(panel).markdown(), measure_words(panel), picture])
+        block = "\n\n".join([readme_table(panel), measure_words(panel), picture])
         return path, f"{before}{BEGIN}\n\n{block}\n\n{END}{after}"
 
     def save(self) -> list[Path]:

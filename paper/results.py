@@ -49,7 +49,8 @@ class Results:
             return found
         if cell.config.executor == ("auto",):
             for run in self.runs.values():
-                if run.config.rounds == cell.config.rounds and cell.is_run_of(deciding(run.config)):
+                alike = (run.config.data, run.config.rounds) == (cell.config.data, cell.config.rounds)
+                if alike and cell.is_run_of(deciding(run.config)):
                     return run
         if same := SAME_DATA.get(cell.config.data):
             return self.of(Cell(cell.config.model_copy(update={"data": same})))

@@ -1,5 +1,6 @@
-"""Everything that paper/ takes from smofi.report, in one place."""
+"""Everything that paper/ takes from the report and the displays of the library, in one place."""
 
+from smofi.cli.sweeping import SweepDisplay, exit_code
 from smofi.report.comparing.blocks import Difference, paired
 from smofi.report.devices import Fleet
 from smofi.report.figures.drawing import Drawing, bars_figure, curves_figure, frame, points_figure
@@ -22,10 +23,12 @@ __all__ = [
     "History",
     "Row",
     "Snapshot",
+    "SweepDisplay",
     "TimeUnit",
     "bars_figure",
     "curves_figure",
     "duration",
+    "exit_code",
     "figure",
     "frame",
     "measure",

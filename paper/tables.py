@@ -4,75 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean
-
-from rich.box import HORIZONTALS
-from rich.table import Table
-from rich.text import Text
 
 from paper.items import Check, Claim, Item, Line, published
 from paper.results import Measured
 from paper.shown import UNKNOWN, Difference, Row, TimeUnit, paired, three_digits, time_unit
 from smofi.plural import plural
 
-STAR = "*"
-"""A cell that begins with it is bold."""
-
-
-@dataclass
-class Grid:
-    """A heading for each column, and rows of as many cells."""
-
-    headings: list[str]
-    rows: list[list[str]] = field(default_factory=list)
-
-    def markdown(self) -> str:
-        """Write it as Markdown.
-
-        >>> print(Grid(["method", "R"], [["SMoFi", "*8"]]).markdown())
-        | method | R |
-        |---|---:|
-        | SMoFi | **8** |
-        """
-        rows = [[f"**{cell[1:]}**" if cell.startswith(STAR) else cell for cell in row] for row in self.rows]
-        rule = "|---|" + "---:|" * (len(self.headings) - 1)
-        first, *rest = ("| " + " | ".join(row) + " |" for row in [self.headings, *rows])
-        return "\n".join([first, rule, *rest])
-
-    def on_terminal(self, title: str) -> Table:
-        table = Table(box=HORIZONTALS, title=title, title_justify="left", title_style="bold")
-        for number, heading in enumerate(self.headings):
-            table.add_column(Text(heading), justify="right" if number else "left")
-        for row in self.rows:
-            table.add_row(*(Text(cell.lstrip(STAR), style="bold" * cell.startswith(STAR)) for cell in row))
-        return table
-
-
 OUR_COLUMNS = ["method", "best accuracy", "mean over rounds", "R", "R by seed", "R↑"]
 
 
-def table_of(item: Item, measured: Measured) -> Grid:
-    """Make a panel's table, with the paper's numbers beside ours. Of the lines on one base, the best accuracy, the best
-    mean and the fewest rounds are bold."""
+def table_of(item: Item, measured: Measured) -> str:
+    """Write a panel's table in Markdown, with the paper's numbers beside ours. Of the lines on one base, the best
+    accuracy, the best mean and the fewest rounds are bold."""
     rows = measured.rows
     hours = [row.hours for row in rows.values() if row.hours is not None and "hours" in item.draw]
     unit = time_unit(3600 * max(hours)) if hours else None
-    setups = measured.panel.beside if item.published else ()
     own = [*OUR_COLUMNS, f"T, {unit.name}"] if unit else OUR_COLUMNS
-    grid = Grid([*own, *(f"paper: {setup}" for setup in setups)])
+    setups = measured.panel.beside if item.published else ()
+    table = []
     for line in measured.panel.lines:
         cells = _cells(line, measured, unit) if line in rows else [UNKNOWN] * (len(own) - 1)
         printed = [published(item.published).get((setup, line.published or line.label), UNKNOWN) for setup in setups]
-        grid.rows.append([line.label, *cells, *printed])
-    return grid
+        table.append([line.label, *cells, *printed])
+    return _markdown([*own, *(f"paper: {setup}" for setup in setups)], table)
 
 
-def readme_table(measured: Measured) -> Grid:
-    """Make a short table for README: FedAvg and what is added to it."""
+def readme_table(measured: Measured) -> str:
+    """Write a short table for README: FedAvg and what is added to it."""
     base = measured.rows[measured.panel.baseline].base
     near = [line for line, row in measured.rows.items() if row.base == base]
-    return Grid(OUR_COLUMNS, [[line.label, *_cells(line, measured, None)] for line in near])
+    return _markdown(OUR_COLUMNS, [[line.label, *_cells(line, measured, None)] for line in near])
+
+
+def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    first, *rest = ("| " + " | ".join(cells) + " |" for cells in [headings, *rows])
+    return "\n".join([first, "|---|" + "---:|" * (len(headings) - 1), *rest])
 
 
 def _cells(line: Line, measured: Measured, unit: TimeUnit | None) -> list[str]:
@@ -82,7 +50,7 @@ def _cells(line: Line, measured: Measured, unit: TimeUnit | None) -> list[str]:
 
     def bold(text: str, value: Callable[[Row], float | None], best: Callable[[Iterable[float]], float] = max) -> str:
         known = [found for one in near if (found := value(one)) is not None]
-        return f"{STAR}{text}" if row in near and len(known) > 1 and value(row) == best(known) else text
+        return f"**{text}**" if row in near and len(known) > 1 and value(row) == best(known) else text
 
     cells = [
         bold(f"{_spread(row.best, row.best_std)} %", lambda one: one.best),
