@@ -40,7 +40,7 @@ hooks: $(STAMP)  ## Run make check's commands before every git commit
 bench: $(STAMP)  ## Measure time and memory, write benchmarks/RESULTS.md: benchmarks/bench.py $(ARGS)
 	@$(BIN)/python benchmarks/bench.py $(ARGS)
 
-paper: $(STAMP)  ## List the paper's tables and figures, or run one: make paper ITEM=table1, or python -m paper $(ITEM) $(ARGS)
+paper: $(STAMP)  ## List the paper's tables and figures, or run ITEM=NAME: python -m paper $(ITEM) $(ARGS)
 	@$(BIN)/python -m paper $(ITEM) $(ARGS)
 
 demo-deploy: $(STAMP)  ## A server and 8 clients with TLS on this machine, beside the simulation: examples/deploy_demo.py $(ARGS)
