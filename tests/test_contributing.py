@@ -112,7 +112,8 @@ def make_target(name: str) -> list[str]:
 def test_hooks_run_what_make_check_runs() -> None:
     def words(commands: list[str]) -> list[list[str]]:
         wanted = [
-            command.replace("$(wildcard benchmarks examples)", "benchmarks examples").split() for command in commands
+            command.replace("$(wildcard benchmarks examples paper)", "benchmarks examples paper").split()
+            for command in commands
         ]
         return [[word for word in command if word not in (".", "--check", "--force-exclude")] for command in wanted]
 
