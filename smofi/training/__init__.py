@@ -3,9 +3,7 @@
 Internal: may change without notice.
 """
 
-from smofi.training.arguments import Arguments
-from smofi.training.calls import prepare, train
-from smofi.training.planner import make_planner
+from smofi.training.calls import arguments_of, make_planner, prepare, train
 from smofi.training.session import Result, Session
 
-__all__ = ["Arguments", "Result", "Session", "make_planner", "prepare", "train"]
+__all__ = ["Result", "Session", "arguments_of", "make_planner", "prepare", "train"]

@@ -1,17 +1,16 @@
-"""What `smofi.train` and `smofi.prepare` take, defined once for both."""
+"""Check what `smofi.train` and `smofi.prepare` take, and turn strings and data into what the engine reads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from smofi.clock import Timing
 from smofi.cut import CutSpec
@@ -25,7 +24,7 @@ from smofi.engine.processes.workers import Workers
 from smofi.errors import InputError, check_flag, refuse
 from smofi.method import Method
 from smofi.methods import parse_method
-from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
+from smofi.optim import Optimizer, parse_optimizer
 from smofi.settings import TRAIN_ARGUMENTS
 
 HELP = {
@@ -45,46 +44,45 @@ HELP = {
 """The arguments that are not settings."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Arguments:
-    """The arguments of `smofi.train`, each checked by itself. `smofi.settings` says what they mean, or `HELP` here."""
+    """The arguments of `smofi.train`, which has their defaults, each checked by itself."""
 
     model: nn.Sequential
     clients: Sequence[Any]
-    test: Any = None
-    _: KW_ONLY
-    method: str | Method = "smofi"
-    optimizer: str | Optimizer = DEFAULT_OPTIMIZER
-    cut: CutSpec = 1
-    rounds: int = 50
-    participation: float = 0.2
-    local_epochs: int = 5
-    batch_size: int = 32
-    seed: int = 0
-    loss: Loss = cross_entropy
-    metrics: Sequence[str | Metric] = ("top1",)
-    progress: bool = False
-    on_round: Callable[[Record], None] | None = None
-    callback: Callback | None = None
-    device: str | torch.device = "cpu"
-    wire: str | Wire | None = None
-    speeds: Sequence[float] | None = None
-    validation: Any = None
-    patience: int | None = None
-    target_accuracy: float | None = None
-    eval_every: int = 1
-    diagnose: bool = False
-    augment: str | Augment | None = None
-    workers: Workers | None = None
-    executor: str = "loop"
-    threads: int = 1
-    precision: str = "float32"
-    compile: bool = False
-    server_threads: int = 1
-    memory_limit: int | str | None = None
-    clock: str | Timing = "none"
-    client_tests: Sequence[Any] | None = None
-    client_names: Sequence[str] | None = None
+    test: Any
+    method: str | Method
+    optimizer: str | Optimizer
+    cut: CutSpec
+    rounds: int
+    participation: float
+    local_epochs: int
+    batch_size: int
+    seed: int
+    loss: Loss
+    metrics: Sequence[str | Metric]
+    progress: bool
+    on_round: Callable[[Record], None] | None
+    callback: Callback | None
+    device: str | torch.device
+    wire: str | Wire | None
+    speeds: Sequence[float] | None
+    validation: Any
+    patience: int | None
+    target_accuracy: float | None
+    eval_every: int
+    diagnose: bool
+    augment: str | Augment | None
+    workers: Workers | None
+    executor: str
+    threads: int
+    precision: str
+    compile: bool
+    server_threads: int
+    memory_limit: int | str | None
+    clock: str | Timing
+    client_tests: Sequence[Any] | None
+    client_names: Sequence[str] | None
 
     def __post_init__(self) -> None:
         for name, setting in TRAIN_ARGUMENTS.items():

@@ -110,11 +110,6 @@ def test_what_is_neither_text_nor_a_value_is_refused(field: str, accepted: str) 
     assert refusal(**{field: 5}) == f"{field}=5 is not accepted: expected {accepted}"
 
 
-def test_an_argument_that_does_not_exist_is_named() -> None:
-    with pytest.raises(TypeError, match=r"^train\(\) got an unexpected argument 'round'; did you mean rounds\?$"):
-        train(round=5)
-
-
 def test_methods_and_optimizers_as_strings() -> None:
     as_strings = train(method="fedprox(0.1)", optimizer="sgd(lr=0.1, momentum=0.5)")
     as_values = train(method=smofi.methods.fedprox(mu=0.1), optimizer=smofi.sgd(lr=0.1, momentum=0.5))
