@@ -12,11 +12,11 @@ from smofi.cli.arguments import Display, flag
 from smofi.cli.claiming import RUNS
 from smofi.cli.streams import loading
 from smofi.cli.sweep import Jobs
+from smofi.config import definition as checks
+from smofi.config.definition import read_seeds
 from smofi.errors import check_choice, check_count, refuse
 from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES
 from smofi.reproduce.results import Asked
-from smofi.settings import definition as checks
-from smofi.settings.definition import read_seeds
 
 EVERYTHING = "all"
 

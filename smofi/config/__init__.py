@@ -14,7 +14,7 @@ from smofi.config.reading import (
     sentence_of,
     stored_config,
 )
-from smofi.settings import RESUMABLE, Settings
+from smofi.config.settings import RESUMABLE, Settings
 
 __all__ = [
     "RESUMABLE",

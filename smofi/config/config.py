@@ -9,6 +9,8 @@ from pydantic import model_validator
 from typing_extensions import Self
 
 from smofi.clock.timing import Timing
+from smofi.config.definition import read_seeds, seeds_text
+from smofi.config.settings import COMPUTING, FIRST_SEEDS, SETTINGS, TRAIN_ARGUMENTS, Settings
 from smofi.data.catalogue import check_columns
 from smofi.data.partitions import NATURAL
 from smofi.data.partitions import PREFIX as SAVED
@@ -16,7 +18,6 @@ from smofi.engine.metrics import CLIENT_METRICS
 from smofi.errors import InputError, refuse, refuse_unwanted, shown
 from smofi.memory import limited
 from smofi.models.catalogue import MODELS, options_of, takes
-from smofi.settings import COMPUTING, FIRST_SEEDS, SETTINGS, TRAIN_ARGUMENTS, Settings, seeds_text
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,36 +39,24 @@ class Config(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _own_width(cls, given: Any) -> Any:
-        """A model named without a width gets its own default, not the first run's."""
-        return {"width": None, **given} if isinstance(given, dict) and "model" in given else given
-
-    @model_validator(mode="before")
-    @classmethod
-    def _own_clients(cls, given: Any) -> Any:
-        """Where the partition tells how many clients there are, their number need not be given."""
-        if not isinstance(given, dict) or given.get("clients") not in (None, "null", "none"):
-            return given
-        told = str(given.get("partition")).strip().startswith((NATURAL, SAVED))
-        return {**given, "clients": None} if told else {name: given[name] for name in given if name != "clients"}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_seed_or_several(cls, given: Any) -> Any:
-        """`seed` is the first of several; one of `seeds` is the same as `seed`. The first run has three, as long as
-        nothing is given that changes what it learns."""
+    def _fill_in(cls, given: Any) -> Any:
+        """Fill in what follows from what is given: one seed or several, a model's own width, no clients."""
         if not isinstance(given, dict):
             return given
-        if given.keys() <= COMPUTING:
+        none = (None, "null", "none")
+        if given.keys() <= COMPUTING:  # the first run, as long as nothing is given that changes what it learns
             given = {**given, "seeds": FIRST_SEEDS}
-        named = {name: given[name] for name in ("seed", "seeds") if given.get(name) not in (None, "null", "none")}
-        others = {name: value for name, value in given.items() if name not in ("seed", "seeds")}
-        if "seeds" not in named:
-            return others | named
-        seeds = SETTINGS["seeds"].check.read("seeds", named["seeds"])
-        if named.get("seed", seeds[0]) not in (seeds[0], str(seeds[0])):
-            refuse("seeds", seeds_text(seeds), f"seed or seeds, not both, and seed is {shown(named['seed'])}")
-        return {**others, "seed": seeds[0], "seeds": seeds if len(seeds) > 1 else None}
+        if given.get("seeds") not in none:
+            seeds = read_seeds("seeds", given["seeds"])
+            if given.get("seed") not in (*none, seeds[0], str(seeds[0])):
+                refuse("seeds", seeds_text(seeds), f"seed or seeds, not both, and seed is {shown(given['seed'])}")
+            given = {**given, "seed": seeds[0], "seeds": seeds if len(seeds) > 1 else None}
+        told = str(given.get("partition")).strip().startswith((NATURAL, SAVED))  # how many clients there are
+        absent = {name for name in ("seed", "seeds", "clients") if given.get(name) in none}
+        filled = {"width": None} if "model" in given else {}  # a model's own width, not the first run's
+        if told and "clients" in absent:
+            filled["clients"] = None
+        return filled | {name: value for name, value in given.items() if name not in absent}
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

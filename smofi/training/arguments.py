@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.clock import Timing
+from smofi.config.settings import TRAIN_ARGUMENTS
 from smofi.cut import CutSpec
 from smofi.data.augment import Augment, parse_augment
 from smofi.data.samples import DatasetSamples, Samples, TensorSamples
@@ -25,7 +26,6 @@ from smofi.errors import InputError, check_flag, refuse
 from smofi.method import Method
 from smofi.methods import parse_method
 from smofi.optim import Optimizer, parse_optimizer
-from smofi.settings import TRAIN_ARGUMENTS
 
 HELP = {
     "model": "an `nn.Sequential` of blocks: input block, core blocks, output block. It is not changed.",
@@ -86,7 +86,8 @@ class Arguments:
 
     def __post_init__(self) -> None:
         for name, setting in TRAIN_ARGUMENTS.items():
-            setting.check_argument(name, getattr(self, name))
+            assert setting.argument
+            setting.argument(name, getattr(self, name))
         check_flag("progress", self.progress)
         if self.on_round is not None and not callable(self.on_round):
             refuse("on_round", self.on_round, "a function of one smofi.Record, or None")

@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from smofi.clock import Timing, start_clock
 from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts
+from smofi.config.settings import TRAIN_ARGUMENTS
 from smofi.cut import CutSpec, parse_cut
 from smofi.data.augment import Augment
 from smofi.data.partitions import mixes
@@ -35,7 +36,6 @@ from smofi.flat import Layout
 from smofi.method import Method
 from smofi.models.costs import Costs, costs
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer
-from smofi.settings import TRAIN_ARGUMENTS
 from smofi.training.arguments import HELP, Arguments, as_samples
 from smofi.training.session import Result, Session
 
@@ -127,7 +127,7 @@ def prepare(*args: Any, **given: Any) -> Session:
 
 
 def _describe_arguments() -> str:
-    helps = HELP | {name: setting.argument_help for name, setting in TRAIN_ARGUMENTS.items()}
+    helps = HELP | {name: setting.argument_help or setting.help for name, setting in TRAIN_ARGUMENTS.items()}
     width = 2 + max(map(len, helps))
     return "\n    ".join(
         f"{name if not number else '':{width}}{line}"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from smofi.settings import SETTINGS
-from smofi.settings.definition import DEVICES
+from smofi.config.definition import DEVICES
+from smofi.config.settings import SETTINGS
 from support.processes import ENVIRONMENT
 
 SLOW_TO_LOAD = ("torch", "numpy", "sklearn", "scipy", "matplotlib", "PIL", "asyncio")

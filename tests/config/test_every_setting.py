@@ -21,6 +21,7 @@ from smofi.cli import main
 from smofi.clock.devices import ALWAYS
 from smofi.config import Config, changed_fields, config_yaml, read_config, sentence_of
 from smofi.config.federation import Federation, gather
+from smofi.config.settings import RESUMABLE, SETTINGS, TRAIN_ARGUMENTS
 from smofi.data.augment import parse_augment
 from smofi.engine import assembly
 from smofi.engine.cohort.simulation import Simulation
@@ -28,7 +29,6 @@ from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.plan import Planner
 from smofi.engine.run import Run
 from smofi.experiment.following import worker_count
-from smofi.settings import RESUMABLE, SETTINGS, TRAIN_ARGUMENTS
 from smofi.training import calls
 from smofi.training.arguments import HELP, Arguments
 from support.settings_page import table, table_on_page
@@ -208,7 +208,7 @@ def test_a_definition_is_whole(name: str) -> None:
     assert setting.help
     assert "\n" not in setting.help
     assert model_field.description == setting.help
-    assert model_field.default == setting.default == setting.check.read(name, setting.default)
+    assert model_field.default == setting.default == getattr(Config(**{name: setting.default}), name)
 
 
 # ---------------------------------------------------------------------------------------------------------------- reach

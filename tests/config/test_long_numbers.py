@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from smofi.cli import main
 from smofi.config import Config, read_config, sentence_of
+from smofi.config.settings import Settings
 from smofi.errors import InputError
-from smofi.settings import Settings
 
 WHOLE = [name for name, field in Settings.model_fields.items() if "int" in str(field.annotation)]
 LONG = ["9" * 400, "9" * 5000, "-" + "9" * 5000]

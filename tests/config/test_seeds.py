@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from smofi.cli import main
 from smofi.config import Config, config_yaml, read_config, sentence_of
+from smofi.config.settings import FIRST_SEEDS
 from smofi.errors import InputError
-from smofi.settings import FIRST_SEEDS
 
 
 @pytest.mark.parametrize(
