@@ -16,7 +16,7 @@ from smofi.cli.reading import reading
 from smofi.cli.streams import complain, remark
 from smofi.cli.sweeping import SweepDisplay, exit_code
 from smofi.config.federation import read_source
-from smofi.data.load import where
+from smofi.data.loading import where
 from smofi.engine.check import check_device
 from smofi.errors import InputError
 from smofi.plural import plural

@@ -34,7 +34,7 @@ from smofi.engine.stopping import Stopping
 from smofi.errors import refuse
 from smofi.flat import Layout
 from smofi.method import Method
-from smofi.models.costs import Costs, costs
+from smofi.models.costing import Costs, costs
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer
 from smofi.training.arguments import HELP, Arguments, as_samples
 from smofi.training.session import Result, Session
