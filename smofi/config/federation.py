@@ -1,4 +1,4 @@
-"""What a configuration's data becomes: every client's samples and name, those held out, the client of each sample."""
+"""Divide data as a configuration says: every client's samples and name, those held out, the client of each sample."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 def owners_of_clients(source: Source, indices: Sequence[Indices]) -> Indices | None:
-    """The owner of each client's samples; None unless every client has the samples of one owner, and no two of the
-    same."""
+    """Return the owner of each client's samples; None unless each has those of one, and no two share one."""
     if source.owner is None or not all(map(len, indices)):
         return None
     found = [np.unique(source.owner[samples]) for samples in indices]
@@ -34,7 +33,7 @@ def owners_of_clients(source: Source, indices: Sequence[Indices]) -> Indices | N
 
 
 def names_of_clients(source: Source, owners: Indices | None) -> tuple[str, ...]:
-    """What the data calls these owners, each once; nothing if it has no names for them."""
+    """Return what the data calls these owners, each once; nothing if it has no names for them."""
     if owners is None or not source.owners:
         return ()
     names = [source.owners[owner] for owner in owners]
@@ -43,8 +42,8 @@ def names_of_clients(source: Source, owners: Indices | None) -> tuple[str, ...]:
 
 
 def clients_of_tests(source: Source, owners: Indices | None, chosen: Indices) -> Indices | None:
-    """The client that each of the chosen test samples comes from, -1 for none; None if that is not known, or if no
-    client has any.
+    """Return the client that each of the chosen test samples comes from, -1 for none; None if no client is known
+    to have any.
 
     >>> import torch
     >>> from smofi.data.samples import TensorSamples
@@ -55,10 +54,8 @@ def clients_of_tests(source: Source, owners: Indices | None, chosen: Indices) ->
     """
     if owners is None or source.test_owner is None:
         return None
-    order = np.argsort(owners)
-    theirs = source.test_owner[chosen]
-    place = np.searchsorted(owners, theirs, sorter=order).clip(max=len(owners) - 1)
-    clients: Indices = np.where(owners[order[place]] == theirs, order[place], -1)
+    client_of = {owner: client for client, owner in enumerate(owners.tolist())}
+    clients = np.array([client_of.get(owner, -1) for owner in source.test_owner[chosen].tolist()], dtype=np.int64)
     return clients if (clients >= 0).any() else None
 
 
@@ -85,7 +82,7 @@ class Federation:
     test_clients: Indices | None = None
 
     def client_tests(self) -> list[TensorSamples | None] | None:
-        """The test samples of each client, None for one without; None where it is not known whose they are."""
+        """Return the test samples of each client, None for one without; None where it is not known whose they are."""
         if self.test_clients is None:
             return None
         _ = self.test.store  # images are resized once, for all clients
@@ -105,13 +102,13 @@ def gather(config: Config, progress: ReadProgress = silent) -> Federation:
 
 
 def gather_each(config: Config, progress: ReadProgress = silent) -> dict[int, Federation]:
-    """The same for each seed: the data is loaded once, and divided anew."""
+    """Load the data once, and divide it anew for each seed."""
     source = read_source(config, progress)
     return {seed: divide(config.with_seed(seed), source) for seed in config.each_seed}
 
 
 def read_source(config: Config, progress: ReadProgress = silent) -> Source:
-    """The data that a configuration names."""
+    """Load the data that a configuration names."""
     return data.load(
         config.data,
         folder=config.data_folder,
@@ -125,7 +122,7 @@ def read_source(config: Config, progress: ReadProgress = silent) -> Source:
 
 
 def divide(config: Config, source: Source) -> Federation:
-    """Data divided as the configuration says."""
+    """Divide data as the configuration says."""
     owners = assign(
         source.train.labels.numpy(),
         config.clients,
@@ -152,7 +149,7 @@ def divide(config: Config, source: Source) -> Federation:
 
 
 def _tests_of(source: Source, owners: Owners) -> Indices:
-    """All test samples; where some owners are left out in training, those of the others, if there are any."""
+    """Choose all test samples; where some owners are left out in training, those of the others, if there are any."""
     everything = np.arange(len(source.test))
     if source.owner is None or source.test_owner is None or not (owners == UNUSED).any():
         return everything

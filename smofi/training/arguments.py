@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -97,10 +97,14 @@ class Arguments:
             refuse("loss", self.loss, "a function of (outputs, targets), such as nn.CrossEntropyLoss()")
         if self.workers is not None and not isinstance(getattr(self.workers, "rank", None), int):
             refuse("workers", self.workers, "what smofi.joined() returns in a program started by torchrun, or None")
-        _check_clients(self.clients)
+        pair = isinstance(self.clients, (tuple, list)) and len(self.clients) == 2 and hasattr(self.clients[0], "dtype")
+        if not isinstance(self.clients, Sequence) or isinstance(self.clients, str) or not self.clients or pair:
+            example = "[source.train[part] for part in parts] or [(inputs, targets)]"
+            refuse("clients", self.clients, f"a list with one entry per client, such as {example}")
         for name in ("client_tests", "client_names"):
             given = getattr(self, name)
-            if given is not None and (not isinstance(given, Sequence) or len(given) != len(self.clients)):
+            listed = isinstance(given, Sequence) and not isinstance(given, str)
+            if given is not None and not (listed and len(given) == len(self.clients)):
                 raise InputError(
                     f"{name} is not accepted: expected a list with one entry for each of the clients, or None"
                 )
@@ -153,18 +157,6 @@ class Arguments:
         return nullcontext if self.precision == "float32" else partial(torch.autocast, device.type, torch.bfloat16)
 
 
-def _check_clients(clients: Any) -> None:
-    """A list with an entry per client; what an entry may be is checked when it is read."""
-    if isinstance(clients, (tuple, list)) and len(clients) == 2 and all(hasattr(one, "dtype") for one in clients):
-        refuse("clients", clients, "a list with one entry per client; for a single client, [(inputs, targets)]")
-    if isinstance(clients, Mapping):
-        refuse("clients", clients, "a list with one entry per client, such as list(clients.values())")
-    if not isinstance(clients, Sequence) or isinstance(clients, str):
-        refuse("clients", clients, "a list with one entry per client, such as [source.train[part] for part in parts]")
-    if not clients:
-        refuse("clients", clients, "a list of at least one client")
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # A caller's data as samples that the engine reads.
 
@@ -180,33 +172,24 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
     if isinstance(data, DatasetSamples):
         return data
     if isinstance(data, (tuple, list)) and len(data) == 2 and all(isinstance(p, (Tensor, np.ndarray)) for p in data):
-        inputs, targets = _as_tensors(data, name)
+        try:
+            inputs, targets = (torch.as_tensor(values) for values in data)
+        except TypeError as error:  # an array of words or of objects
+            raise InputError(f"{name} is not accepted: expected numbers in both tensors: {error}") from None
+        if not (targets.is_floating_point() or targets.is_complex() or targets.dtype in (torch.uint8, torch.bool)):
+            targets = targets.long()  # as torch's losses take classes
         if not inputs.dim() or not targets.dim() or len(inputs) != len(targets):
             shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
             raise InputError(f"{name} is not accepted: expected as many inputs as targets, but it has {shapes}")
         return TensorSamples.of(inputs, targets).to(dtype, device)
-    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(values, list) for values in data):
-        raise InputError(
-            f"{name} is not accepted: expected a pair of tensors, not of lists (torch.tensor makes one of each)"
-        )
-    if isinstance(getattr(data, "train", None), TensorSamples):  # a Source
-        raise InputError(f"{name} is not accepted: expected samples, such as source.train or source.test, not a Source")
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, dict, Tensor)):
+    lists = isinstance(data, tuple) and all(isinstance(values, list) for values in data)
+    sized = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    if sized and not lists and not isinstance(data, (str, dict, Tensor)):
         try:
             return DatasetSamples(data, dtype, device)
         except (TypeError, LookupError) as error:
             raise InputError(f"{name} is not accepted: expected (input, target) pairs: {error}") from error
     raise InputError(
-        f"{name} is not accepted: expected a pair of tensors (inputs, targets) or a map-style Dataset, "
-        f"not {type(data).__name__}"
+        f"{name} is not accepted: expected a pair of tensors (inputs, targets), a map-style Dataset or samples such as "
+        f"source.train, not {type(data).__name__}"
     )
-
-
-def _as_tensors(pair: Any, name: str) -> tuple[Tensor, Tensor]:
-    """Both as tensors; classes of any type of whole number as torch's losses take them."""
-    try:
-        inputs, targets = (torch.as_tensor(values) for values in pair)
-    except TypeError as error:  # an array of words or of objects
-        raise InputError(f"{name} is not accepted: expected numbers in both tensors: {error}") from None
-    whole = not targets.is_floating_point() and not targets.is_complex()
-    return inputs, targets.long() if whole and targets.dtype not in (torch.uint8, torch.bool) else targets
