@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from smofi.cli import main
 from smofi.config import Config, presets, read_config
 from smofi.config.presets import preset_text
 from smofi.methods import parse_method
@@ -114,21 +113,3 @@ def test_a_base_adds_what_a_preset_does_not_have() -> None:
     assert len(settings) == len(set(settings))
     assert "based_on" not in settings
     assert lines[0] == "# Tiny-ImageNet with VGG-11, 150 rounds."
-
-
-def test_presets_are_listed_in_groups(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("smofi.cli.program.console.width", 160)
-    assert main(["presets"]) == 0
-    blocks = [block.splitlines() for block in capsys.readouterr().out.split("\n\n")]
-    listed = {heading: [line.split("  ")[0] for line in lines] for heading, *lines in blocks[:3]}
-    assert list(listed) == [
-        "For a CPU",
-        "In full, never run at this size by us",
-        "The models that the paper compares, never run at this size by us",
-    ]
-    cpu, full, compared = listed.values()
-    assert cpu[0] == "digits"
-    assert all(name.endswith(" --scale small") for name in cpu[1:])
-    assert set(full) == {*PAPER, "fashion-mnist"}
-    assert compared == sorted(f"tiny-imagenet-{model}" for model in MODELS)
-    assert sorted(cpu + full + compared) == sorted(preset.written for preset in presets())
