@@ -19,8 +19,10 @@ __all__ = ["function_later", "load_later", "np", "torch"]
 
 
 def _fill_later(package: ModuleType, home_of: Callable[[str], str | None]) -> None:
-    """Give a module further names, each loaded from its home when it is first asked for and kept:
-    Python calls a module's own `__getattr__` for a name that it has not."""
+    """Give a module further names, each loaded from its home when it is first asked for, and kept.
+
+    Python calls a module's own `__getattr__` for a name that it has not.
+    """
 
     def load(name: str) -> Any:
         if (home := home_of(name)) is None:

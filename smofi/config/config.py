@@ -78,12 +78,12 @@ class Config(Settings):
 
     @property
     def timing(self) -> Timing:
-        """The settings of virtual time."""
+        """Return the settings of virtual time."""
         return Timing(**{name: getattr(self, name) for name, setting in SETTINGS.items() if setting.timing})
 
     @property
     def each_seed(self) -> tuple[int, ...]:
-        """All seeds, of which there may be one.
+        """Return all seeds, of which there may be one.
 
         >>> Config(seeds="0-2").each_seed, Config(seed=5).each_seed
         ((0, 1, 2), (5,))
@@ -91,11 +91,11 @@ class Config(Settings):
         return self.seeds or (self.seed,)
 
     def with_seed(self, seed: int) -> Self:
-        """The same with this seed alone."""
+        """Return the configuration with this seed alone."""
         return self.model_copy(update={"seed": seed, "seeds": None})
 
     def divided(self, federation: Federation) -> Self:
-        """The same with the number of clients that its data was divided among.
+        """Return the configuration with the number of clients that its data was divided among.
 
         >>> from smofi.config.federation import gather
         >>> config = Config(clients=4)
@@ -106,17 +106,17 @@ class Config(Settings):
 
     @property
     def known_clients(self) -> int:
-        """The number of clients, where it is known: given, or found by `divided`."""
+        """Return the number of clients, where it is known: given, or found by `divided`."""
         assert self.clients is not None, "data that has not been divided yet"
         return self.clients
 
     @property
     def per_round(self) -> int:
-        """How many clients take part in a round, if as many have a batch of samples."""
+        """Count the clients that take part in a round, if as many have a batch of samples."""
         return max(1, round(self.participation * self.known_clients))
 
     def with_absolute_paths(self) -> Self:
-        """The same, understood from any working folder."""
+        """Return the configuration as it is understood from any working folder."""
         scheme, colon, path = self.data.partition(":")
         data = f"{scheme}:{Path(path).expanduser().absolute()}" if colon and scheme != "python" else self.data
         folder = self.data_folder and str(Path(self.data_folder).expanduser().absolute())
@@ -124,7 +124,7 @@ class Config(Settings):
         return self.model_copy(update={"data": data, "data_folder": folder, **files})
 
     def executor_of(self, method: str) -> str:
-        """How the clients of one of its methods are computed.
+        """Return the executor of one of its methods.
 
         >>> Config(method=["fedavg", "smofi"], executor=["loop", "vmap"]).executor_of("smofi")
         'vmap'
@@ -132,7 +132,7 @@ class Config(Settings):
         return self.executor[self.method.index(method) if len(self.executor) > 1 else 0]
 
     def arguments(self, federation: Federation | None = None, method: str | None = None) -> dict[str, Any]:
-        """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built.
+        """Return what the settings stand for as arguments of `smofi.train`, but the method: data loaded, model built.
 
         `method` tells for which of several it is, by default for the first: they may have executors of their own.
         """
@@ -152,7 +152,7 @@ class Config(Settings):
         }
 
     def owners(self) -> Owners:
-        """The client of each training sample, -1 for those held out for validation, -2 for those that are not used.
+        """Return the client of each training sample, -1 where held out for validation, -2 where not used.
 
         >>> sorted(set(Config(clients=4, validation=0.1).owners().tolist()))
         [-1, 0, 1, 2, 3]
@@ -162,7 +162,7 @@ class Config(Settings):
         return gather(self).owners
 
     def build_model(self, source: Source) -> nn.Sequential:
-        """The initial model, a function of the seed."""
+        """Build the initial model, a function of the seed."""
         from smofi.models.building import build
 
         if (needed := takes(self.model)) not in (None, source.kind):
@@ -187,5 +187,4 @@ class Config(Settings):
 
 
 def _absolute_csv(name: str) -> str:
-    """A file's full path; names of another kind as they are."""
     return str(Path(name).expanduser().absolute()) if name.endswith(".csv") else name

@@ -121,7 +121,7 @@ class Arguments:
 
     @cached_property
     def optimizer_value(self) -> Optimizer:
-        """The optimizer, with Nesterov's look-ahead where the method uses it."""
+        """Return the optimizer, with Nesterov's look-ahead where the method uses it."""
         value = parse_optimizer(self.optimizer) if isinstance(self.optimizer, str) else self.optimizer
         return value.with_nesterov() if self.method_value.nesterov else value
 
@@ -139,7 +139,7 @@ class Arguments:
 
     @property
     def callback_value(self) -> Callback | None:
-        """What is called with every event: `callback`, and `on_round` where a round is done."""
+        """Return what is called with every event: `callback`, and `on_round` where a round is done."""
         on_round, callback = self.on_round, self.callback
         if on_round is None:
             return callback
@@ -153,7 +153,7 @@ class Arguments:
         return both
 
     def cast_on(self, device: torch.device) -> Cast:
-        """The precision of passes on this device."""
+        """Return the precision of passes on this device."""
         return nullcontext if self.precision == "float32" else partial(torch.autocast, device.type, torch.bfloat16)
 
 

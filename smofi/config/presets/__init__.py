@@ -29,7 +29,7 @@ class Preset:
 
     @property
     def written(self) -> str:
-        """As it is given to a command.
+        """Write it as it is given to a command.
 
         >>> Preset("cifar10", "small", "", ()).written
         'cifar10 --scale small'
