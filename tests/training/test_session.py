@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -203,26 +202,6 @@ def test_a_notebook_has_one_line_that_is_rewritten(
     *said, last = out.removesuffix("\n").split("\n")
     assert any(line.strip().startswith("3 clients, 3 a round") for line in said)
     assert re.fullmatch(r"\rsmofi  ━{20}  round 3/3, accuracy +[\d.]+%, best +[\d.]+%, done", last)
-
-
-def test_in_a_terminal_prints_to_a_file_stay_in_the_file(tmp_path: Any) -> None:
-    """The picture is on standard error, which is a terminal here; what the program prints goes where it went before."""
-    code = (
-        "import sys, rich.console, smofi.report.live as screen\n"
-        "from smofi.report.progress import RunProgress; from smofi.report.history import History\n"
-        "console = rich.console.Console(stderr=True)\n"
-        "shown = screen.Screen(console, [RunProgress(History('fedavg'), 3)], lambda: 0.0)\n"
-        "shown.start(); print('mine'); shown.stop()\n"
-    )
-    leader, follower = pty.openpty()
-    with (tmp_path / "out").open("w") as out:
-        subprocess.run([sys.executable, "-c", code], stdout=out, stderr=follower, check=True, timeout=60)
-    os.close(follower)
-    drawn = os.read(leader, 100_000).decode()
-    os.close(leader)
-    assert "fedavg" in drawn
-    assert "mine" not in drawn
-    assert (tmp_path / "out").read_text() == "mine\n"
 
 
 # ------------------------------------------------------------------------------------------------------------ threads
