@@ -11,9 +11,10 @@ from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
 
 from smofi.clock.devices import PHONES, read_phones
 from smofi.cut import read_cut
@@ -67,9 +68,10 @@ def setting(default: Any, check: Check, help: str, **more: Any) -> Any:
     return Field(default, description=help, json_schema_extra=definition)
 
 
-def definitions(model: type[BaseModel]) -> dict[str, Setting]:
-    """Return the definitions of a model's settings, by name."""
-    return {name: field.json_schema_extra["setting"] for name, field in model.model_fields.items()}  # type: ignore
+def definition_of(field: FieldInfo) -> Setting:
+    """Return the definition of a setting that is a field of a pydantic model."""
+    found: Any = field.json_schema_extra
+    return cast(Setting, found["setting"])
 
 
 FROM_TEXT: dict[type, Callable[[str], Any]] = {
@@ -88,8 +90,8 @@ class Checked(BaseModel):
     @classmethod
     def _check_field(cls, value: Any, info: ValidationInfo) -> Any:
         name = str(info.field_name)
-        check, kind = definitions(cls)[name].check, cls.model_fields[name].annotation
-        kinds = get_args(kind) or (kind,)
+        field = cls.model_fields[name]
+        check, kinds = definition_of(field).check, get_args(field.annotation) or (field.annotation,)
         alone = value[0] if isinstance(value, list) and len(value) == 1 else value  # of a flag that takes several
         if NoneType in kinds and alone in (None, "null", "none"):
             return None

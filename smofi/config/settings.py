@@ -10,7 +10,17 @@ from typing import Any
 
 from smofi.clock.timing import CLOCKS, Timing
 from smofi.config import definition as accept
-from smofi.config.definition import Checked, definitions, number, one_of, optional, setting, several, text_for, text_or
+from smofi.config.definition import (
+    Checked,
+    definition_of,
+    number,
+    one_of,
+    optional,
+    setting,
+    several,
+    text_for,
+    text_or,
+)
 from smofi.data.augment import Augment, parse_augment
 from smofi.data.catalogue import check_data_name
 from smofi.engine.cohort.wire import WIRES, check_wire
@@ -346,7 +356,7 @@ class Settings(Checked):
     )
 
 
-SETTINGS = definitions(Settings)
+SETTINGS = {name: definition_of(field) for name, field in Settings.model_fields.items()}
 TRAIN_ARGUMENTS = {name: one for name, one in SETTINGS.items() if one.argument}
 """The settings that are arguments of `smofi.train` too."""
 
