@@ -117,11 +117,17 @@ class Config(Settings):
 
     def with_absolute_paths(self) -> Self:
         """Return the configuration as it is understood from any working folder."""
+
+        def absolute(path: str) -> str:
+            return str(Path(path).expanduser().absolute())
+
         scheme, colon, path = self.data.partition(":")
-        data = f"{scheme}:{Path(path).expanduser().absolute()}" if colon and scheme != "python" else self.data
-        folder = self.data_folder and str(Path(self.data_folder).expanduser().absolute())
-        files = {name: _absolute_csv(getattr(self, name)) for name in ("devices", "availability")}
-        return self.model_copy(update={"data": data, "data_folder": folder, **files})
+        data = f"{scheme}:{absolute(path)}" if colon and scheme != "python" else self.data
+        files = {name: getattr(self, name) for name in ("devices", "availability")}
+        files = {name: absolute(file) if file.endswith(".csv") else file for name, file in files.items()}
+        return self.model_copy(
+            update={"data": data, "data_folder": self.data_folder and absolute(self.data_folder), **files}
+        )
 
     def executor_of(self, method: str) -> str:
         """Return the executor of one of its methods.
@@ -184,7 +190,3 @@ class Config(Settings):
             if str(error).startswith(("model=", "norm=")):
                 raise
             raise InputError(f"model={self.model!r} does not fit data={self.data!r}: {error}{size}") from error
-
-
-def _absolute_csv(name: str) -> str:
-    return str(Path(name).expanduser().absolute()) if name.endswith(".csv") else name
