@@ -397,9 +397,6 @@ def test_a_run_knows_how_many_clients_there_were(table: dict[str, Any], tmp_path
     assert stored.clients == 3
     saved = Config(**table | {"partition": f"file:{tmp_path / 'run'}"})
     assert (saved.clients, len(gather(saved).clients)) == (None, 3)
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in table.items()]
-    assert main(["advise", *flags]) == 0
-    assert re.search(r"\b3 clients|clients\W+3\b", capsys.readouterr().out)
     columns = ["--client-column", "label", "--label-column", "site"]
     assert main(["data", table["data"], "--partition", "natural", *columns]) == 0
     assert "natural, 2 clients" in " ".join(capsys.readouterr().out.split())
