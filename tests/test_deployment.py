@@ -20,8 +20,8 @@ import yaml
 from PIL import Image
 
 from smofi.cli.commands import app
+from smofi.config.settings import UNSERVED
 from smofi.net.certs import init, issue
-from smofi.settings import UNSERVED
 from support.certificates import make_pki
 from support.chaos import Nursery, Process, rounds_in, until
 from support.ports import free_port

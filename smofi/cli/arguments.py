@@ -11,8 +11,9 @@ import pydantic
 from cyclopts import Group, Parameter
 
 from smofi.config import Config, Settings, read_config
+from smofi.config.definition import seeds_text
+from smofi.config.settings import SERVED_DEFAULTS, SERVED_HELP, SETTINGS, UNSERVED
 from smofi.errors import SmofiError, refuse
-from smofi.settings import SERVED_DEFAULTS, SERVED_HELP, SETTINGS, UNSERVED, seeds_text
 
 Source: TypeAlias = Annotated[
     str | None, Parameter(help="a YAML file or the name of a preset; options take precedence over it")

@@ -17,11 +17,11 @@ from smofi.cli.deployment_flags import SERVER, TIMES, WATCHING, ServerFlags, Tim
 from smofi.cli.program import COMMAND_LINE, console
 from smofi.cli.streams import loading, remark
 from smofi.config import Config, stored_config
+from smofi.config.settings import check_served
 from smofi.engine.processes.endings import Interrupted, handled, in_turn
 from smofi.errors import InputError
 from smofi.plural import plural
 from smofi.serving import saving_every_round
-from smofi.settings import check_served
 
 if TYPE_CHECKING:
     from smofi.engine.events import Event

@@ -13,6 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from smofi.config.definition import seeds_text
 from smofi.planning.advice import NEAR, Advice, Outlook, recommended
 from smofi.plural import plural
 from smofi.report.canvas import can_braille
@@ -21,7 +22,6 @@ from smofi.report.heterogeneity import showable
 from smofi.report.numbers import HOURS, MINUTES, SECONDS, TimeUnit, figure, fine_percent, in_unit, time_unit
 from smofi.report.saving import save_picture
 from smofi.report.style import COLOURS, DIM, FAINT, GRID, Look, looks
-from smofi.settings import seeds_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

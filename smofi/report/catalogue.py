@@ -20,7 +20,7 @@ UNTRIED = "Never run at this size by us."
 def data_table() -> RenderableType:
     """The data sets by name and where they are found, then the ways to name the user's own."""
     from smofi.data.cache import data_home
-    from smofi.data.load import where
+    from smofi.data.loading import where
 
     known = Table("data set", "here", "what it is", box=None, padding=(0, 2, 0, 0))
     for name, text in descriptions().items():

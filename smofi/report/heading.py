@@ -7,11 +7,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from smofi.config import Config
+from smofi.config.definition import seeds_text
 from smofi.plural import plural
 from smofi.report.names import folded
 from smofi.report.style import FAINT
 from smofi.runs import Participant
-from smofi.settings import seeds_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

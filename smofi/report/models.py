@@ -13,7 +13,7 @@ from rich.table import Table
 
 from smofi.errors import refuse
 from smofi.models import MODELS, Entry, build, check_model_name
-from smofi.models.costs import Costs, costs, takes_tokens
+from smofi.models.costing import Costs, costs, takes_tokens
 from smofi.plural import plural
 from smofi.report.numbers import count, fine_percent, megabytes
 

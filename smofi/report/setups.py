@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from smofi.config import Config
+from smofi.config.settings import COMPUTING
 from smofi.errors import check_path, refuse
 from smofi.report.history import History
 from smofi.report.show import Snapshot, snapshots_in
 from smofi.runs import DamagedFile, RunFolder, folders_in, runs_below
-from smofi.settings import COMPUTING
 
 VARIED = frozenset({"method", "seed"})
 """What may differ within a setup."""

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.config import Config, run_config
+from smofi.config.definition import seeds_text
 from smofi.engine.metrics import headings
 from smofi.errors import InputError
 from smofi.plural import plural
@@ -50,7 +51,6 @@ from smofi.runs import (
     runs_below,
     writer_of,
 )
-from smofi.settings import seeds_text
 
 # --------------------------------------------------------------------------------------------------------------------
 # What the files of a run folder say at this moment.

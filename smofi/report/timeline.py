@@ -31,7 +31,7 @@ from smofi.report.numbers import duration, hours_minutes_seconds, percent
 from smofi.report.saving import save_picture
 from smofi.report.show import Snapshot, snapshots_in
 from smofi.report.style import COLOURS, DIM, FAINT, GRID, INK, looks
-from smofi.training import Arguments, make_planner
+from smofi.training import arguments_of, make_planner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -184,7 +184,7 @@ def timeline_of(run: Snapshot, number: int, federation: Federation) -> Timeline:
 
 def _planner(config: Config, federation: Federation) -> Planner:
     """What planned the rounds of the run."""
-    arguments = Arguments(**config.arguments(federation), method=config.method[0])
+    arguments = arguments_of(**config.arguments(federation), method=config.method[0])
     return make_planner(arguments, Layout.of(arguments.model), federation.clients)
 
 

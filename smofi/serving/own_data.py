@@ -15,7 +15,7 @@ from smofi.config.federation import divide
 from smofi.data import Source
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.formats.arrays import one_class_will_do
-from smofi.data.load import check_found
+from smofi.data.loading import check_found
 from smofi.data.samples import Store, TensorSamples
 from smofi.errors import check_count, refuse
 from smofi.serving.offer import Offer

@@ -27,12 +27,12 @@ from pydantic import ValidationError
 from smofi.config import Config, sentence_of
 from smofi.config.presets import preset_names, preset_text
 from smofi.config.reading import value_as_yaml
+from smofi.config.settings import SETTINGS
 from smofi.errors import InputError, check_choice, refuse, shown
 from smofi.imported import PREFIX as IMPORTED
 from smofi.methods import METHODS, load_plugins, method_name
 from smofi.methods.registry import EXAMPLE
 from smofi.plain_yaml import as_yaml, line_of, parse_settings, read_text
-from smofi.settings import SETTINGS
 from smofi.spec import Call, read_calls
 from smofi.sweep.store import Cell
 

@@ -21,13 +21,13 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from smofi.config import Config, config_yaml
+from smofi.config.settings import COMPUTING
 from smofi.cores import available_cores
 from smofi.engine.metrics import value_of
 from smofi.engine.processes.endings import handled
 from smofi.errors import InputError, refuse, shortened
 from smofi.files import read_regular, to_json, write_atomically
 from smofi.runs import FolderLock, RunFolder
-from smofi.settings import COMPUTING
 from smofi.sweep.file import Parameter, Variant
 from smofi.sweep.store import CELLS, BusyFolder, Cell, Store, Stored
 

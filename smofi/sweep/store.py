@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from smofi.config import Config, run_config
+from smofi.config.definition import seeds_text
+from smofi.config.settings import COMPUTING, SETTINGS
 from smofi.data.partitions import PREFIX as SAVED
 from smofi.data.partitions import parse as parse_partition
 from smofi.errors import InputError, refuse
 from smofi.optim import parse_optimizer
 from smofi.runs import RunFolder, check_free, writer_of
-from smofi.settings import COMPUTING, SETTINGS, seeds_text
 from smofi.spec import Call, read_calls
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from smofi.cli import main
+from smofi.config.settings import SERVED_HELP, SETTINGS, UNSERVED, check_served
 from smofi.errors import InputError
 from smofi.net.certs import init, issue
-from smofi.settings import SERVED_HELP, SETTINGS, UNSERVED, check_served
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from smofi.settings import SETTINGS
-from smofi.settings.definition import DEVICES
+from smofi.config.definition import DEVICES
+from smofi.config.settings import SETTINGS
 from support.processes import ENVIRONMENT
 
 SLOW_TO_LOAD = ("torch", "numpy", "sklearn", "scipy", "matplotlib", "PIL", "asyncio")
@@ -130,9 +130,9 @@ def test_help_lists_and_refusals_load_nothing_that_takes_long(tmp_path: Path) ->
     assert [json.loads(line) for line in done.stdout.splitlines()] == expected
 
 
-def test_names_of_a_package_are_what_they_were_although_modules_have_the_same_names() -> None:
-    import smofi.data.load
-    import smofi.models.costs
+def test_names_of_a_package_are_loaded_when_asked_for() -> None:
+    import smofi.data.loading
+    import smofi.models.costing
 
     assert callable(smofi.data.load)
     assert callable(smofi.models.costs)

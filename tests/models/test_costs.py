@@ -8,7 +8,7 @@ from torch import nn
 
 from smofi.errors import InputError
 from smofi.models import MODELS, build
-from smofi.models.costs import Block, Costs, costs, takes_tokens
+from smofi.models.costing import Block, Costs, costs, takes_tokens
 
 
 def on_meta(name: str, *shape: int, classes: int = 10) -> Costs:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 import smofi
 from smofi.cut import CutSpec
 from smofi.models import build, transformer
+from smofi.models.attention import EncoderLayer
 from smofi.models.dropout import Dropout
-from smofi.models.transformer import EncoderLayer
 
 
 class Plain(nn.Module):

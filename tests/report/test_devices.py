@@ -16,7 +16,7 @@ from smofi.clock.devices import MEASURED_MACS, devices_for
 from smofi.config import Config
 from smofi.data import load
 from smofi.errors import InputError
-from smofi.models.costs import costs
+from smofi.models.costing import costs
 from smofi.report.devices import Fleet, devices_table, save_devices
 from smofi.report.numbers import figure
 

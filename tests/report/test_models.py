@@ -9,7 +9,7 @@ import pytest
 from smofi.cli import main
 from smofi.errors import InputError
 from smofi.models import MODELS
-from smofi.models.costs import Block, Costs
+from smofi.models.costing import Block, Costs
 from smofi.report.models import Outline, cuts_table, models_table, outline
 from smofi.report.numbers import count, fine_percent
 

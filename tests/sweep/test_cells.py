@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from smofi.config import Config, config_yaml, run_config
+from smofi.config.settings import SETTINGS
 from smofi.errors import InputError
 from smofi.runs import RunFolder
-from smofi.settings import SETTINGS
 from smofi.sweep.store import LAST_BITS, WITHOUT_EFFECT, Cell, deciding
 from support.cells import cell, tiny
 from support.run_folder import write_run

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from smofi.config.settings import SETTINGS
 from smofi.errors import InputError, refuse
 from smofi.methods import METHODS, bare_base
 from smofi.report.comparing.blocks import with_target
@@ -16,7 +17,6 @@ from smofi.report.figures.request import Request
 from smofi.report.history import History
 from smofi.report.names import rows_by_base, titles
 from smofi.report.setups import Setup
-from smofi.settings import SETTINGS
 from smofi.spec import Call, read_calls
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import numpy as np
 
 import smofi
 from smofi.config.federation import Federation, gather
+from smofi.config.settings import SETTINGS
 from smofi.data.cache import data_home
 from smofi.errors import InputError, SmofiError
 from smofi.files import write_atomically
@@ -44,7 +45,6 @@ from smofi.report.show import Snapshot
 from smofi.report.style import SOLID, Look, looks
 from smofi.report.timeline import KINDS, Timeline, as_divided, pieces, timeline_of
 from smofi.runs import StoredPartition, read_partition_file
-from smofi.settings import SETTINGS
 from smofi.web import digest_of, script_of, style_of
 
 # --------------------------------------------------------------------------------------------------------------------

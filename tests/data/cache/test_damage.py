@@ -18,7 +18,7 @@ import torch
 from smofi.cli import main
 from smofi.data import cache, load
 from smofi.data.cache import ABOUT, Arrays, Damaged, cached, place_of, read_arrays, with_moments, write_arrays
-from smofi.data.load import FROM_HUB
+from smofi.data.loading import FROM_HUB
 from smofi.engine.cohort.measurements import StepTimes, measured_before
 from smofi.errors import CacheWarning, InputError
 from smofi.files import sealed, unsealed

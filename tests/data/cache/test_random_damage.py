@@ -15,7 +15,7 @@ import torch
 
 from smofi.data import Source, cache, load
 from smofi.data.cache import CHECKED, with_moments
-from smofi.data.load import FROM_HUB
+from smofi.data.loading import FROM_HUB
 from smofi.engine.cohort.measurements import StepTimes, measured_before
 from smofi.errors import CacheWarning, InputError
 from support.pets import flip, keeping_its_time, pets

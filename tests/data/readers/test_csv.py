@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from smofi.data.cache import with_moments
 from smofi.data.decoded import silent
 from smofi.data.formats import rows as rows_module
-from smofi.data.load import load
+from smofi.data.loading import load
 from smofi.data.readers.csv import NamedColumns, find_csv
 from smofi.data.source import as_source
 from smofi.errors import InputError

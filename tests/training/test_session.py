@@ -1,8 +1,10 @@
-"""Ctrl-C during `smofi.train`: the round is finished, what there is comes back, and nothing is left behind."""
+"""While `smofi.train` runs: Ctrl-C ends it after the round and leaves nothing behind; `progress` shows how it goes."""
 
 from __future__ import annotations
 
+import builtins
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,11 +16,13 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
+from torch import nn
 
 import smofi
 from reference import federation, perceptron
 from smofi import RoundDone, TickDone, TrainingWarning
-from smofi.engine.events import Event
+from smofi.engine.events import Event, Record
 
 X, Y = federation([3], sizes=(12,))[0]
 
@@ -74,27 +78,14 @@ def test_a_second_one_raises_at_once() -> None:
 
 def test_a_session_goes_on_where_it_was_interrupted() -> None:
     session = prepare(Pressing(1))
-    with pytest.warns(TrainingWarning):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # where warnings are errors, too
         assert session.train().interrupted
     result = session.train()
     assert not result.interrupted
     assert [record.round for record in result.history] == [1, 2, 3, 4]
     for a, b in zip(result.model.parameters(), prepare().train().model.parameters(), strict=True):
         assert torch.equal(a, b)
-
-
-def test_where_warnings_are_errors_nothing_is_lost() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert prepare(Pressing(1)).train().interrupted
-
-
-def test_what_fails_leaves_the_handler_as_it_was() -> None:
-    def failing(event: Event) -> None:
-        raise RuntimeError("in the callback")
-
-    with pytest.raises(RuntimeError, match="in the callback"):
-        prepare(failing).train()
 
 
 def test_a_handler_of_the_programs_own_is_left_alone() -> None:
@@ -166,3 +157,71 @@ def test_a_real_process_and_a_real_signal(times: int) -> None:
     else:
         assert process.returncode == -signal.SIGINT
         assert err.rstrip().endswith("KeyboardInterrupt")
+
+
+# ----------------------------------------------------------------------------------------------------------- progress
+
+
+def test_nothing_is_shown_unless_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    prepare().train()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    events: list[Event] = []
+    rounds: list[Record] = []
+    result = prepare(events.append, progress=True, on_round=rounds.append, rounds=3).train()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "\x1b" not in err
+    lines = err.splitlines()
+    assert lines[0].startswith("3 clients, 3 a round")
+    assert [line.split("  ")[1] for line in lines if "accuracy" in line] == ["round 1/3", "round 3/3"]
+    assert [event.record for event in events if isinstance(event, RoundDone)] == rounds == result.history
+
+
+def test_a_warning_is_shown_once(capsys: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder) -> None:
+    prepare(progress=True, optimizer="sgd(lr=1e4)", method="fedavg", rounds=2).train()
+    assert len(re.findall("diverge", capsys.readouterr().err)) == 1
+    assert not recwarn.list
+
+
+class ZMQInteractiveShell:
+    """What rich takes for a notebook, by this name."""
+
+
+def test_a_notebook_has_one_line_that_is_rewritten(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builtins, "get_ipython", ZMQInteractiveShell, raising=False)
+    assert Console().is_jupyter
+    prepare(progress=True, rounds=3).train()
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "\x1b" not in out
+    *said, last = out.removesuffix("\n").split("\n")
+    assert any(line.strip().startswith("3 clients, 3 a round") for line in said)
+    assert re.fullmatch(r"\rsmofi  ━{20}  round 3/3, accuracy +[\d.]+%, best +[\d.]+%, done", last)
+
+
+# ------------------------------------------------------------------------------------------------------------ threads
+
+
+@pytest.mark.parametrize(("asked", "used"), [({}, 1), ({"threads": 3}, 3)], ids=["by default", "asked for"])
+def test_threads_are_as_asked_and_as_before_afterwards(asked: dict[str, int], used: int) -> None:
+    before, seen = torch.get_num_threads(), set[int]()
+
+    def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        seen.add(torch.get_num_threads())
+        return nn.functional.cross_entropy(outputs, targets)
+
+    torch.set_num_threads(2)
+    try:
+        prepare(loss=loss, **asked).train()
+        assert torch.get_num_threads() == 2
+        with pytest.raises(smofi.InputError):
+            prepare(batch_size=1000, **asked)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == {used}
