@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 from cyclopts import App, Parameter
 from rich.table import Table
 from rich.text import Text
 
-from smofi.cli.arguments import SEVERAL
-from smofi.cli.examples import epilogue
-from smofi.cli.program import app, console
-from smofi.cli.streams import loading
+from smofi.cli.entry import loading
+from smofi.cli.flags import ONE_OR_MORE
+from smofi.cli.program import app, command, console
 from smofi.errors import InputError
 from smofi.plural import plural
 
-if TYPE_CHECKING:
-    from smofi.net.certs import Issued
-
+certs = App(
+    name="certs",
+    help="Issue and revoke certificates, by which a server and its clients know each other.",
+    group_parameters=app.group_parameters,
+    sort_key=len(list(app)),
+)
+app.command(certs)
 Pki: TypeAlias = Annotated[Path, Parameter(help="the folder of the certificate authority")]
 
 
+@command("smofi certs init pki", of=certs)
 def init(
     pki: Annotated[Path, Parameter(help="a new or an empty folder")],
     /,
@@ -39,13 +42,19 @@ def init(
     return 0
 
 
+@command(
+    "smofi certs issue pki --server train.example.org 10.0.0.5",
+    "smofi certs issue pki --client hospital-a",
+    "smofi certs issue pki --client hospital-a --days 90 --renew",
+    of=certs,
+)
 def issue(
     pki: Pki,
     /,
     *,
     server: Annotated[
         list[str] | None,
-        Parameter(help="for a server: all host names and IP addresses that clients connect to", **SEVERAL),
+        Parameter(help="for a server: all host names and IP addresses that clients connect to", **ONE_OR_MORE),
     ] = None,
     client: Annotated[str | None, Parameter(help="for a client: the name that the server will know it by")] = None,
     name: Annotated[
@@ -74,6 +83,7 @@ def issue(
     return 0
 
 
+@command("smofi certs revoke pki hospital-a", of=certs)
 def revoke(
     pki: Pki, name: Annotated[str, Parameter(help="the name of a client or a server, as smofi certs list shows it")], /
 ) -> int:
@@ -90,6 +100,7 @@ def revoke(
     return 0
 
 
+@command("smofi certs list pki", name="list", of=certs)
 def list_(pki: Pki, /) -> int:
     """List the certificates that were issued: to whom, until when, and whether they are revoked."""
     with loading():
@@ -98,25 +109,9 @@ def list_(pki: Pki, /) -> int:
     if not found:
         print(f"{pki} has issued no certificates yet: smofi certs issue {pki} --client NAME")
         return 0
-    console.print(_table(found))
-    return 0
-
-
-def _table(found: list[Issued]) -> Table:
-    table = Table()
-    for heading in ("name", "for", "until", "state"):
-        table.add_column(heading)
+    table = Table("name", "for", "until", "state")
     for one in found:
         state = Text(one.state, style="" if one.state == "valid" else "bold")
         table.add_row(Text(one.name), Text("\n".join(one.hosts) or one.kind), f"{one.until:%Y-%m-%d}", state)
-    return table
-
-
-COMMANDS: dict[str, Callable[..., int]] = {"init": init, "issue": issue, "revoke": revoke, "list": list_}
-certs = App(
-    name="certs",
-    help="Issue and revoke certificates, by which a server and its clients know each other.",
-    group_parameters=app.group_parameters,
-)
-for place, (name, command) in enumerate(COMMANDS.items()):
-    certs.command(command, name=name, help_epilogue=epilogue(f"certs {name}"), sort_key=place)
+    console.print(table)
+    return 0

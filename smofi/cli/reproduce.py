@@ -8,9 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smofi.cli.arguments import Display, flag
-from smofi.cli.claiming import RUNS
-from smofi.cli.streams import loading
+from smofi.cli.entry import loading
+from smofi.cli.flags import RUNS, Display, flag
+from smofi.cli.program import command
 from smofi.cli.sweep import Jobs
 from smofi.errors import check_choice, check_count, refuse
 from smofi.reproduce.items import HETEROGENEITY, ITEMS, SCALES
@@ -21,6 +21,11 @@ from smofi.settings.definition import read_seeds
 EVERYTHING = "all"
 
 
+@command(
+    "smofi reproduce",
+    "smofi reproduce table1 --scale small --jobs 2",
+    "smofi reproduce all --scale paper --dry-run",
+)
 def reproduce(
     *names: Annotated[str, Parameter(help="one or more items, or all; without any, they are listed")],
     scale: Annotated[
@@ -38,9 +43,7 @@ def reproduce(
         Path | None,
         Parameter(help="results in the CSV files of this folder count as done, and are shown with the others"),
     ] = None,
-    display: Annotated[
-        Display, Parameter(help="how progress is shown; auto: live on a terminal, plain elsewhere")
-    ] = "auto",
+    display: Display = "auto",
     dry_run: Annotated[
         bool, Parameter(help="check every run completely, without data, and list them", negative=())
     ] = False,

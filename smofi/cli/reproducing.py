@@ -10,11 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from smofi.cli.arguments import Display
-from smofi.cli.program import COMMAND_LINE, console
-from smofi.cli.reading import reading
-from smofi.cli.streams import complain, remark
-from smofi.cli.sweeping import SweepDisplay, exit_code
+from smofi.cli.entry import complain, remark
+from smofi.cli.flags import Display
+from smofi.cli.program import COMMAND_LINE, console, reading
+from smofi.cli.sweep import SweepDisplay, exit_code
 from smofi.config.federation import read_source
 from smofi.data.load import where
 from smofi.engine.check import check_device
