@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -218,12 +218,12 @@ class Sweep:
         listing = Table("cell", box=None, padding=(0, 2, 0, 0), header_style="bold")
         listing.add_column("rounds", justify="right")
         listing.add_column("state")
-        blocked: Mapping[str, str] = {}
+        blocked: dict[str, str] = {}
         for cell in self.cells:
             state, _, why = self.states[cell.key].partition(": ")
             listing.add_row(Text(cell.title), str(cell.config.rounds), Text(state))
             if why:
-                blocked = {**blocked, cell.key: f"{cell.title}: {why}"}
+                blocked[cell.key] = f"{cell.title}: {why}"
         console.print(listing)
         print_line(f"{plural(len(self.cells), 'cell')} in {self.folder}, {len(self.cells) - len(self.to_do)} done.")
         if rest := [cell for cell in self.to_do if cell.key not in blocked]:
@@ -244,7 +244,8 @@ class Sweep:
         folder = SweepFolder(self.folder, self.cells, self.text)
         try:
             with SweepDisplay(console, Pace(self.cells, self.jobs, expected), display) as shown:
-                shown.say(f"{plural(len(self.cells), 'cell')} in {self.folder}, {self.jobs} at a time")
+                done = len(self.cells) - len(self.to_do)
+                shown.say(f"{plural(len(self.cells), 'cell')} in {self.folder}, {done} done, {self.jobs} at a time")
                 for path, error in self.store.unreadable.items():
                     shown.say(f"{path} is left alone: {error}", warning=True)
                 if folder.left:
@@ -289,7 +290,7 @@ class SweepDisplay:
         self.console, self.pace, self.mode, self.now = console, pace, mode, now
         self.running: dict[str, tuple[Cell, int]] = {}
         self.best: dict[str, float] = {}
-        self.before, self.ended, self.failed = 0, 0, 0
+        self.ended, self.failed = 0, 0
         self.printed_at = now()
         self.bars = Progress(
             TextColumn("{task.description}", markup=False),
@@ -310,7 +311,6 @@ class SweepDisplay:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.bars.stop()
-        self._say_before()
 
     def say(self, text: str, warning: bool = False) -> None:
         """Print a sentence for people; with `quiet` only a warning, for programs none."""
@@ -324,7 +324,6 @@ class SweepDisplay:
         if self.mode == "jsonl":
             self._write(event)
         if isinstance(event, Started):
-            self._say_before()
             self.running[event.cell.key] = event.cell, 0
             task = self.bars.add_task(event.cell.title, total=event.cell.config.rounds, note="starting")
             self.tasks[event.cell.key] = task
@@ -355,19 +354,12 @@ class SweepDisplay:
             self.bars.remove_task(task)
         self.ended += outcome.state != "interrupted"
         self.failed += outcome.state == "failed"
-        if not outcome.ran and outcome.done:
-            self.before += 1
+        if not outcome.ran and outcome.done:  # before
             return
-        self._say_before()
         took = f" in {hours_minutes_seconds(outcome.seconds)}" if outcome.ran else ""
         where = " on validation data" * bool(outcome.cell.config.validation)
         best = f", best {percent(self.best[key])}{where}" if key in self.best else ""
         self._line(f"{outcome.cell.title}: {outcome.state}{took}{best}; {self._count()}, {self._left()}")
-
-    def _say_before(self) -> None:
-        if self.before:
-            self.say(f"{plural(self.before, 'cell')} done before")
-            self.before = 0
 
     def _line(self, text: str) -> None:
         self.say(text)

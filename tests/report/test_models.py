@@ -77,7 +77,7 @@ def test_the_command_lists_them_within_eighty_columns(
 ) -> None:
     # Listing all, which takes seconds, is tested with the other commands.
     names = ["mobilenetv2", "resnet18", "transformer"]
-    monkeypatch.setattr("smofi.cli.lists.MODELS", {name: MODELS[name] for name in names})
+    monkeypatch.setattr("smofi.cli.choices.MODELS", {name: MODELS[name] for name in names})
     assert main(["models"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
@@ -97,7 +97,7 @@ def test_the_command_shows_every_cut_of_one(capsys: pytest.CaptureFixture[str]) 
 def test_the_command_shows_every_cut_of_all(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("smofi.cli.lists.MODELS", {"mlp": MODELS["mlp"], "cnn": MODELS["cnn"]})
+    monkeypatch.setattr("smofi.cli.choices.MODELS", {"mlp": MODELS["mlp"], "cnn": MODELS["cnn"]})
     assert main(["models", "--cuts"]) == 0
     out = capsys.readouterr().out
     assert [line.split(":")[0] for line in out.splitlines() if ": " in line] == ["mlp", "cnn"]
