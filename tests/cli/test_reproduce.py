@@ -121,7 +121,7 @@ def test_a_dry_run_lists_every_run(capsys: pytest.CaptureFixture[str]) -> None:
         (["table1", "--seeds", "2-0"], "is not accepted: expected seeds such as 0-2 or 0,3,5"),
         (["table1", "--seeds", "0,1,0"], "is not accepted: expected seeds such as 0-2 or 0,3,5, each a"),
         (["table1", "--jobs", "0"], "jobs=0"),
-        (["--show", "--dry-run"], "--show is not accepted: expected one at a time, not together with --dry-run"),
+        (["--show", "--dry-run"], "show=True is not accepted: expected one at a time, not together with --dry-run"),
         (["--page", "nowhere/page.md"], "nowhere/page does not exist"),
         (["table1", "--known", "nowhere"], "nowhere does not exist: expected a folder with CSV files that smofi"),
         (["table1", "--known", "tests"], "tests has no results: expected a folder with CSV files that smofi reproduce"),

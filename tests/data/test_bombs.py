@@ -49,8 +49,8 @@ def test_an_npz_is_refused_by_what_it_claims(tmp_path: Path, capsys: pytest.Capt
     path = bomb(tmp_path / "a.npz", 500, 40, 40)
     said = refusal(capsys, "--data", f"npz:{path}", "--model", "cnn", "--memory-limit", "100MB")
     assert said == (
-        f"error: data='npz:{path}' is not accepted: expected what fits into the 0 MB that memory_limit=100MB leaves, "
-        "but x takes 500 x 40 x 40 x 9 bytes (4 in the file, 5 to convert and shuffle them) = 7.2 MB, and all arrays "
+        f"error: {path} is not accepted: expected what fits into the 0 MB that memory_limit=100MB leaves, but "
+        "x takes 500 x 40 x 40 x 9 bytes (4 in the file, 5 to convert and shuffle them) = 7.2 MB, and all arrays "
         "together = 7.2 MB\n"
     )
 
