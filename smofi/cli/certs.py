@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from cyclopts import App, Parameter
+from cyclopts import App
 from rich.table import Table
 from rich.text import Text
 
 from smofi.cli.entry import loading
-from smofi.cli.flags import ONE_OR_MORE
+from smofi.cli.flags import ONE_OR_MORE, doc
 from smofi.cli.program import app, command, console
 from smofi.errors import InputError
 from smofi.plural import plural
@@ -22,15 +22,15 @@ certs = App(
     sort_key=len(list(app)),
 )
 app.command(certs)
-Pki: TypeAlias = Annotated[Path, Parameter(help="the folder of the certificate authority")]
+Pki: TypeAlias = Annotated[Path, doc("the folder of the certificate authority")]
 
 
 @command("smofi certs init pki", of=certs)
 def init(
-    pki: Annotated[Path, Parameter(help="a new or an empty folder")],
+    pki: Annotated[Path, doc("a new or an empty folder")],
     /,
     *,
-    days: Annotated[int, Parameter(help="how long the authority and all its certificates can be valid")] = 3650,
+    days: Annotated[int, doc("how long the authority and all its certificates can be valid")] = 3650,
 ) -> int:
     """Make a certificate authority, which issues certificates to a server and its clients."""
     with loading():
@@ -54,16 +54,15 @@ def issue(
     *,
     server: Annotated[
         list[str] | None,
-        Parameter(help="for a server: all host names and IP addresses that clients connect to", **ONE_OR_MORE),
+        doc("for a server: all host names and IP addresses that clients connect to"),
+        ONE_OR_MORE,
     ] = None,
-    client: Annotated[str | None, Parameter(help="for a client: the name that the server will know it by")] = None,
-    name: Annotated[
-        str | None, Parameter(help="the name of a server and its folder, for several; by default server")
-    ] = None,
+    client: Annotated[str | None, doc("for a client: the name that the server will know it by")] = None,
+    name: Annotated[str | None, doc("the name of a server and its folder, for several; by default server")] = None,
     days: Annotated[
-        int | None, Parameter(help="how long the certificate is valid; by default 365, or as long as the authority is")
+        int | None, doc("how long the certificate is valid; by default 365, or as long as the authority is")
     ] = None,
-    renew: Annotated[bool, Parameter(help="replace the key and the certificate of this name", negative=())] = False,
+    renew: Annotated[bool, doc("replace the key and the certificate of this name")] = False,
 ) -> int:
     """Issue a certificate to a server or to a client, with a folder to copy to its machine.
 
@@ -85,7 +84,7 @@ def issue(
 
 @command("smofi certs revoke pki hospital-a", of=certs)
 def revoke(
-    pki: Pki, name: Annotated[str, Parameter(help="the name of a client or a server, as smofi certs list shows it")], /
+    pki: Pki, name: Annotated[str, doc("the name of a client or a server, as smofi certs list shows it")], /
 ) -> int:
     """Revoke all certificates of a name, as when a key is lost or a client leaves.
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from smofi.cli.entry import loading
-from smofi.cli.flags import Picture, Scale, flag
+from smofi.cli.flags import Picture, Scale, doc, flag
+from smofi.cli.plan import divided
 from smofi.cli.program import command, console, reading
 from smofi.config import Config, read_config
 from smofi.config.presets import preset_names
@@ -42,7 +43,7 @@ class Division:
     partition: Annotated[str | None, flag("partition")] = None
     batch_size: Annotated[int | None, flag("batch_size")] = None
     seed: Annotated[int | None, flag("seed")] = None
-    seeds: Annotated[str | None, Parameter(help="several seeds side by side, such as 0-2 or 0,3,5")] = None
+    seeds: Annotated[str | None, doc("several seeds side by side, such as 0-2 or 0,3,5")] = None
     label_column: Annotated[str | None, flag("label_column")] = None
     client_column: Annotated[str | None, flag("client_column")] = None
     data_folder: Annotated[str | None, flag("data_folder")] = None
@@ -60,18 +61,14 @@ AS_IN_PRESET = Division()
     'smofi data digits --clients 20 --partition "shards(2)" --output clients.png',
 )
 def data(
-    name: Annotated[
-        str | None, Parameter(help="a data set, or your own such as folder:PATH; without one, all are listed")
-    ] = None,
+    name: Annotated[str | None, doc("a data set, or your own such as folder:PATH; without one, all are listed")] = None,
     /,
     *,
     division: Annotated[Division, Parameter(name="*")] = AS_IN_PRESET,
     scale: Scale = None,
     output: Picture = None,
-    fetch: Annotated[bool, Parameter(help="download it from the Hugging Face hub first", negative=())] = False,
-    devices: Annotated[
-        str | bool | None, Parameter(help="the clients' devices as well: phones, or your own CSV file", negative=())
-    ] = None,
+    fetch: Annotated[bool, doc("download it from the Hugging Face hub first")] = False,
+    devices: Annotated[str | bool | None, doc("the clients' devices as well: phones, or your own CSV file")] = None,
 ) -> int:
     """Show how a data set would be divided among clients: sizes, class mix, divergence from balance.
 
@@ -117,11 +114,8 @@ def data(
 def _print_seeds(config: Config) -> None:
     """Show how the data is divided with each seed."""
     with loading():
-        from smofi.config.federation import gather_each
         from smofi.report.heterogeneity import Heterogeneity, seeds_table, title_of
-    with reading(config.data) as progress:
-        federations = gather_each(config, progress)
-    config = config.divided(federations[config.seed])
+    config, federations = divided(config)
     divisions = {seed: Heterogeneity.of(config.with_seed(seed), own) for seed, own in federations.items()}
     console.print(seeds_table(title_of(config), divisions))
 
@@ -129,14 +123,12 @@ def _print_seeds(config: Config) -> None:
 def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:
     """Show how the data is divided, and the clients' devices if wanted, for the model of a preset."""
     with loading():
-        from smofi.config.federation import gather
         from smofi.report.devices import Fleet
         from smofi.report.heterogeneity import Heterogeneity, heterogeneity_table, save_heterogeneity
     if devices and config.clients:
         Fleet.of(devices, config.clients, config.seed)  # refused before anything is read
-    with reading(config.data) as progress:
-        federation = gather(config, progress)
-    config = config.divided(federation)
+    config, federations = divided(config)
+    federation = federations[config.seed]
     division = Heterogeneity.of(config, federation)
     console.print(heterogeneity_table(division))
     for line in division.remarks:
@@ -168,14 +160,14 @@ def methods() -> int:
 
 @command("smofi models", "smofi models resnet18 --input-shape 3,64,64")
 def models(
-    name: Annotated[str | None, Parameter(help="a model, or python:module:function, to see all its cuts")] = None,
+    name: Annotated[str | None, doc("a model, or python:module:function, to see all its cuts")] = None,
     /,
     *,
-    input_shape: Annotated[str | None, Parameter(help="shape of a sample, such as 3,64,64")] = None,
-    classes: Annotated[int | None, Parameter(help="number of classes, or of characters")] = None,
+    input_shape: Annotated[str | None, doc("shape of a sample, such as 3,64,64")] = None,
+    classes: Annotated[int | None, doc("number of classes, or of characters")] = None,
     width: Annotated[int | None, flag("width")] = None,
     norm: Annotated[str | None, flag("norm")] = None,
-    cuts: Annotated[bool, Parameter(help="show every cut of every model", negative=())] = False,
+    cuts: Annotated[bool, doc("show every cut of every model")] = False,
 ) -> int:
     """List the models, what they cost, and what a cut leaves with the client: `smofi models resnet18`."""
     options: dict[str, Any] = {"input_shape": input_shape, "classes": classes, "width": width, "norm": norm}

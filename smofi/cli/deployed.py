@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from cyclopts import Group, Parameter
 
 from smofi.cli.entry import loading, remark
-from smofi.cli.flags import NONE_SERVED, Display, NewRun, Scale, ServedFlags, Source, resolve, settings_given
+from smofi.cli.flags import NONE_SERVED, Display, NewRun, Scale, ServedFlags, Source, doc, resolve, settings_given
 from smofi.cli.program import COMMAND_LINE, HOW_TO_WRITE_SERVED, command, console, print_line, reading
 from smofi.cli.train import finishing_the_round, new_folder, print_results
 from smofi.config import stored_config
@@ -31,48 +31,38 @@ if TYPE_CHECKING:
     from smofi.training import Result
 
 ANYWHERE, HERE = "0.0.0.0:7443", "127.0.0.1:7443"
-Log: TypeAlias = Annotated[
-    Literal["text", "json"] | None, Parameter(help="also write events to standard error, one a line")
-]
+Log: TypeAlias = Annotated[Literal["text", "json"] | None, doc("also write events to standard error, one a line")]
 
 
 @dataclass(frozen=True)
 class ServerFlags:
     """Where a server listens, whom it lets in, and where the run is kept."""
 
-    listen: Annotated[str, Parameter(help="the address and port to listen at; port 0 is any free one")] = ANYWHERE
+    listen: Annotated[str, doc("the address and port to listen at; port 0 is any free one")] = ANYWHERE
     certs: Annotated[
-        Path | None, Parameter(help="the server's folder of certificates: ca.pem, cert.pem and key.pem (smofi certs)")
+        Path | None, doc("the server's folder of certificates: ca.pem, cert.pem and key.pem (smofi certs)")
     ] = None
-    insecure: Annotated[
-        bool, Parameter(help="without certificates, in plain text, for trials on this machine", negative=())
-    ] = False
-    allow: Annotated[
-        Path | None, Parameter(help="a file that names the clients that may join, one a line; may be changed")
-    ] = None
-    min_clients: Annotated[
-        int | None, Parameter(help="how many clients a round needs; by default as many as --clients says")
-    ] = None
+    insecure: Annotated[bool, doc("without certificates, in plain text, for trials on this machine")] = False
+    allow: Annotated[Path | None, doc("a file that names the clients that may join, one a line; may be changed")] = None
+    min_clients: Annotated[int | None, doc("how many clients a round needs; by default as many as --clients says")] = (
+        None
+    )
     evaluate: Annotated[
         Literal["server", "clients", "none"] | None,
-        Parameter(
-            help="where the model is tested: on the server's test data (the default), on what clients hold out, or not "
-            "at all; a resumed run keeps its choice"
+        doc(
+            "where the model is tested: on the server's test data (the default), on what clients hold out, or not at "
+            "all; a resumed run keeps its choice"
         ),
     ] = None
     output: NewRun = None
-    resume: Annotated[
-        Path | None, Parameter(help="go on with the served run in this folder, from its last round saved")
-    ] = None
+    resume: Annotated[Path | None, doc("go on with the served run in this folder, from its last round saved")] = None
 
 
 @dataclass(frozen=True)
 class WatchingFlags:
     """How a server is watched."""
 
-    status: Annotated[str | None, Parameter(help="where to show a live page and /metrics, such as 127.0.0.1:8080")] = (
-        None
-    )
+    status: Annotated[str | None, doc("where to show a live page and /metrics, such as 127.0.0.1:8080")] = None
     log_format: Log = None
     display: Display = "auto"
 
@@ -81,16 +71,12 @@ class WatchingFlags:
 class TimeFlags:
     """The settings of time of a deployment: all that there are."""
 
-    away: Annotated[float, Parameter(help="seconds that a client may be out of reach before it counts as gone")] = 15
-    deadline: Annotated[
-        float, Parameter(help="seconds that a client has for a step before the round goes on without it")
-    ] = 900
+    away: Annotated[float, doc("seconds that a client may be out of reach before it counts as gone")] = 15
+    deadline: Annotated[float, doc("seconds that a client has for a step before the round goes on without it")] = 900
     keepalive: Annotated[
-        float, Parameter(help="seconds of silence after which each side asks the other for a sign of life, 0.1 to 3600")
+        float, doc("seconds of silence after which each side asks the other for a sign of life, 0.1 to 3600")
     ] = 4
-    connect: Annotated[
-        float, Parameter(help="seconds that a client has to connect and to say who it is, 0.1 to 3600")
-    ] = 10
+    connect: Annotated[float, doc("seconds that a client has to connect and to say who it is, 0.1 to 3600")] = 10
 
 
 SERVER, WATCHING, TIMES = ServerFlags(), WatchingFlags(), TimeFlags()
@@ -235,18 +221,12 @@ class ConnectionFlags:
 
     certs: Annotated[
         Path | None,
-        Parameter(help="your folder of certificates: ca.pem, cert.pem and key.pem, from whoever runs the server"),
+        doc("your folder of certificates: ca.pem, cert.pem and key.pem, from whoever runs the server"),
     ] = None
-    dry_run: Annotated[
-        bool, Parameter(help="say what the server asks for and what would leave this machine", negative=())
-    ] = False
-    allow_labels: Annotated[
-        bool, Parameter(help="let labels leave this machine; without it, join U-shaped runs only", negative=())
-    ] = False
-    insecure: Annotated[
-        bool, Parameter(help="without certificates, to a server on this machine, for trials", negative=())
-    ] = False
-    name: Annotated[str | None, Parameter(help="with --insecure: what this client is called")] = None
+    dry_run: Annotated[bool, doc("say what the server asks for and what would leave this machine")] = False
+    allow_labels: Annotated[bool, doc("let labels leave this machine; without it, join U-shaped runs only")] = False
+    insecure: Annotated[bool, doc("without certificates, to a server on this machine, for trials")] = False
+    name: Annotated[str | None, doc("with --insecure: what this client is called")] = None
     log_format: Log = None
 
     def check(self) -> None:
@@ -265,21 +245,17 @@ class ConnectionFlags:
 class OwnFlags:
     """What a client brings."""
 
-    data: Annotated[str, Parameter(help="your samples: folder:PATH, csv:PATH, npz:PATH, or a data set by name")]
-    data_folder: Annotated[Path | None, Parameter(help="where the official files of a data set are")] = None
-    label_column: Annotated[str | None, Parameter(help="for csv:PATH, the column to predict")] = None
+    data: Annotated[str, doc("your samples: folder:PATH, csv:PATH, npz:PATH, or a data set by name")]
+    data_folder: Annotated[Path | None, doc("where the official files of a data set are")] = None
+    label_column: Annotated[str | None, doc("for csv:PATH, the column to predict")] = None
     part: Annotated[
         int | None,
-        Parameter(help="for trials: take only the part that the simulation gives the client of this number"),
+        doc("for trials: take only the part that the simulation gives the client of this number"),
     ] = None
-    model: Annotated[
-        str | None, Parameter(help="python:module:function, if the server's model is that; loads your copy")
-    ] = None
-    method: Annotated[
-        str | None, Parameter(help="python:module:function, if the server's method is that; loads your copy")
-    ] = None
-    device: Annotated[str, Parameter(help="a torch device, such as cpu or cuda")] = "cpu"
-    threads: Annotated[int, Parameter(help="threads inside each operation")] = 1
+    model: Annotated[str | None, doc("python:module:function, if the server's model is that; loads your copy")] = None
+    method: Annotated[str | None, doc("python:module:function, if the server's method is that; loads your copy")] = None
+    device: Annotated[str, doc("a torch device, such as cpu or cuda")] = "cpu"
+    threads: Annotated[int, doc("threads inside each operation")] = 1
 
 
 CONNECTION = ConnectionFlags()
@@ -290,7 +266,7 @@ CONNECTION = ConnectionFlags()
     "smofi join train.example.org:7443 --certs pki/hospital-a --data folder:scans --allow-labels",
 )
 def join(
-    server: Annotated[str, Parameter(help="the server's address, such as train.example.org:7443")],
+    server: Annotated[str, doc("the server's address, such as train.example.org:7443")],
     /,
     *,
     connection: Annotated[ConnectionFlags, Parameter(name="*", group=Group.create_ordered("Connection"))] = CONNECTION,

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
 from smofi.cli.entry import complain, loading, remark
-from smofi.cli.flags import ONE_OR_MORE, RUNS, Folder, Picture, Runs
+from smofi.cli.flags import ONE_OR_MORE, RUNS, Folder, Picture, Runs, doc
 from smofi.cli.program import command, console, reading
 from smofi.errors import check_choice, check_path, refuse
 from smofi.export.request import FORMATS, check_request
@@ -21,14 +21,13 @@ from smofi.report.page import check_page
 from smofi.report.saving import check_picture, check_replaceable
 from smofi.runs import folders_in
 
+OUTPUT = ["--output", "-o"]
 WIDTH = 120  # characters of a table in a text file
 
 
 @command("smofi show first")
 def show(
-    folder: Annotated[
-        Path, Parameter(help="the folder of a run or a comparison, or one that has several in it")
-    ] = RUNS,
+    folder: Annotated[Path, doc("the folder of a run or a comparison, or one that has several in it")] = RUNS,
     /,
 ) -> int:
     """Show a run at a glance, finished or still going; list the runs of a folder that has several, such as runs/.
@@ -62,18 +61,18 @@ def _damaged(found: Sequence[object]) -> int:
 def compare(
     *runs: Runs,
     target: Annotated[
-        str, Parameter(help="what rounds are counted to: a share of the baseline's best, or an accuracy such as 70%")
+        str, doc("what rounds are counted to: a share of the baseline's best, or an accuracy such as 70%")
     ] = "0.9",
-    baseline: Annotated[str, Parameter(help="the method that the target is a share of")] = "fedavg",
+    baseline: Annotated[str, doc("the method that the target is a share of")] = "fedavg",
     format: Annotated[
-        str | None, Parameter(help="text, markdown, latex or csv; by default as the file's name ends, or text")
+        str | None, doc("text, markdown, latex or csv; by default as the file's name ends, or text")
     ] = None,
-    per_seed: Annotated[bool, Parameter(help="with csv: a row for each run", negative=())] = False,
+    per_seed: Annotated[bool, doc("with csv: a row for each run")] = False,
     output: Annotated[
         Path | None,
-        Parameter(name=["--output", "-o"], help="write the table into this file: .txt, .md, .tex or .csv"),
+        Parameter(name=OUTPUT, help="write the table into this file: .txt, .md, .tex or .csv"),
     ] = None,
-    force: Annotated[bool, Parameter(help="replace the file even if smofi did not write it", negative=())] = False,
+    force: Annotated[bool, doc("replace the file even if smofi did not write it")] = False,
 ) -> int:
     """Make the paper's table from finished runs: accuracy, rounds and hours to a target, over seeds.
 
@@ -116,38 +115,30 @@ def plain(table: RenderableType) -> str:
 )
 def plot(
     *runs: Runs,
-    output: Annotated[
-        Path, Parameter(name=["--output", "-o"], help="the figure: a file that ends in .svg, .pdf or .png")
-    ],
+    output: Annotated[Path, Parameter(name=OUTPUT, help="the figure: a file that ends in .svg, .pdf or .png")],
     kind: Annotated[
-        str | None, Parameter(help="curves, panels (curves for each setup) or bars; by default curves or panels")
+        str | None, doc("curves, panels (curves for each setup) or bars; by default curves or panels")
     ] = None,
     value: Annotated[
         tuple[str, ...],
-        Parameter(
-            help="of bars and points: accuracy (the best), mean (over rounds), rounds or hours (to the target)",
-            **ONE_OR_MORE,
-        ),
+        doc("of bars and points: accuracy (the best), mean (over rounds), rounds or hours (to the target)"),
+        ONE_OR_MORE,
     ] = ("accuracy",),
     by: Annotated[
-        str | None, Parameter(help="a panel or a group of bars for each value of this setting, or for each base")
+        str | None, doc("a panel or a group of bars for each value of this setting, or for each base")
     ] = None,
-    over: Annotated[
-        str | None, Parameter(help="points over this setting or parameter of a method, such as cut or alpha")
-    ] = None,
+    over: Annotated[str | None, doc("points over this setting or parameter of a method, such as cut or alpha")] = None,
     hours: Annotated[bool, Parameter(help="curves over virtual hours, or over rounds", negative="--rounds")] = False,
     target: Annotated[
-        str, Parameter(help="of rounds and hours: a share of the baseline's best, or an accuracy such as 70%")
+        str, doc("of rounds and hours: a share of the baseline's best, or an accuracy such as 70%")
     ] = "0.9",
-    baseline: Annotated[
-        str, Parameter(help="the method that the target is a share of; dashed among points")
-    ] = "fedavg",
-    width: Annotated[str | None, Parameter(help="column or page; by default what suits the figure")] = None,
+    baseline: Annotated[str, doc("the method that the target is a share of; dashed among points")] = "fedavg",
+    width: Annotated[str | None, doc("column or page; by default what suits the figure")] = None,
     own_axes: Annotated[
         bool,
-        Parameter(help="each panel of curves has a range of values of its own; otherwise all the same", negative=()),
+        doc("each panel of curves has a range of values of its own; otherwise all the same"),
     ] = False,
-    force: Annotated[bool, Parameter(help="replace the file even if smofi did not draw it", negative=())] = False,
+    force: Annotated[bool, doc("replace the file even if smofi did not draw it")] = False,
 ) -> int:
     """Draw a figure for a paper from finished runs: curves with bands over seeds, bars or points with error bars.
 
@@ -173,7 +164,7 @@ def timeline(
     folder: Folder,
     /,
     *,
-    round: Annotated[int | None, Parameter(help="number of the round, from 1; by default the last")] = None,
+    round: Annotated[int | None, doc("number of the round, from 1; by default the last")] = None,
     output: Picture = None,
 ) -> int:
     """Show what each client does in one round of a run with a clock: computing, sending, and waiting for others.
@@ -198,13 +189,9 @@ def timeline(
 @command("smofi report first -o report.html", 'smofi report first second --title "Two partitions" -o both.html')
 def report(
     *runs: Runs,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="the page, a file that ends in .html")] = Path(
-        "report.html"
-    ),
-    title: Annotated[str | None, Parameter(help="the heading of the page")] = None,
-    force: Annotated[
-        bool, Parameter(help="overwrite the file even if it is not a page that smofi wrote", negative=())
-    ] = False,
+    output: Annotated[Path, Parameter(name=OUTPUT, help="the page, a file that ends in .html")] = Path("report.html"),
+    title: Annotated[str | None, doc("the heading of the page")] = None,
+    force: Annotated[bool, doc("overwrite the file even if it is not a page that smofi wrote")] = False,
 ) -> int:
     """Write runs as one HTML page: results, curves with bands over seeds, the clients' data, and what each run is.
 
@@ -224,21 +211,13 @@ def report(
 @command("smofi export first exported --format safetensors onnx", "smofi export first --part client")
 def export(
     folder: Folder,
-    destination: Annotated[
-        Path | None, Parameter(help="the folder to write to; by default export, in the run's folder")
-    ] = None,
+    destination: Annotated[Path | None, doc("the folder to write to; by default export, in the run's folder")] = None,
     /,
     *,
-    format: Annotated[
-        list[str] | None, Parameter(help="safetensors, torch or onnx; by default all of them", **ONE_OR_MORE)
-    ] = None,
-    part: Annotated[
-        str | None, Parameter(help="client or server, for split inference; by default the whole model")
-    ] = None,
-    cut: Annotated[str | None, Parameter(help="where to split the model, if not where the run did")] = None,
-    best: Annotated[
-        bool, Parameter(help="export the round with the best validation accuracy, not the last", negative=())
-    ] = False,
+    format: Annotated[list[str] | None, doc("safetensors, torch or onnx; by default all of them"), ONE_OR_MORE] = None,
+    part: Annotated[str | None, doc("client or server, for split inference; by default the whole model")] = None,
+    cut: Annotated[str | None, doc("where to split the model, if not where the run did")] = None,
+    best: Annotated[bool, doc("export the round with the best validation accuracy, not the last")] = False,
 ) -> int:
     """Write a run's trained model for plain torch or ONNX, whole or one side of the cut, with a model card.
 

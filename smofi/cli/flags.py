@@ -17,8 +17,14 @@ from smofi.settings import SERVED_DEFAULTS, SERVED_HELP, SETTINGS, UNSERVED, see
 RUNS = Path("runs")
 """Where runs are made and looked for, unless told otherwise."""
 
-ONE_OR_MORE: dict[str, Any] = {"consume_multiple": (1, None), "negative_iterable": ()}
+ONE_OR_MORE = Parameter(consume_multiple=(1, None))
 """Of a flag that takes one or more values: `--method fedavg smofi`, or the flag again for each."""
+
+
+def doc(help: str) -> Parameter:
+    """Return the line about a flag in the help."""
+    return Parameter(help=help)
+
 
 SECTIONS = {
     "data": "Data",
@@ -47,29 +53,24 @@ for _name, _field in Settings.model_fields.items():
     ServedSettings.model_fields[_name].metadata = [*_field.metadata, Parameter(**_served)]
 
 NONE_GIVEN, NONE_SERVED = Settings(), ServedSettings()
-Flags: TypeAlias = Annotated[Settings, Parameter(name="*", **ONE_OR_MORE)]
-ServedFlags: TypeAlias = Annotated[ServedSettings, Parameter(name="*", **ONE_OR_MORE)]
-Source: TypeAlias = Annotated[
-    str | None, Parameter(help="a YAML file or the name of a preset; options take precedence over it")
-]
-Scale: TypeAlias = Annotated[
-    str | None, Parameter(help="size of a preset: full, or small for a version that suits a CPU")
-]
-NewRun: TypeAlias = Annotated[Path | None, Parameter(help="the folder of the new run; by default one below runs/")]
-Folder: TypeAlias = Annotated[Path, Parameter(help="the folder of a run")]
-Runs: TypeAlias = Annotated[
-    Path, Parameter(help="folders of runs or comparisons, or with several below them; by default runs")
-]
+FLAT = Parameter(name="*", negative_bool="no-")
+Flags: TypeAlias = Annotated[Settings, FLAT, ONE_OR_MORE]
+ServedFlags: TypeAlias = Annotated[ServedSettings, FLAT, ONE_OR_MORE]
+Source: TypeAlias = Annotated[str | None, doc("a YAML file or the name of a preset; options take precedence over it")]
+Scale: TypeAlias = Annotated[str | None, doc("size of a preset: full, or small for a version that suits a CPU")]
+NewRun: TypeAlias = Annotated[Path | None, doc("the folder of the new run; by default one below runs/")]
+Folder: TypeAlias = Annotated[Path, doc("the folder of a run")]
+Runs: TypeAlias = Annotated[Path, doc("folders of runs or comparisons, or with several below them; by default runs")]
 Display: TypeAlias = Annotated[
     Literal["auto", "live", "plain", "quiet", "jsonl"],
-    Parameter(help="how progress is shown; auto: live on a terminal, plain elsewhere"),
+    doc("how progress is shown; auto: live on a terminal, plain elsewhere"),
 ]
-Picture: TypeAlias = Annotated[Path | None, Parameter(help="also draw a picture into this file: .png, .svg or .pdf")]
+Picture: TypeAlias = Annotated[Path | None, doc("also draw a picture into this file: .png, .svg or .pdf")]
 
 
 def flag(setting: str) -> Parameter:
     """Return the flag of a setting, for a command that takes only some of them."""
-    return Parameter(help=SETTINGS[setting].help)
+    return doc(SETTINGS[setting].help)
 
 
 def settings_given(flags: Settings) -> dict[str, Any]:

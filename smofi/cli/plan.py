@@ -33,7 +33,7 @@ def plan(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale = 
         from smofi.planning import over_seeds, plan_run
         from smofi.report.plan import plan_table
     torch.set_num_threads(config.threads)
-    config, federations = _divided(config)
+    config, federations = divided(config)
     workers, deadline = worker_count(config), MEASURED / len(federations)
     with refusing(f"a run of {config.model} on {config.data}"):
         summaries = [
@@ -61,7 +61,7 @@ def advise(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale 
     with loading():
         from smofi.planning.advice import advise_each
         from smofi.report.advice import advice_table, save_advice
-    config, federations = _divided(config)
+    config, federations = divided(config)
     with refusing(f"a run of {config.model} on {config.data}"):
         advice = advise_each(config, federations)
     console.print(advice_table(advice))
@@ -70,8 +70,8 @@ def advise(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale 
     return 0
 
 
-def _divided(config: Config) -> tuple[Config, dict[int, Federation]]:
-    """Read and divide the data with each seed."""
+def divided(config: Config) -> tuple[Config, dict[int, Federation]]:
+    """Read the data, and divide it with each seed."""
     with loading():
         from smofi.config.federation import gather_each
     with reading(config.data) as progress:

@@ -59,7 +59,7 @@ app = cyclopts.App(
     suppress_keyboard_interrupt=False,
     console=console,
     help_format="plaintext",  # Markdown takes a tenth of a second to load
-    default_parameter=cyclopts.Parameter(show_default=default_as_typed),
+    default_parameter=cyclopts.Parameter(show_default=default_as_typed, negative_bool=(), negative_iterable=()),
     group_parameters=cyclopts.Group("Options", sort_key=-1),
 )
 COMMAND_LINE: list[str] = []

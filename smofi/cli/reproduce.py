@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from smofi.cli.entry import loading
-from smofi.cli.flags import RUNS, Display, flag
+from smofi.cli.flags import RUNS, Display, doc, flag
 from smofi.cli.program import command
 from smofi.cli.sweep import Jobs
 from smofi.errors import check_choice, check_count, refuse
@@ -27,32 +25,26 @@ EVERYTHING = "all"
     "smofi reproduce all --scale paper --dry-run",
 )
 def reproduce(
-    *names: Annotated[str, Parameter(help="one or more items, or all; without any, they are listed")],
+    *names: Annotated[str, doc("one or more items, or all; without any, they are listed")],
     scale: Annotated[
-        str, Parameter(help="small, on Fashion-MNIST and in minutes on a CPU; or paper, its own tasks in full")
+        str, doc("small, on Fashion-MNIST and in minutes on a CPU; or paper, its own tasks in full")
     ] = "small",
     seeds: Annotated[
-        str | None, Parameter(help="such as 0-2 or 0,3,5; by default 0-4 for table1 and table2, 0-2 for the others")
+        str | None, doc("such as 0-2 or 0,3,5; by default 0-4 for table1 and table2, 0-2 for the others")
     ] = None,
     jobs: Jobs = None,
     device: Annotated[str, flag("device")] = "cpu",
-    output: Annotated[
-        Path | None, Parameter(help="the folder of the runs and figures; by default runs/reproduce/SCALE")
-    ] = None,
+    output: Annotated[Path | None, doc("the folder of the runs and figures; by default runs/reproduce/SCALE")] = None,
     known: Annotated[
         Path | None,
-        Parameter(help="results in the CSV files of this folder count as done, and are shown with the others"),
+        doc("results in the CSV files of this folder count as done, and are shown with the others"),
     ] = None,
     display: Display = "auto",
-    dry_run: Annotated[
-        bool, Parameter(help="check every run completely, without data, and list them", negative=())
-    ] = False,
-    show: Annotated[bool, Parameter(help="run nothing: show what is finished", negative=())] = False,
-    collect: Annotated[
-        Path | None, Parameter(help="run nothing: add the finished runs to the CSV files of this folder")
-    ] = None,
+    dry_run: Annotated[bool, doc("check every run completely, without data, and list them")] = False,
+    show: Annotated[bool, doc("run nothing: show what is finished")] = False,
+    collect: Annotated[Path | None, doc("run nothing: add the finished runs to the CSV files of this folder")] = None,
     page: Annotated[
-        Path | None, Parameter(help="run nothing: make this page (.md) from the CSV files in the folder of its name")
+        Path | None, doc("run nothing: make this page (.md) from the CSV files in the folder of its name")
     ] = None,
 ) -> int:
     """Repeat the paper's tables and figures: run what an item needs, and print our numbers beside the paper's.

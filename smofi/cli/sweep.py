@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Annotated, TypeAlias
 
-from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
@@ -19,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.cli.entry import complain, loading, remark
-from smofi.cli.flags import NONE_GIVEN, ONE_OR_MORE, RUNS, Display, Flags, Scale, Source, resolve, settings_given
+from smofi.cli.flags import NONE_GIVEN, ONE_OR_MORE, RUNS, Display, Flags, Scale, Source, doc, resolve, settings_given
 from smofi.cli.program import COMMAND_LINE, HOW_TO_WRITE, command, console, print_line
 from smofi.config import Config, config_yaml
 from smofi.engine.metrics import headings
@@ -56,19 +55,15 @@ from smofi.sweep.store import BusyFolder, Cell, Store, slug
 
 Jobs: TypeAlias = Annotated[
     int | None,
-    Parameter(help="how many cells run at a time, each with one worker; by default as many as there are cores"),
+    doc("how many cells run at a time, each with one worker; by default as many as there are cores"),
 ]
-DryRun: TypeAlias = Annotated[
-    bool, Parameter(help="list the cells, which of them are done, and about how long the others take", negative=())
-]
-SweepOutput: TypeAlias = Annotated[
-    Path | None, Parameter(help="the folder of the sweep; the same one again goes on where it was")
-]
+DryRun: TypeAlias = Annotated[bool, doc("list the cells, which of them are done, and about how long the others take")]
+SweepOutput: TypeAlias = Annotated[Path | None, doc("the folder of the sweep; the same one again goes on where it was")]
 
 
 @command("smofi sweep mine.yaml --dry-run", "smofi sweep mine.yaml --output runs/mine --jobs 2")
 def sweep(
-    file: Annotated[Path, Parameter(help="a YAML file of settings with a grid or a list to vary")],
+    file: Annotated[Path, doc("a YAML file of settings with a grid or a list to vary")],
     /,
     *,
     output: SweepOutput = None,
@@ -118,7 +113,7 @@ def _print_tables(folders: Sequence[Path]) -> None:
     options=HOW_TO_WRITE,
 )
 def tune(
-    method: Annotated[str, Parameter(help="the method whose parameters are tuned, such as fedprox or fedprox+smofi")],
+    method: Annotated[str, doc("the method whose parameters are tuned, such as fedprox or fedprox+smofi")],
     source: Source = None,
     /,
     *,
@@ -126,7 +121,8 @@ def tune(
     scale: Scale = None,
     grid: Annotated[
         list[str] | None,
-        Parameter(help="values to try, such as mu=0.001,0.01; by default those in docs/sweeps.md", **ONE_OR_MORE),
+        doc("values to try, such as mu=0.001,0.01; by default those in docs/sweeps.md"),
+        ONE_OR_MORE,
     ] = None,
     output: SweepOutput = None,
     jobs: Jobs = None,

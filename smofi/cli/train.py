@@ -17,8 +17,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
 from smofi.cli.entry import LOSS, complain, loading, remark
 from smofi.cli.flags import (
     NONE_GIVEN,
@@ -29,6 +27,7 @@ from smofi.cli.flags import (
     NewRun,
     Scale,
     Source,
+    doc,
     resolve,
     settings_given,
 )
@@ -67,15 +66,14 @@ def run(
     flags: Flags = NONE_GIVEN,
     scale: Scale = None,
     output: NewRun = None,
-    resume: Annotated[Path | None, Parameter(help="continue the run in this folder")] = None,
+    resume: Annotated[Path | None, doc("continue the run in this folder")] = None,
     display: Display = "auto",
     track: Annotated[
         list[str] | None,
-        Parameter(
-            help="also record the run in tensorboard, wandb or mlflow; a resumed run keeps those it has, unless this "
-            "is none",
-            **ONE_OR_MORE,
+        doc(
+            "also record the run in tensorboard, wandb or mlflow; a resumed run keeps those it has, unless this is none"
         ),
+        ONE_OR_MORE,
     ] = None,
 ) -> int:
     """Train, compare methods, and draw their learning curves on the terminal and into a picture.
