@@ -9,11 +9,10 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -52,6 +51,9 @@ from smofi.sweep.running import (
     within_spread,
 )
 from smofi.sweep.store import BusyFolder, Cell, Store, slug
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 Jobs: TypeAlias = Annotated[
     int | None,
@@ -281,6 +283,8 @@ class SweepDisplay:
     """Follows the cells of a sweep and shows them as `mode` says. All metrics that a run is judged by are shares."""
 
     def __init__(self, console: Console, pace: Pace, mode: str, *, now: Callable[[], float] = time.monotonic) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
         if mode == "auto":
             mode = "live" if console.is_terminal and not console.is_dumb_terminal else "plain"
         self.console, self.pace, self.mode, self.now = console, pace, mode, now
