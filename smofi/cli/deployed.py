@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 
 from smofi.cli.entry import loading, remark
 from smofi.cli.flags import NONE_SERVED, Display, NewRun, Scale, ServedFlags, Source, doc, resolve, settings_given
-from smofi.cli.program import COMMAND_LINE, HOW_TO_WRITE_SERVED, command, console, print_line, reading
+from smofi.cli.program import COMMAND_LINE, OPTIONAL, SEVERAL, command, console, print_line, reading
 from smofi.cli.train import finishing_the_round, new_folder, print_results
 from smofi.config import stored_config
 from smofi.errors import InputError, check_count, check_number
@@ -86,7 +86,7 @@ SERVER, WATCHING, TIMES = ServerFlags(), WatchingFlags(), TimeFlags()
     "smofi serve run.yaml --certs pki/server --status 127.0.0.1:8080",
     "smofi serve run.yaml --certs pki/server --allow clients.txt --min-clients 5 --output runs/served",
     "smofi serve --resume runs/served --certs pki/server",
-    options=HOW_TO_WRITE_SERVED,
+    options=SEVERAL + OPTIONAL,  # it refuses the settings that are on or off
 )
 def serve(
     source: Source = None,

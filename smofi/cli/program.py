@@ -15,13 +15,10 @@ if TYPE_CHECKING:
     from smofi.data.decoded import ReadProgress
 
 NARROWEST = 20
-HOW_TO_WRITE = """\
-Options marked with dots take one or more values: --method fedavg smofi.
-Those without a value are on or off: --compile, --compile false, --no-compile.
-An optional setting is left out with null: --max-train null.
-
-"""
-HOW_TO_WRITE_SERVED = "".join(HOW_TO_WRITE.splitlines(keepends=True)[::2]) + "\n"  # none that it accepts is on or off
+SEVERAL = "Options marked with dots take one or more values: --method fedavg smofi.\n"
+SWITCHES = "Those without a value are on or off: --compile, --compile false, --no-compile.\n"
+OPTIONAL = "An optional setting is left out with null: --max-train null.\n\n"
+HOW_TO_WRITE = SEVERAL + SWITCHES + OPTIONAL
 
 
 class WideEnough(Console):
