@@ -33,15 +33,15 @@ from paper.results import Measured, Results, collect, read_results, results_in
 from paper.shown import SweepDisplay, duration, exit_code
 from paper.tables import about, findings, table_of, verdict
 from smofi.config import Config
+from smofi.config.definition import read_seeds
 from smofi.config.federation import read_source
 from smofi.cut import parse_cut
-from smofi.data.load import where
+from smofi.data.loading import where
 from smofi.engine.check import check_device
 from smofi.errors import InputError, SmofiError, check_choice, check_count, refuse
 from smofi.flat import Layout
 from smofi.models import build
 from smofi.plural import plural
-from smofi.settings.definition import read_seeds
 from smofi.sweep.running import Pace, check_alone, check_folder, paces_in, run_cells, timed_paces, usual_jobs
 from smofi.sweep.store import Cell, Store
 

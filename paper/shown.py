@@ -1,6 +1,7 @@
 """Everything that paper/ takes from the report and the displays of the library, in one place."""
 
-from smofi.cli.sweeping import SweepDisplay, exit_code
+from smofi.cli.sweep import SweepDisplay, exit_code
+
 from smofi.report.comparing.blocks import Difference, paired
 from smofi.report.devices import Fleet
 from smofi.report.figures.drawing import Drawing, bars_figure, curves_figure, frame, points_figure

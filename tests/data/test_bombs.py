@@ -49,7 +49,7 @@ def test_an_npz_is_refused_by_what_it_claims(tmp_path: Path, capsys: pytest.Capt
     path = bomb(tmp_path / "a.npz", 500, 40, 40)
     said = refusal(capsys, "--data", f"npz:{path}", "--model", "cnn", "--memory-limit", "100MB")
     assert said == (
-        f"error: {path} is not accepted: expected what fits into the 0 MB that --memory-limit 100MB leaves, but "
+        f"error: {path} is not accepted: expected what fits into the 0 MB that memory_limit=100MB leaves, but "
         "x takes 500 x 40 x 40 x 9 bytes (4 in the file, 5 to convert and shuffle them) = 7.2 MB, and all arrays "
         "together = 7.2 MB\n"
     )
@@ -94,7 +94,7 @@ def test_labels_are_not_unpacked_where_there_are_fewer_pictures(clothes: Path) -
 
 def test_images_are_refused_by_the_size_they_would_get(capsys: pytest.CaptureFixture[str]) -> None:
     said = refusal(capsys, "--image-size", 1024, "--memory-limit", "9MB")
-    assert said.startswith("error: --image-size 1024 is not accepted: expected images that fit into the 0 MB")
+    assert said.startswith("error: image_size=1024 is not accepted: expected images that fit into the 0 MB")
     assert "1,437 x 1024 x 1024 x 1 x 4 bytes = 6.0 GB" in said
 
 

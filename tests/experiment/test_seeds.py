@@ -99,8 +99,8 @@ def test_more_rounds_follow_and_other_seeds_are_refused(
 ) -> None:
     train(folder := tmp_path / "run", SEVERAL)
     for flag, sentence in {
-        "--seed=0": "--seed 0 is not accepted: the run was started with seeds='0,3', and a resumed run cannot change",
-        "--seeds=0-3": "--seeds 0-3 is not accepted: the run was started with --seeds 0,3, and a resumed run cannot",
+        "--seed=0": "seed=0 is not accepted: the run was started with seeds='0,3', and a resumed run cannot change",
+        "--seeds=0-3": "seeds='0-3' is not accepted: the run was started with seeds='0,3', and a resumed run cannot",
     }.items():
         assert main(["run", "--resume", str(folder), flag]) == 2
         assert sentence in capsys.readouterr().err

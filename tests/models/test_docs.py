@@ -30,7 +30,7 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     Path("mine.py").write_text(own)
     assert len(COMMANDS) == 5
     monkeypatch.setattr(
-        "smofi.cli.lists.MODELS", {"cnn": MODELS["cnn"]}
+        "smofi.cli.choices.MODELS", {"cnn": MODELS["cnn"]}
     )  # all take seconds, and are tested with the commands
     for line in COMMANDS:
         assert main(shlex.split(line)[1:]) == 0, line

@@ -22,7 +22,7 @@ from smofi.memory import limited
 def test_a_width_without_measure_is_refused(width: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--model", "cnn", "--width", width]) == 2
     printed = capsys.readouterr().err
-    assert f"--width {width} is not accepted: expected a model that fits into the " in printed
+    assert f"width={width} is not accepted: expected a model that fits into the " in printed
     assert printed.endswith(f"but {said}\n")
 
 

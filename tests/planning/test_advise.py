@@ -277,7 +277,7 @@ def test_mistakes_are_one_sentence_before_any_work(tmp_path: Path, capsys: pytes
         (["advise", "--output", str(tmp_path / "cuts.gif"), "--data", "npz:nowhere.npz"], "ends in .png, .svg or .pdf"),
         (["advise", "--scale", "small"], "the name of a preset"),
         (["advise", "nowhere.yaml"], "nowhere.yaml does not exist"),
-        (["advise", "--cut", "9"], "--cut 9 is not accepted"),
+        (["advise", "--cut", "9"], "cut='9' is not accepted"),
     ):
         assert main(arguments) == 2
         captured = capsys.readouterr()

@@ -77,7 +77,7 @@ def test_the_command_lists_them_within_eighty_columns(
 ) -> None:
     # Listing all, which takes seconds, is tested with the other commands.
     names = ["mobilenetv2", "resnet18", "transformer"]
-    monkeypatch.setattr("smofi.cli.lists.MODELS", {name: MODELS[name] for name in names})
+    monkeypatch.setattr("smofi.cli.choices.MODELS", {name: MODELS[name] for name in names})
     assert main(["models"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
@@ -97,7 +97,7 @@ def test_the_command_shows_every_cut_of_one(capsys: pytest.CaptureFixture[str]) 
 def test_the_command_shows_every_cut_of_all(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("smofi.cli.lists.MODELS", {"mlp": MODELS["mlp"], "cnn": MODELS["cnn"]})
+    monkeypatch.setattr("smofi.cli.choices.MODELS", {"mlp": MODELS["mlp"], "cnn": MODELS["cnn"]})
     assert main(["models", "--cuts"]) == 0
     out = capsys.readouterr().out
     assert [line.split(":")[0] for line in out.splitlines() if ": " in line] == ["mlp", "cnn"]
@@ -123,9 +123,9 @@ def test_a_model_of_ones_own(
     ("line", "sentence"),
     [
         ("models resnet9", "did you mean 'resnet8'?"),
-        ("models --width 4", "--width 4 is not accepted: expected the name of a model"),
+        ("models --width 4", "is not accepted: expected the name of a model"),
         ("models mlp --norm batch", "mlp has no such option"),
-        ("models cnn --input-shape 3,x", "--input-shape 3,x"),
+        ("models cnn --input-shape 3,x", "input_shape='3,x'"),
         ("models vgg11 --input-shape 3,16,16", "height and width >= 32"),
         ("models python:nosuchmodule:net", "there is no nosuchmodule in the current folder"),
         ("models cnn --classes many", "many"),

@@ -272,7 +272,7 @@ def test_what_cannot_be_shown_is_refused(runs: Path, tmp_path: Path, capsys: pyt
     assert "a run with a clock, for example made by: smofi run --clock full" in refused(capsys, str(runs / "untimed"))
     assert "there is none" in refused(capsys, str(tmp_path / "nowhere"))
     for number in ("0", "3", "-1"):
-        sentence = f"--round {number} is not accepted: expected a whole number >= 1 and <= 2"
+        sentence = f"round={number} is not accepted: expected a whole number >= 1 and <= 2"
         assert sentence in refused(capsys, both, "--round", number)
     assert "ends in .png, .svg or .pdf" in refused(capsys, both, "--output", "round.gif")
     assert "a file in a folder that exists" in refused(capsys, both, "--output", str(tmp_path / "no" / "round.png"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from smofi.cli.compare import plain
+from smofi.cli.finished import plain
 from smofi.report import History
 from smofi.report.comparing.blocks import Block
 from smofi.report.comparing.writing import as_text, sheets_of, written_as
