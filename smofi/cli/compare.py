@@ -14,7 +14,7 @@ from smofi.cli.claiming import RUNS
 from smofi.cli.program import console
 from smofi.cli.streams import complain, loading
 from smofi.errors import refuse
-from smofi.report.comparing.formats import MADE, Target, check_new, format_of, write_table
+from smofi.report.asked import MADE, Target, check_new, format_of, write_file
 
 WIDTH = 120  # characters of a table in a text file
 
@@ -47,13 +47,13 @@ def compare(
     if output is not None:
         check_new(output, force)
     with loading():
-        from smofi.report.comparing.blocks import blocks_of, gather
-        from smofi.report.comparing.writing import as_text, sheets_of, written_as
+        from smofi.report.snapshots import gather
+        from smofi.report.table import as_text, blocks_of, sheets_of, written_as
     gathered = gather(runs or (RUNS,))
     blocks = blocks_of(gathered, wanted, baseline)
     table = as_text(sheets_of(blocks)) if form == "text" else written_as(form, blocks, per_seed=per_seed)
     if output is not None:
-        print(f"Table: {write_table(output, table if isinstance(table, str) else plain(table))}")
+        print(f"Table: {write_file(output, (table if isinstance(table, str) else plain(table)).encode())}")
     elif isinstance(table, str):
         print(table, end="")
     else:

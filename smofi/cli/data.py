@@ -13,11 +13,11 @@ from smofi.cli.program import console
 from smofi.cli.streams import loading
 from smofi.config import Config, presets, read_config
 from smofi.errors import refuse
-from smofi.report.catalogue import data_table
-from smofi.report.saving import check_picture
+from smofi.report.asked import check_picture
+from smofi.report.lists import data_table
 
 if TYPE_CHECKING:
-    from smofi.report.devices import Fleet
+    from smofi.report.clients import Fleet
 
 CLIENTS = 100
 """How many devices are shown where no number is given."""
@@ -101,7 +101,7 @@ def _list(devices: str | None, clients: int, seed: int, output: Path | None) -> 
         console.print(data_table())
     else:
         with loading():
-            from smofi.report.devices import Fleet
+            from smofi.report.clients import Fleet
         _print_devices(Fleet.of(devices, clients, seed), output)
     return 0
 
@@ -127,7 +127,7 @@ def _print_seeds(config: Config) -> None:
     with loading():
         from smofi.cli.reading import reading
         from smofi.config.federation import gather_each
-        from smofi.report.heterogeneity import Heterogeneity, seeds_table, title_of
+        from smofi.report.clients import Heterogeneity, seeds_table, title_of
     with reading(config.data) as progress:
         federations = gather_each(config, progress)
     config = config.divided(federations[config.seed])
@@ -140,8 +140,7 @@ def _print_division(config: Config, devices: str | None, preset: bool, output: P
     with loading():
         from smofi.cli.reading import reading
         from smofi.config.federation import gather
-        from smofi.report.devices import Fleet
-        from smofi.report.heterogeneity import Heterogeneity, heterogeneity_table, save_heterogeneity
+        from smofi.report.clients import Fleet, Heterogeneity, heterogeneity_table, save_heterogeneity
     if devices and config.clients:
         Fleet.of(devices, config.clients, config.seed)  # refused before anything is read
     with reading(config.data) as progress:
@@ -163,7 +162,7 @@ def _print_division(config: Config, devices: str | None, preset: bool, output: P
 
 
 def _print_devices(fleet: Fleet, output: Path | None) -> None:
-    from smofi.report.devices import devices_table, save_devices
+    from smofi.report.clients import devices_table, save_devices
 
     console.print(devices_table(fleet), highlight=False)
     if output is not None:

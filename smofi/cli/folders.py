@@ -13,7 +13,7 @@ from smofi.cli.program import console
 from smofi.cli.streams import complain, loading, remark
 from smofi.errors import check_choice
 from smofi.export.request import FORMATS, check_request
-from smofi.report.saving import check_picture
+from smofi.report.asked import check_picture
 from smofi.runs import folders_in
 
 
@@ -28,7 +28,8 @@ def show(
     Exit code 2 if a file is damaged or missing.
     """
     with loading():
-        from smofi.report.show import RunsView, entries_below, missing_config, show_runs, snapshots_in
+        from smofi.report.show import RunsView, entries_below, missing_config, show_runs
+        from smofi.report.snapshots import snapshots_in
     if entries := entries_below(folder):
         console.print(RunsView(folder, entries))
         runs = [run for entry in entries for run in entry.runs]

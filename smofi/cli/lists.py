@@ -11,7 +11,7 @@ from smofi.cli.program import console
 from smofi.cli.streams import loading
 from smofi.errors import refuse
 from smofi.models.catalogue import MODELS, check_model_name
-from smofi.report.catalogue import listing, method_table, preset_table
+from smofi.report.lists import listing, method_table, preset_table
 
 
 def methods() -> int:
@@ -38,7 +38,7 @@ def models(
     if name is not None:
         check_model_name(name)
     with loading():
-        from smofi.report.models import cuts_table, models_table, outline
+        from smofi.report.lists import cuts_table, models_table, outline
     outlines = [outline(one, **given) for one in ([name] if name else MODELS)]
     if name or cuts:
         for one in outlines:

@@ -7,7 +7,7 @@ from smofi.cli.program import console
 from smofi.cli.streams import loading
 from smofi.config import Settings, config_yaml
 from smofi.memory import refusing
-from smofi.report.saving import check_picture
+from smofi.report.asked import check_picture
 
 MEASURED = 2.0
 """Seconds for which the steps of a method are timed."""
@@ -72,7 +72,7 @@ def advise(
         from smofi.cli.reading import reading
         from smofi.config.federation import gather_each
         from smofi.planning.advice import advise_each
-        from smofi.report.advice import advice_table, save_advice
+        from smofi.report.plan import advice_table, save_advice
     with reading(config.data) as progress:
         federations = gather_each(config, progress)
     config = config.divided(federations[config.seed])

@@ -10,9 +10,7 @@ from cyclopts import Parameter
 from smofi.cli.arguments import SEVERAL, Runs
 from smofi.cli.claiming import RUNS
 from smofi.cli.streams import complain, loading, remark
-from smofi.report.comparing.formats import Target
-from smofi.report.figures.request import Request
-from smofi.report.saving import check_replaceable
+from smofi.report.asked import Request, Target, check_replaceable
 
 
 def plot(
@@ -59,8 +57,8 @@ def plot(
     if own_axes:
         request.check_curves("own_axes")
     with loading():
-        from smofi.report.comparing.blocks import gather
-        from smofi.report.figures.choosing import figure_of
+        from smofi.report.figures import figure_of
+        from smofi.report.snapshots import gather
     gathered = gather(runs or (RUNS,))
     drawing = figure_of(gathered.counted, request, own_axes=own_axes)
     print(f"Figure: {drawing.save(output)}")

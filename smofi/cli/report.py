@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from smofi.cli.claiming import RUNS
 from smofi.cli.streams import loading
 from smofi.errors import check_path
-from smofi.report.page import check_page
+from smofi.report.asked import check_page
 from smofi.runs import folders_in
 
 PAGE = Path("report.html")

@@ -12,8 +12,8 @@ from smofi.cli.report import PAGE
 from smofi.config import Config
 from smofi.errors import SmofiError
 from smofi.report import NARROWEST, History, compare, draw_curves, results_table, save_curves
-from smofi.report.clients import clients_table
-from smofi.report.heading import details, setting
+from smofi.report.names import details, setting
+from smofi.report.table import clients_table
 from smofi.runs import RunFolder, participants_in
 from smofi.training import Result
 

@@ -67,7 +67,7 @@ def _print_tables(folders: Sequence[Path]) -> None:
     """A table for each setup of the sweep."""
     from smofi.cli.sweeping import print_line
     from smofi.report import compare, results_table
-    from smofi.report.setups import read_runs, setups_of
+    from smofi.report.snapshots import read_runs, setups_of
 
     for setup in setups_of(read_runs(folders)):
         try:

@@ -32,8 +32,8 @@ from smofi.experiment.opening import NotSaved
 from smofi.memory import refusing
 from smofi.plural import plural
 from smofi.report import History
-from smofi.report.heading import seeds_of
 from smofi.report.live import Live
+from smofi.report.names import seeds_of
 from smofi.track import combine, tracker
 from smofi.training import Result
 

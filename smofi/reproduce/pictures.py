@@ -17,12 +17,11 @@ from smofi.data.decoded import ReadProgress, silent
 from smofi.errors import InputError
 from smofi.files import write_atomically
 from smofi.plain_yaml import read_text
-from smofi.report.devices import Fleet
-from smofi.report.figures.drawing import Drawing, bars_figure, curves_figure, frame, points_figure
-from smofi.report.figures.drawing import Panel as Drawn
-from smofi.report.heterogeneity import Heterogeneity
-from smofi.report.history import History
+from smofi.report.clients import Fleet, Heterogeneity
+from smofi.report.figures import Drawing, bars_figure, curves_figure, frame, points_figure
+from smofi.report.figures import Panel as Drawn
 from smofi.report.numbers import figure as three_figures
+from smofi.report.results import History
 from smofi.report.style import COLOURS
 from smofi.reproduce.items import BARS, CURVES, HOURS, POINTS, Item, Line, images
 from smofi.reproduce.results import Measured, name_of

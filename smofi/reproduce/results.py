@@ -21,9 +21,8 @@ from smofi.config.reading import as_begun, value_as_yaml, written_out
 from smofi.errors import InputError, check_seed
 from smofi.files import write_atomically
 from smofi.plain_yaml import parse_settings, read_text
-from smofi.report.history import History
-from smofi.report.measures import Row, measure
-from smofi.report.show import Snapshot
+from smofi.report.results import History, Row, measure
+from smofi.report.snapshots import Snapshot
 from smofi.reproduce.items import ITEMS, Line, Panel, Task
 from smofi.settings import SETTINGS
 from smofi.sweep.store import WITHOUT_EFFECT, Cell, Store, deciding

@@ -15,10 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.plural import plural
-from smofi.report.comparing.blocks import Difference, paired
-from smofi.report.history import History
-from smofi.report.measures import Row
 from smofi.report.numbers import UNKNOWN, TimeUnit, three_digits, time_unit
+from smofi.report.results import Difference, History, Row, paired
 from smofi.reproduce.items import BEST, HOURS, HOURS_TO, MEAN, MISSES, ROUNDS, Check, Claim, Item, Line
 from smofi.reproduce.results import Measured
 

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 from smofi.cli import main
 from smofi.errors import InputError
-from smofi.report.comparing.blocks import gather
-from smofi.report.figures.choosing import figure_of
-from smofi.report.figures.drawing import VALUES as DRAWN
-from smofi.report.figures.request import VALUES, Request
+from smofi.report.asked import VALUES, Request
+from smofi.report.figures import VALUES as DRAWN
+from smofi.report.figures import figure_of
+from smofi.report.snapshots import gather
 from support.finished_runs import put_run
 
 FEDAVG, SMOFI = ([0.2, 0.6, 0.8], [0.4, 0.6, 0.7]), ([0.6, 0.8, 0.9], [0.7, 0.8, 0.9])

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from smofi.cli import main
 from smofi.errors import InputError
-from smofi.report.show import show_runs, snapshots_in
+from smofi.report.show import show_runs
+from smofi.report.snapshots import snapshots_in
 from smofi.runs import StoredCheckpoint
 from support.run_folder import going_on, rewritten, write_comparison, write_run
 
@@ -93,12 +94,6 @@ def test_a_finished_run(tmp_path: Path) -> None:
     assert "--resume" not in out
 
 
-def test_a_run_that_stopped_early_is_finished(tmp_path: Path) -> None:
-    out = shown(folder(tmp_path / "run", [0.5, 0.8], result={"stopped": "target_accuracy=0.8 is reached"}))
-    assert out.startswith("smofi  finished, round 2 of 4\n")
-    assert "target_accuracy=0.8 is reached" in out
-
-
 def test_a_run_that_is_still_going(tmp_path: Path) -> None:
     path = folder(tmp_path / "run", [0.5], rounds=4)
     with written(path):
@@ -147,15 +142,6 @@ def test_a_line_that_is_being_written_does_not_count(tmp_path: Path) -> None:
     assert "round 2 of 4" in shown(path)
     writer.history.append({"round": 3, "accuracy": 0.9})
     assert "round 3 of 4" in shown(path)
-
-
-def test_a_folder_before_its_first_round(tmp_path: Path) -> None:
-    path = folder(tmp_path / "run", [])
-    assert not (path / "metrics.jsonl").exists()
-    with written(path):
-        out = shown(path)
-    assert out.startswith("smofi  still going, round 0 of 4")
-    assert "none yet" in out
 
 
 def test_diagnostics_and_validation(tmp_path: Path) -> None:
@@ -243,32 +229,6 @@ def test_a_comparison(tmp_path: Path) -> None:
     assert f"smofi run --resume {tmp_path}" in shown(tmp_path, width=200)
 
 
-@pytest.mark.parametrize("width", [60, 80])
-def test_it_fits(tmp_path: Path, width: int) -> None:
-    folder(tmp_path / "smofi", [0.6, 0.8], diagnostics={"update_divergence": 1.5, "gradient_norm_max": 123.4})
-    folder(tmp_path / "long", [0.4, 0.6], method='"fedprox(mu=0.01)+smofi(alpha=-0.5)"')
-    comparison(tmp_path, ["smofi", "long"])
-    for out in (shown(tmp_path, width), shown(tmp_path / "smofi", width)):
-        assert max(map(len, out.splitlines())) <= width
-
-
-def test_looking_changes_nothing(tmp_path: Path) -> None:
-    path = folder(tmp_path / "run", [0.5, 0.6])
-    before = {one: (one.stat().st_mtime_ns, one.stat().st_size) for one in path.rglob("*")}
-    shown(path)
-    assert {one: (one.stat().st_mtime_ns, one.stat().st_size) for one in path.rglob("*")} == before
-
-
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is none"):
-        snapshots_in(tmp_path / "absent")
-    with pytest.raises(InputError, match=r"expected the folder of a run, but it has no config\.yaml"):
-        snapshots_in(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="expected the folder of a run"):
-        snapshots_in(tmp_path / "file")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
@@ -314,20 +274,6 @@ def test_damage_to_files_that_are_not_shown_is_told(
     assert err.count("\n") == 1
 
 
-def test_a_real_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The folders that `smofi run` writes are the folders that `smofi show` reads."""
-    small = ["--rounds", "2", "--local-epochs", "1", "--method", "fedavg", "--method", "smofi", "--diagnose"]
-    assert main(["run", *small, "--display", "quiet", "--output", str(tmp_path / "both")]) == 0
-    capsys.readouterr()
-    out = shown(tmp_path / "both")
-    states = [line.split()[:3] for line in out.splitlines() if " last " in line]
-    assert states == [["fedavg", "finished", "2/2"], ["smofi", "finished", "2/2"]]
-    alone = shown(tmp_path / "both" / "smofi")
-    assert alone.startswith("smofi  finished, round 2 of 2")
-    assert "momentum alignment" in alone
-    assert "model.safetensors" in alone
-
-
 def test_a_folder_with_runs_in_it_lists_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = folder(tmp_path / "runs" / "one", [0.5, 0.8], rounds=2, result={})
     for name in ("fedavg", "smofi"):
@@ -346,15 +292,6 @@ def test_a_folder_with_runs_in_it_lists_them(tmp_path: Path, capsys: pytest.Capt
     out, err = capsys.readouterr()
     assert ["one", "damaged"] in [line.split() for line in out.splitlines()]
     assert "one/config.yaml is not what the run saved" in err
-
-
-def test_the_runs_of_a_command_are_those_below_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder(tmp_path / "runs" / "one", [0.5])
-    monkeypatch.chdir(tmp_path)
-    assert main(["show"]) == 0
-    assert "one" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["show"], ["run", "--resume"], ["timeline"]])

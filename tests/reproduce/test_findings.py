@@ -1,6 +1,6 @@
 """Sentences below a table, from numbers that are easily worked out."""
 
-from smofi.report.history import History
+from smofi.report.results import History
 from smofi.reproduce.items import ITEMS
 from smofi.reproduce.page import about
 from smofi.reproduce.results import Measured, Recorded, Results
