@@ -31,14 +31,6 @@ def test_curves_as_ascii_by_hand() -> None:
     ]
 
 
-def test_a_line_in_braille_by_hand() -> None:
-    # A rising diagonal over 20 x 16 dots: two dots wide and four high, a character holds (0, bottom) 0x40,
-    # (1, second from below) 0x20, so that the lowest at the left is 0x40 + 0x80 or + 0x20 as the slope has it.
-    drawn = draw_curves(histories({"smofi": [0.0, 1.0]}), width=20, height=4, encoding="utf-8").plain.split("\n")
-    assert drawn[1].endswith("⣀⠤⠒⠉") or "⠉" in drawn[1]
-    assert all(0x2800 <= ord(letter) < 0x2900 for line in drawn[1:4] for letter in line[6:].replace(" ", ""))
-
-
 def test_ascii_where_braille_cannot_be_shown_and_colours_in_plot_and_legend() -> None:
     curves = histories({"fedavg": [0.1, 0.5, 0.6], "smofi": [0.3, 0.7, 0.8]})
     for encoding in ("ascii", "cp1252", "no-such-encoding"):
@@ -62,12 +54,6 @@ def test_without_colour_each_curve_has_its_glyph_in_plot_and_legend(encoding: st
         rows = [line for line in lines[1:16] if glyph in line.split("┤")[-1].split("│")[-1].split("|")[-1]]
         assert len(rows) == 1, name  # a level curve: its glyph is in one row, and no other curve's glyph is
         assert sum(other in rows[0][5:] for other in glyphs.values()) == 1
-
-
-def test_a_curve_below_another_is_seen() -> None:
-    drawn = draw_curves(histories({"fedavg": [0.5, 0.5], "smofi": [0.5, 0.5]}), width=60).plain.split("\n")
-    (row,) = [line for line in drawn[1:16] if "*" in line]
-    assert min(row.count("o"), row.count("*")) >= 4
 
 
 def test_the_line_goes_on_over_rounds_without_an_evaluation_and_gaps_stay_gaps() -> None:

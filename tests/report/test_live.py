@@ -144,29 +144,10 @@ def test_plain_says_virtual_time_where_there_is_a_clock() -> None:
     assert "virtual" not in watched("plain", [events("smofi", [0.5])])
 
 
-def test_live_has_a_column_of_virtual_time_where_there_is_room() -> None:
-    def frame(runs: list[list[Event]], width: int) -> list[str]:
-        lines = last_frame(watched("live", runs, terminal=True, width=width))
-        start = next(number for number, line in enumerate(lines) if line.startswith("method"))
-        return lines[start : start + 3]
-
-    runs = [timed("fedavg", [60.0, 90.0]), timed("smofi", [60.0, 3720.0])]
-    assert [line.split()[-1] for line in frame(runs, 100)] == ["virtual", "1:30", "1:02:00"]
-    assert "virtual" not in frame(runs, 50)[0]
-    assert "s/round" in frame(runs, 55)[0]
-    assert "virtual" not in frame([events("fedavg", [0.5]), events("smofi", [0.5])], 100)[0]
-
-
 def test_quiet_says_warnings_only() -> None:
     start, *rest = events("smofi", [0.1, 0.2])
     out = watched("quiet", [[start, Warned("the loss [climbs]"), *rest]])
     assert out == "warning: smofi: the loss [climbs]\n"
-
-
-def test_a_warning_before_the_first_run_names_no_run() -> None:
-    file = io.StringIO()
-    Live(Console(file=file), ["smofi"], 3, "quiet")(Warned("checkpoint 5 is damaged"))
-    assert file.getvalue() == "warning: checkpoint 5 is damaged\n"
 
 
 def test_json_lines_are_the_events() -> None:
@@ -269,17 +250,6 @@ def test_time_left_counts_the_part_of_a_round() -> None:
     run = RunProgress(History("smofi", [0.1] * 4, seconds=[100, 2, 2, 2, 4, 2]), 10, in_round=0.5)
     assert run.seconds_left == pytest.approx(2 * 5.5)  # the median of the last five is 2
     assert RunProgress(History("smofi"), 10).seconds_left is None
-
-
-def test_between_evaluations_the_latest_accuracy_is_shown() -> None:
-    runs = [events("smofi", [None, 0.7, None, 0.6, None])]
-    lines = watched("plain", runs, step=10).splitlines()[1:]
-    assert [re.search(r"accuracy +(\S+)  best +(\S+)", line).groups() for line in lines] == [  # type: ignore[union-attr]
-        *[("-", "-"), ("70.0%", "70.0%"), ("70.0%", "70.0%"), ("60.0%", "70.0%"), ("60.0%", "70.0%")],
-    ]
-    frame = last_frame(watched("live", runs, terminal=True))
-    assert any("5/5     60.0%   70.0%" in line for line in frame)
-    assert sum(line.startswith("accuracy") for line in frame) == 1  # above the curves
 
 
 def test_time_left_knows_that_some_rounds_are_evaluated() -> None:

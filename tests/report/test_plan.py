@@ -68,29 +68,6 @@ def test_every_number_is_cells() -> None:
     }
 
 
-def test_methods_stand_side_by_side_and_like_stands_by_like() -> None:
-    rows = cells(
-        summary("smofi", Memory("momentum: fused", "a", 1000), Memory("data", "b", 2000)),
-        summary("a[b]", Memory("momentum", "c", 3000), Memory("data", "d", 4000)),
-    )
-    assert rows[0] == ["", "smofi", "a[b]"]
-    at = [row[0] for row in rows].index("momentum: fused")
-    assert rows[at : at + 3] == [
-        ["momentum: fused", "1.0 kB: a", "-"],
-        ["momentum", "-", "3.0 kB: c"],
-        ["data", "2.0 kB: b", "4.0 kB: d"],
-    ]
-
-
-def test_several_cuts_are_told_apart() -> None:
-    rows = cells(summary("smofi", sides=(CutParameters("0", 10, 990), CutParameters("2,1", 500, 500))))
-    at = [row[0] for row in rows].index("parameters, client + server")
-    assert [row[1] for row in rows[at : at + 2]] == [
-        "10 + 990 (1.0% on the client), cut 0",
-        "500 + 500 (50.0% on the client), cut 2,1",
-    ]
-
-
 def test_many_methods_are_not_squeezed_and_names_not_broken() -> None:
     names = ["fedavg", "smofi", "fedprox(mu=0.01)+smofi(alpha=-0.5)", "mergesfl", "sflv1"]
     console = Console(file=io.StringIO(), width=80)
@@ -206,13 +183,6 @@ def test_a_good_choice_is_confirmed_and_cuts_of_many_kinds_are_said_to_be_left_o
     drawn = replace(ADVICE, config=Config(clock="full", cut="0-2"), configured=None, outlooks={"smofi": SLOW})
     assert sentences(drawn)[1] == ("The configuration has several cuts (0-2); here all clients have the same one.")
     assert "as configured" not in " ".join(sentences(drawn))
-
-
-def test_every_terminal_gets_what_it_can_show() -> None:
-    text = shown(ADVICE, encoding="latin-1")
-    assert "#" * 30 in text
-    assert "█" not in text
-    assert shown(replace(ADVICE, config=Config(clock="full", devices="ф\x1b[2J.csv")), encoding="ascii")
 
 
 def test_the_picture_says_what_is_what(tmp_path: Path) -> None:
