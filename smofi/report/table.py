@@ -6,9 +6,8 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -72,49 +71,47 @@ class Column:
     about: str = ""
 
 
-def columns_of(rows: Sequence[Row], ranked: Sequence[Row], *, paper: bool = False) -> dict[str, Column]:
-    """Return all columns by a short name. The best is bold of those that can be ranked, if there are several.
+LISTED = 5
+"""Up to this many seeds, each one's rounds to the target are shown."""
 
-    For a `paper`, percentages have two decimals and their sign in the heading, and a speed-up has two decimals.
+
+def columns_of(
+    rows: Sequence[Row], ranked: Sequence[Row], *, paper: bool = False, by_seed: bool = False
+) -> dict[str, Column]:
+    """Return all columns by a short name. The best is bold of the rows that can be ranked, if there are several.
+
+    For a `paper`, percentages have two decimals and their sign in the heading. `by_seed` lists the rounds to the target
+    of each seed instead of their deviation, where there is room.
 
     >>> from smofi.report.results import History, measure
     >>> rows = measure([History("fedavg", [0.2, 0.8]), History("smofi", [0.8, 0.9])])
     >>> [(column.heading, str(column.cells[1])) for column in columns_of(rows, rows).values()][:3]
     [('mean over rounds', '85.0%'), ('best accuracy', '90.0%'), ('rounds to target', '1')]
     """
-    metric, columns = rows[0].metric, dict[str, Column]()
+    columns: dict[str, Column] = {}
+    metric, most = rows[0].metric, max(row.seeds for row in rows)
+    longest = max((row.hours for row in rows if row.hours is not None), default=None)
 
-    def add(
-        name: str,
-        heading: str,
-        cell: Callable[[Row], Cell],
-        better: int = 0,
-        scale: Scale | None = None,
-        about: str = "",
-    ) -> None:
+    def add(name: str, heading: str, cells: Sequence[Cell], better: int = 0, about: str = "") -> None:
         """`better` is 1 where more is better, -1 where less is."""
-        cells = [cell(row) for row in rows]
-        known = [
-            better * one.value for row, one in zip(rows, cells, strict=True) if row in ranked and one.value is not None
-        ]
-        best = max(known) if better and len(ranked) > 1 and known else None
-        heading += " (%)" if paper and scale and scale.share else ""
-        marked = [
-            replace(
-                one, best=best is not None and row in ranked and one.value is not None and better * one.value == best
-            )
-            for row, one in zip(rows, cells, strict=True)
-        ]
+        pairs = list(zip(rows, cells, strict=True))
+        known = [better * cell.value for row, cell in pairs if row in ranked and cell.value is not None]
+        best = max(known) / better if better and len(ranked) > 1 and known else None
+        marked = [replace(cell, best=best is not None and row in ranked and cell.value == best) for row, cell in pairs]
         columns[name] = Column(heading, marked, about)
 
-    def measured(scale: Scale, value: float | None, deviation: float | None = None) -> Cell:
-        def text(number: float) -> str:
+    def measured(scale: Scale, heading: str, values: Sequence[tuple[float | None, float | None]]) -> None:
+        def text(number: float | None) -> str:
+            if number is None:
+                return ""
             return f"{100 * number:.{2 if paper else 1}f}" if scale.share else four_digits(number)
 
-        if value is None or not math.isfinite(value):
-            return Cell(UNKNOWN)
-        spread = "" if deviation is None else text(deviation)
-        return Cell(text(value), spread, "%" if scale.share and not paper else "", value)
+        sign = "%" * scale.share
+        cells = [
+            Cell(UNKNOWN) if value is None else Cell(text(value), text(deviation), sign * (not paper), value)
+            for value, deviation in values
+        ]
+        add(heading, f"{heading} ({sign})" if paper and sign else heading, cells, 1)
 
     def until(row: Row, value: float | None, deviation: float | None, budget: float | None, per: float = 1.0) -> Cell:
         """More than the budget if a seed misses the target, unknown where there is none."""
@@ -124,48 +121,35 @@ def columns_of(rows: Sequence[Row], ranked: Sequence[Row], *, paper: bool = Fals
         decimals = max(1, len(shown.partition(".")[2]))
         return Cell(shown, "" if paper or deviation is None else f"{deviation * per:.{decimals}f}", value=value)
 
-    add("mean", "mean over rounds", lambda row: measured(metric, row.mean, row.mean_std), 1, metric)
-    best = f"best {metric.short}" if paper else _best_of(metric)
-    add("best", best, lambda row: measured(metric, row.best, row.best_std), 1, metric)
+    def best_of(scale: Scale) -> str:
+        return f"{scale.name} at best" if scale.name.startswith("worst") and not paper else f"best {scale.name}"
+
+    best, mean = f"best {metric.short}" if paper else best_of(metric), "mean over rounds"
+    both = {mean: [(row.mean, row.mean_std) for row in rows], best: [(row.best, row.best_std) for row in rows]}
+    for heading in (best, mean) if paper else (mean, best):
+        measured(metric, heading, both[heading])
     for other in rows[0].others:
-        heading = f"best {other.name}" if paper else _best_of(other)
-        add(heading, heading, partial(lambda row, one: measured(one, row.others[one]), one=other), 1, other)
-    add("rounds", "rounds to target", lambda row: until(row, row.rounds, row.rounds_std, row.budget), -1)
+        measured(other, best_of(other), [(row.others[other], None) for row in rows])
+    rounds = [until(row, row.rounds, None if by_seed else row.rounds_std, row.budget) for row in rows]
+    add("rounds", "rounds to target", rounds, -1)
+    if by_seed and longest is None and 1 < most <= LISTED:  # virtual time needs the room
+        texts = [[f">{row.budget}" if one is None else str(one) for one in row.rounds_by_seed] for row in rows]
+        add("by seed", "seed by seed", [Cell(", ".join(own)) for own in texts])
     if any(row.speed_up is not None for row in rows):
-        about = "rounds to target of the base, divided by those of the method"
-        add(
-            "speed-up",
-            "speed-up",
-            lambda row: Cell(UNKNOWN if row.speed_up is None else f"{row.speed_up:.2f}x", value=row.speed_up),
-            int(paper),
-            about=about,
-        )
-    if (longest := max((row.hours for row in rows if row.hours is not None), default=None)) is not None:
+        ups = [Cell(UNKNOWN if row.speed_up is None else f"{row.speed_up:.2f}x", value=row.speed_up) for row in rows]
+        add("speed-up", "speed-up", ups, int(paper), "rounds to target of the base, divided by those of the method")
+    if longest is not None:
         unit, about = time_unit(3600 * longest), "virtual time on the clients' devices"
         per = 3600 / unit.seconds
-
-        def to_target(row: Row) -> Cell:
-            return until(row, row.hours_to, row.hours_to_std, row.hours, per)
-
-        def in_all(row: Row) -> Cell:
-            return Cell(three_digits(None if row.hours is None else row.hours * per), value=row.hours)
-
-        to_the_end = f"{unit.name} in all" if paper else f"virtual {unit.name}"
-        add("to target", f"{'virtual ' * (not paper)}{unit.name} to target", to_target, -1, about=about)
-        add("in all", to_the_end, in_all, about=about)
+        to_target = [until(row, row.hours_to, row.hours_to_std, row.hours, per) for row in rows]
+        in_all = [Cell(three_digits(row.hours and row.hours * per), value=row.hours) for row in rows]
+        add("to target", f"{'virtual ' * (not paper)}{unit.name} to target", to_target, -1, about)
+        add("in all", f"{unit.name} in all" if paper else f"virtual {unit.name}", in_all, about=about)
     if any(row.seconds for row in rows):
-        about = "time that training took on the computer"
-        add("seconds", "seconds a run", lambda row: Cell(f"{row.seconds:.1f}", value=row.seconds), about=about)
-    add("seeds", "seeds", lambda row: Cell(str(row.seeds), value=float(row.seeds)))
+        seconds = [Cell(f"{row.seconds:.1f}", value=row.seconds) for row in rows]
+        add("seconds", "seconds a run", seconds, about="time that training took on the computer")
+    add("seeds", "seeds", [Cell(str(row.seeds), value=float(row.seeds)) for row in rows])
     return columns
-
-
-def _best_of(metric: Scale) -> str:
-    return f"{metric.name} at best" if metric.name.startswith("worst") else f"best {metric.name}"
-
-
-LISTED = 5
-"""Up to this many seeds, each one's rounds to the target are shown."""
 
 
 def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
@@ -176,17 +160,9 @@ def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
     >>> results_table(measure([History("fedavg", [0.5, 0.8])])).caption
     "The target is 72.0%: 90% of fedavg's best accuracy."
     """
-    columns = columns_of(rows, rows)
-    columns["rounds"] = replace(columns["rounds"], cells=[replace(cell, spread="") for cell in columns["rounds"].cells])
+    columns = columns_of(rows, rows, by_seed=True)
     if len({row.seeds for row in rows}) == 1:
         del columns["seeds"]
-    if "to target" not in columns and 1 < max(row.seeds for row in rows) <= LISTED:  # virtual time needs the room
-        seeds = [
-            Cell(", ".join(f">{row.budget}" if one is None else str(one) for one in row.rounds_by_seed)) for row in rows
-        ]
-        places = list(columns).index("rounds") + 1
-        named = list(columns.items())
-        columns = dict([*named[:places], ("by seed", Column("seed by seed", seeds)), *named[places:]])
     drawn = NamesTable(title=title, title_justify="left", caption=_caption(rows), caption_justify="left")
     drawn.add_column("method")
     for column in columns.values():
@@ -402,8 +378,7 @@ def results_sheet(block: Block) -> Sheet:
     found = (
         columns_of(rows, alike([row for row in rows if row.name not in block.incomplete]), paper=True) if rows else {}
     )
-    order = sorted(found.keys() - {"seconds"}, key=["best", *found].index)
-    columns = [found[name] for name in order] or [Column("seeds", [])]
+    columns = [column for name, column in found.items() if name != "seconds"] or [Column("seeds", [])]
     cells = {row.name: [column.cells[place] for column in columns] for place, row in enumerate(rows)}
     for name in block.methods:
         own = cells.get(name) or [*[Cell(UNKNOWN)] * (len(columns) - 1), Cell("0")]
