@@ -450,8 +450,8 @@ def _values_figure(
 
         for axes, value in zip(figure.subplots(rows, columns, squeeze=False).flat, shown, strict=False):
             share = value.metric and scale.share
-            draw(axes, value, share, keys)
             frame(axes, share)
+            draw(axes, value, share, keys)
             axes.set_ylabel(axis_label(value.label.format(scale.short), share))
         handles = {key.title: sample(name, key) for name, key in keys.items()}
         bar: dict[str, Any] = {

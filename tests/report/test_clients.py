@@ -48,8 +48,8 @@ def many(clients: int, classes: int) -> Heterogeneity:
 
 def shown(table: Any, *, encoding: str = "utf-8", colours: bool = False, width: int = 100) -> str:
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
-    system = "truecolor" if colours else None
-    Console(file=file, width=width, color_system=system, force_terminal=colours).print(table)
+    console = Console(file=file, width=width, color_system="truecolor" if colours else None, force_terminal=colours)
+    console.print(table)
     file.seek(0)
     return file.read()
 

@@ -91,8 +91,7 @@ def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------- for a paper
 
 
-@pytest.mark.parametrize("suffix", [".svg", ".pdf", ".png"])
-@pytest.mark.parametrize("make", [curves_figure, bars_figure, points_figure])
+@pytest.mark.parametrize(("make", "suffix"), [(curves_figure, ".svg"), (bars_figure, ".pdf"), (points_figure, ".png")])
 def test_the_same_histories_give_the_same_bytes(
     make: Callable[[Sequence[Panel]], Drawing], suffix: str, tmp_path: Path
 ) -> None:

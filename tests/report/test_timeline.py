@@ -171,9 +171,8 @@ def test_what_is_apart_stays_apart() -> None:
     assert [found[0].share("up"), found[0].share("down"), found[2].share("server")] == pytest.approx([0.5, 0.1, 1.0])
 
 
-@pytest.mark.parametrize("suffix", ["svg", "pdf"])
-def test_many_clients_and_many_steps_make_no_large_file(suffix: str, tmp_path: Path) -> None:
-    path = save_timelines(tmp_path / f"many.{suffix}", [example(lines=150, steps=300)])
+def test_many_clients_and_many_steps_make_no_large_file(tmp_path: Path) -> None:
+    path = save_timelines(tmp_path / "many.svg", [example(lines=150, steps=300)])
     assert path.stat().st_size < 1_000_000
 
 
