@@ -369,11 +369,9 @@ def numbers(about: Heterogeneity) -> tuple[float, ...]:
 # --------------------------------------------------------------------------------------------------------------------
 # A partition as a picture.
 
-SHADES = ("#ffffff", "#56B4E9", "#0072B2", "#002a42")
 LONGEST_DRAWN_NAME = 16
-NAMED = 20  # up to this number of classes or clients, their names fit beside a heat map or below bars
+NAMED = 20  # up to this number of clients, their names fit below bars
 ABREAST = 5  # up to this number of clients, their names fit beside each other
-STACKED = 200  # up to this number of clients, stacked colours can be told apart
 
 
 def save_heterogeneity(path: str | Path, about: Heterogeneity) -> Path:
@@ -392,9 +390,7 @@ def compose_heterogeneity(figure: Figure, about: Heterogeneity) -> None:
     panels = figure.subplot_mosaic([["sizes", "scatter"], ["mix", "scatter"]], width_ratios=[1.75, 1])
     put_heading(figure, about.title)
     _sizes(panels["sizes"], about)
-    readable = len(about.class_names) <= len(PALETTE) and len(about.sizes) <= STACKED
-    (_stacked if readable else _heat)(panels["mix"], about)
-    panels["mix"].set_xlabel("clients, largest first")
+    _mix(panels["mix"], about)
     _divergences(panels["scatter"], about)
     put_title(panels["sizes"], "samples per client")
     put_title(panels["mix"], "class mix")
@@ -420,7 +416,7 @@ def _sizes(axes: Axes, about: Heterogeneity) -> None:
         axes.set_xticks(np.arange(len(names)) + 0.5, names, **slanted)
 
 
-def _stacked(axes: Axes, about: Heterogeneity) -> None:
+def _mix(axes: Axes, about: Heterogeneity) -> None:
     from matplotlib.patches import Patch
     from matplotlib.ticker import PercentFormatter
 
@@ -432,48 +428,19 @@ def _stacked(axes: Axes, about: Heterogeneity) -> None:
         bottom = top
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_xlabel("clients, largest first")
     put_clients(axes, len(tops))
     names = [shortened(group.name, LONGEST_DRAWN_NAME) for group in groups]
     axes.legend(
         handles=[Patch(color=group.colour, label=name) for group, name in zip(groups, names, strict=True)],
         loc="upper left",
         bbox_to_anchor=(0.0, -0.16),
-        ncols=len(names) if sum(map(len, names)) <= 40 else 5,
+        ncols=min(len(names), max(1, 75 // (4 + max(map(len, names))))),
         borderpad=0,
         handlelength=1,
         handleheight=1,
         columnspacing=1.4,
     )
-
-
-def _heat(axes: Axes, about: Heterogeneity) -> None:
-    from matplotlib.colors import LinearSegmentedColormap, PowerNorm
-    from matplotlib.ticker import PercentFormatter
-
-    counts = about.counts[about.by_size]
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    largest = float(shares.max())
-    drawn = axes.imshow(
-        shares.T,
-        aspect="auto",
-        extent=(0, len(counts), len(about.class_names), 0),
-        cmap=LinearSegmentedColormap.from_list("share", SHADES),
-        norm=PowerNorm(0.5, vmin=0, vmax=largest),  # most shares are small
-        interpolation="nearest",
-    )
-    if len(about.class_names) <= NAMED:
-        names = [shortened(name, LONGEST_DRAWN_NAME) for name in about.class_names]
-        axes.set_yticks(np.arange(len(names)) + 0.5, names)
-    else:
-        axes.set_ylabel("class")
-    axes.set_xlim(0, len(counts))
-    axes.set_xticks([])
-    bar = axes.figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.5, aspect=40)
-    bar.set_ticks([largest * (quarter / 4) ** 2 for quarter in range(5)])
-    bar.ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
-    bar.ax.tick_params(length=0)
-    bar.set_label("share of the client's samples")
-    bar.outline.set_visible(False)
 
 
 def _divergences(axes: Axes, about: Heterogeneity) -> None:
