@@ -32,7 +32,7 @@ from smofi.report.results import BAND, USUAL_BASELINE, History, Row, Scale, alik
 from smofi.report.snapshots import Found, Setup, Snapshot, find_runs, setups_of
 from smofi.report.style import SOLID, looks, picture
 from smofi.report.table import columns_of
-from smofi.report.timeline import KINDS, Timeline, as_divided, pieces, timeline_of, timelines_drawing
+from smofi.report.timeline import Box, Timeline, as_divided, boxes_of, timeline_of, timelines_drawing
 from smofi.runs import DamagedFile, read_partition_file
 from smofi.settings import SETTINGS
 from smofi.web import digest_of, script_of, style_of
@@ -437,8 +437,8 @@ def time_axis(runs: Sequence[Snapshot]) -> TimeUnit | None:
 # --------------------------------------------------------------------------------------------------------------------
 # A partition and a round of each method, as data for the page. What cannot be had is said, and the page goes on.
 
-SCALE, PIXELS, BAR = 1000, 400, 100
-"""Units of a timeline's length, pixels that the longest is drawn for, and units of the height of a client's bar."""
+SCALE, PIXELS, LINE = 1000, 400, 100
+"""Units of a timeline's length, pixels that the longest is drawn for, and units of a client's line."""
 
 MOST_CLIENTS, MOST_TIMELINES = 12, 8
 
@@ -503,25 +503,16 @@ class Pictures:
 
 
 def _timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
-    """Return a path for each kind of work, with a row of BAR units for each client."""
-
-    def box(start: float, end: float, top: float, height: float) -> str:
-        left, width = round(start / unit), max(1, round(end / unit) - round(start / unit))
-        return f"M{left} {round(top)}h{width}v{round(height)}h-{width}z"
-
+    """Return a path for each kind of work."""
     places = np.unique(np.linspace(0, len(timeline.lines) - 1, MOST_CLIENTS).round().astype(int)).tolist()
     lines = [timeline.lines[place] for place in places]
     unit = timeline.seconds / SCALE or 1.0
-    paths: dict[str, list[str]] = {kind: [] for kind in ("waiting", *KINDS)}
-    for row, line in enumerate(lines):
-        paths["waiting"].append(box(0, line.present, row * BAR + 10, BAR - 20))
-        for piece in pieces(line, pixel):
-            bottom = float(row * BAR + BAR - 10)
-            for kind in KINDS:
-                height = (BAR - 20) * piece.share(kind)
-                bottom -= height
-                if height >= 1:
-                    paths[kind].append(box(piece.start, piece.end, bottom, height))
+
+    def path(box: Box) -> str:
+        start, end, top, height = box
+        left, width = round(start / unit), max(1, round(end / unit) - round(start / unit))
+        return f"M{left} {round(LINE * top)}h{width}v{round(LINE * height)}h-{width}z"
+
     return {
         "method": timeline.method,
         "round": timeline.round,
@@ -539,7 +530,7 @@ def _timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
             }
             for one in lines
         ],
-        "paths": {kind: "".join(boxes) for kind, boxes in paths.items()},
+        "paths": {kind: "".join(map(path, boxes)) for kind, boxes in boxes_of(lines, pixel).items()},
     }
 
 
@@ -668,7 +659,9 @@ class Section:
         if about := drawn.partition:
             summary = [f"{text[:1].upper()}{text[1:]}." for text in about.summary()] if drawn.classes else []
             caption = element("figcaption", " ".join([f"How the data is divided with seed {seed}.", *summary]))
-            still = picture(lambda figure: compose_heterogeneity(figure, about), style={"svg.fonttype": "none"})
+            still = b""
+            if drawn.classes:
+                still = picture(lambda figure: compose_heterogeneity(figure, about), style={"svg.fonttype": "none"})
             content += [element("h3", "Clients' data"), _figure("partition", "Clients' data", still, caption)]
         if timelines := drawn.timelines:
             text = f"Round {timelines[0].round} with seed {seed}, on the clients' devices; first to finish on top."
@@ -679,7 +672,7 @@ class Section:
 
 
 def _figure(kind: str, name: str, still: bytes, caption: Html) -> Html:
-    place = element("div", _still(name, still), class_="plot")
+    place = element("div", *([_still(name, still)] if still else []), class_="plot")
     return element("figure", place, caption, data_figure=kind, aria_label=name)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from rich.console import Group
@@ -238,6 +238,25 @@ def pieces(line: Line, pixel: float) -> Iterator[DrawnPiece]:
         yield piece
 
 
+WAITING = "waiting"
+Box: TypeAlias = tuple[float, float, float, float]
+
+
+def boxes_of(lines: Sequence[Line], pixel: float) -> dict[str, list[Box]]:
+    """Return the boxes to draw for each kind of work, and below them for waiting: start and end in seconds, top and
+    height in lines."""
+    boxes: dict[str, list[Box]] = {kind: [] for kind in (WAITING, *KINDS)}
+    for place, line in enumerate(lines):
+        boxes[WAITING].append((0.0, line.present, place + 0.1, 0.8))
+        for piece in pieces(line, pixel):
+            bottom = place + 0.9
+            for kind in KINDS:
+                if height := 0.8 * piece.share(kind):
+                    bottom -= height
+                    boxes[kind].append((piece.start, piece.end, bottom, height))
+    return boxes
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # A round's timeline for the terminal: a row per client, and where its time went.
 
@@ -286,12 +305,13 @@ def timeline_table(timeline: Timeline) -> Group:
 
 WIDTH, LINE_HEIGHT, HIGHEST = 11.0, 0.25, 16.0  # inches: of the picture, of a client's line, of all lines together
 ACROSS = 1400  # pixels of a round
-BAR = (0.1, 0.8)  # where in its line a bar begins, and how high it is
 LONGEST_NAME = 24
 NAMED = 0.15  # inches: of a line that has room for the client's name
 MOST_SHAPES = 1_500  # beyond which they are drawn as pixels in an SVG or a PDF too
-FILLS = {"compute": COLOURS[0], "up": COLOURS[5], "server": COLOURS[2], "down": COLOURS[4], LATENCY: COLOURS[3]}
-WAITING, LOST_COLOUR = "#dde2e6", COLOURS[1]
+FILLS = dict(zip(KINDS, (COLOURS[0], COLOURS[5], COLOURS[2], COLOURS[4], COLOURS[3]), strict=True)) | {
+    WAITING: "#dde2e6"
+}
+LOST_COLOUR = COLOURS[1]
 
 
 def save_timelines(path: str | Path, timelines: Sequence[Timeline]) -> Path:
@@ -331,7 +351,7 @@ def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[fl
     panels[-1].set_xlabel("seconds from the beginning of the round")
     put_heading(figure, timelines[0].setting, timelines[0].details)
     there = {kind for timeline in timelines for kind in timeline.kinds}
-    fills = {**{KINDS[kind]: colour for kind, colour in FILLS.items() if kind in there}, "waiting": WAITING}
+    fills = {KINDS.get(kind, kind): colour for kind, colour in FILLS.items() if kind in (*there, WAITING)}
     figure.legend(
         handles=[Patch(color=colour, label=name) for name, colour in fills.items()],
         loc="outside lower left",
@@ -343,28 +363,18 @@ def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[fl
 
 
 def _bars(axes: Axes, timeline: Timeline, pixel: float) -> None:
-    """For each client a bar as long as it is present, in the colour of waiting, and what it does on top."""
+    """Draw for each client a bar as long as it is present, in the colour of waiting, and what it does on top."""
     from matplotlib.collections import PolyCollection
 
-    low, high = BAR
-    shapes: dict[str, list[list[tuple[float, float]]]] = {colour: [] for colour in (WAITING, *FILLS.values())}
-    for place, line in enumerate(timeline.lines):
-        shapes[WAITING].append(_box(0.0, line.present, place + low, high))
-        for piece in pieces(line, pixel):
-            bottom = place + low + high
-            for kind, colour in FILLS.items():
-                height = high * piece.share(kind)
-                bottom -= height
-                if height:
-                    shapes[colour].append(_box(piece.start, piece.end, bottom, height))
-    many = sum(map(len, shapes.values())) > MOST_SHAPES
-    for colour, boxes in shapes.items():
+    found = boxes_of(timeline.lines, pixel)
+    many = sum(map(len, found.values())) > MOST_SHAPES
+    for kind, boxes in found.items():
+        corners = [
+            [(start, top), (end, top), (end, top + height), (start, top + height)] for start, end, top, height in boxes
+        ]
         # an edge of the same colour, for neighbours would else be told apart by a faint line
-        axes.add_collection(PolyCollection(boxes, facecolor=colour, edgecolor=colour, linewidth=0.25, rasterized=many))
-
-
-def _box(start: float, end: float, bottom: float, height: float) -> list[tuple[float, float]]:
-    return [(start, bottom), (end, bottom), (end, bottom + height), (start, bottom + height)]
+        look: dict[str, Any] = {"facecolor": FILLS[kind], "edgecolor": FILLS[kind], "linewidth": 0.25}
+        axes.add_collection(PolyCollection(corners, rasterized=many, **look))
 
 
 def _frame(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named: bool) -> None:
