@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from smofi.report.asked import check_picture, write_file
+from smofi.errors import InputError
+from smofi.files import write_atomically
+from smofi.report.asked import check_picture
 from smofi.report.names import folded, parts_of
 
 if TYPE_CHECKING:
@@ -169,7 +171,11 @@ def save_picture(
 ) -> Path:
     """Save the figure that `compose` fills as PNG, SVG or PDF by the file's suffix; the same gives the same bytes."""
     path = check_picture(path)
-    return write_file(path, picture(compose, size, padding, dpi, style, path.suffix.lower()))
+    try:
+        write_atomically(path, picture(compose, size, padding, dpi, style, path.suffix.lower()))
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    return path
 
 
 # --------------------------------------------------------------------------------------------------------------------
