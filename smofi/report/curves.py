@@ -74,6 +74,17 @@ class Canvas:
         return Text.assemble(*zip(self._letters[number], self._styles[number], strict=True))
 
 
+def bar(done: float, width: int, *, unicode: bool) -> tuple[str, str]:
+    """Return a bar of this width, in its filled and its empty characters.
+
+    >>> bar(0.5, 4, unicode=False)
+    ('##', '--')
+    """
+    full, empty = ("━", "─") if unicode else ("#", "-")
+    filled = int(done * width)
+    return full * filled, empty * (width - filled)
+
+
 NARROWEST, WIDEST = 20, 100
 """Characters that curves take at least, with their axes, and at most where there is more room."""
 MARKED = 10

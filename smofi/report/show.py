@@ -16,8 +16,7 @@ from rich.text import Text
 
 from smofi.errors import InputError
 from smofi.plural import plural
-from smofi.report.curves import NARROWEST, WIDEST, can_braille, draw_curves
-from smofi.report.live import bar, seconds_left_in_all
+from smofi.report.curves import NARROWEST, WIDEST, bar, can_braille, draw_curves
 from smofi.report.names import clients_of, own_data, short
 from smofi.report.numbers import (
     UNKNOWN,
@@ -30,7 +29,7 @@ from smofi.report.numbers import (
     three_digits,
     time_unit,
 )
-from smofi.report.results import ACCURACY, Scale, compare, finite
+from smofi.report.results import ACCURACY, Scale, compare, finite, seconds_left_in_all
 from smofi.report.snapshots import Snapshot, snapshots_in
 from smofi.report.style import DIM
 from smofi.report.table import clients_table, results_table

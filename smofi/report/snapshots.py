@@ -11,8 +11,7 @@ from typing import Any
 from smofi.config import Config, run_config
 from smofi.engine.metrics import headings
 from smofi.errors import InputError, check_path, refuse
-from smofi.report.live import RunProgress
-from smofi.report.results import History, finite
+from smofi.report.results import History, RunProgress, finite
 from smofi.runs import DamagedFile, Participant, RunFolder, folders_in, participants_in, runs_below, writer_of
 from smofi.settings import COMPUTING
 

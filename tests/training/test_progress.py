@@ -94,7 +94,7 @@ def test_in_a_terminal_prints_to_a_file_stay_in_the_file(tmp_path: Any) -> None:
     """The picture is on standard error, which is a terminal here; what the program prints goes where it went before."""
     code = (
         "import sys, rich.console, smofi.report.live as screen\n"
-        "from smofi.report.live import RunProgress; from smofi.report.results import History\n"
+        "from smofi.report.results import History, RunProgress\n"
         "console = rich.console.Console(stderr=True)\n"
         "shown = screen.Screen(console, [RunProgress(History('fedavg'), 3)], lambda: 0.0)\n"
         "shown.start(); print('mine'); shown.stop()\n"
