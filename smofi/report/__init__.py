@@ -1,4 +1,4 @@
-"""What is known about runs, for people: tables and curves on the terminal, pictures in files.
+"""Show what is known about runs to people: tables and curves on the terminal, pictures in files.
 
 Internal: may change without notice.
 """

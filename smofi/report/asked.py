@@ -1,4 +1,4 @@
-"""What the commands are asked for, checked before anything is read: targets, formats, figures, and files to write."""
+"""Check what the commands are asked for, before anything is read: targets, formats, figures, and files to write."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ class Request:
 # Files to write. Nothing of the user's is replaced unasked: only what smofi wrote itself.
 
 PICTURES = {".png": b"Software\0smofi", ".svg": b"<dc:title>smofi</dc:title>", ".pdf": b"/Creator (smofi)"}
-"""What is in every picture of ours, by its suffix."""
+"""Bytes that are in every picture of ours, by its suffix."""
 TABLES = {"text": ".txt", "markdown": ".md", "latex": ".tex", "csv": ".csv"}
 MADE = "Made by smofi compare"
 """In the first line of every table but CSV, which begins with its columns."""
 PAGE = "<!doctype html>\n<!-- smofi report 1 -->\n"
-"""How every page of ours begins."""
+"""The beginning of every page of ours."""
 LARGEST = 64 * 2**20  # bytes of a file that is looked into
 
 

@@ -1,4 +1,4 @@
-"""How clients differ, in data and in devices: in numbers, as text for the terminal, and as pictures."""
+"""Show how clients differ, in data and in devices: in numbers, as text for the terminal, and as pictures."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class ClassGroup(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Heterogeneity:
-    """How many samples of each class each client has, `[clients, classes]`, with a title, the names of the classes, and
-    those of the clients where they have any.
+    """The samples of each class that each client has, `[clients, classes]`, with a title, and the names of the classes
+    and of the clients where they have any.
 
     >>> about = Heterogeneity("two clients", np.array([[5, 5], [30, 0]]), ["cat", "dog"], batch_size=16)
     >>> about.sizes.tolist(), about.below_batch, about.classes_per_client.tolist()

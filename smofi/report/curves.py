@@ -1,4 +1,4 @@
-"""Learning curves as text for the terminal: braille dots, eight to a character, or letters where all is ASCII."""
+"""Draw learning curves as text for the terminal: braille dots, eight to a character, or letters where all is ASCII."""
 
 from __future__ import annotations
 

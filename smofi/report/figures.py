@@ -64,7 +64,7 @@ def thin(look: Look) -> dict[str, Any]:
 
 
 class Format(NamedTuple):
-    """What a figure is made for: its lines, and inches that a letter and a sample of a line take in the legend."""
+    """The medium of a figure: its lines, and inches that a letter and a sample of a line take in the legend."""
 
     line: Callable[[Look], dict[str, Any]]
     letter: float
@@ -191,7 +191,7 @@ class Panel:
 
 
 class Key(NamedTuple):
-    """How a method looks, and what it is called."""
+    """The look and the title of a method."""
 
     look: Look
     title: str
@@ -392,7 +392,7 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True)
 class Value:
-    """What is shown of a row: its name with the metric, and the value, the deviation and the budget of a row."""
+    """A quantity of a row: its name with the metric, and the value, the deviation and the budget of a row."""
 
     label: str
     of: Callable[[Row], tuple[float | None, float | None, float | None]]

@@ -1,4 +1,4 @@
-"""What can be chosen, as tables: data sets, presets, methods, and models with what each costs at every cut."""
+"""List what can be chosen, as tables: data sets, presets, methods, and models with what each costs at every cut."""
 
 from __future__ import annotations
 

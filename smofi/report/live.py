@@ -1,4 +1,4 @@
-"""Runs as they go: a picture that grows on a terminal, a line now and then elsewhere, JSON lines for programs."""
+"""Show runs as they go: a picture that grows on a terminal, a line now and then elsewhere, JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MODES = ("auto", "live", "plain", "quiet", "jsonl")
 
 
 class View:
-    """One way to show events. What is said is for people; a warning stands out."""
+    """A way to show events. What is said is for people; a warning stands out."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
@@ -237,7 +237,7 @@ class Lines(View):
 
 
 class JsonLines(View):
-    """One JSON object a line for every event but the ticks, of which a round may have thousands."""
+    """A JSON object a line for every event but the ticks, of which a round may have thousands."""
 
     def __init__(self, console: Console) -> None:
         self.file = console.file
@@ -257,7 +257,7 @@ BAR = 20  # characters
 
 
 class NotebookLine(View):
-    """One line that is rewritten as the run goes; what is said stands above it."""
+    """A line that is rewritten as the run goes; what is said stands above it."""
 
     def __init__(
         self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float] = time.monotonic

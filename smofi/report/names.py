@@ -1,4 +1,4 @@
-"""What methods, data and settings are called: short where room is short, or as papers write them."""
+"""Name methods, data and settings: short where room is short, or as papers write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs as one HTML page that can be given to others: it loads nothing, and its rules forbid it to."""
+"""Write runs as one HTML page that can be given to others: it loads nothing, and its rules forbid it to."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ LOSSES = {"loss": "test loss", "train_loss": "training loss"}
 
 @dataclass(frozen=True)
 class Chart:
-    """What was measured in each round: a history for each run."""
+    """A quantity that was measured in each round: a history for each run."""
 
     scale: Scale
     histories: Sequence[History]
@@ -445,7 +445,7 @@ MOST_CLIENTS, MOST_TIMELINES = 12, 8
 
 @dataclass
 class Pictures:
-    """What is drawn beside the curves, and what to say where something is missing. Classes of a partition are known
+    """The pictures beside the curves, and what to say where something is missing. Classes of a partition are known
     where the data can be read."""
 
     partition: Heterogeneity | None = None
@@ -571,7 +571,7 @@ class Section:
 
     @property
     def name(self) -> str:
-        """What sets the setup apart, or what it is if there is no other."""
+        """The settings that set the setup apart, or what it is if there is no other."""
         config, served = self.setup.config, self.setup.runs[0].clients
         divided = f"{setting_shown(config.partition)}, {clients_of(config)}" if served is None else own_data(served)
         alone = f"{setting_shown(config.data)}, {divided}, {config.model}"

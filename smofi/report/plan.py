@@ -1,4 +1,4 @@
-"""What `smofi plan` and `smofi advise` show: what a run will take, and what every cut means for the devices."""
+"""Show what `smofi plan` and `smofi advise` find: what a run will take, and what every cut means for the devices."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class History:
 
 @dataclass(frozen=True)
 class Scale:
-    """What a metric is called, and whether its values are shares, which are shown in percent."""
+    """The name of a metric; the values of a `share` are shown in percent."""
 
     name: str
     share: bool
@@ -203,7 +203,7 @@ ACCURACY = Scale("accuracy", share=True)
 # A series: the mean over seeds and its spread, round by round, which every picture of curves shows.
 
 BAND = "The line is the mean over seeds, the band one standard deviation either side of it."
-"""What a band is, for captions."""
+"""Said of bands in captions."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class Thinned:
         self.seen = 0
 
     def values(self) -> list[float | None]:
-        """Return those of the rounds so far, and a place for each that is to come."""
+        """Return the values of the rounds so far, and a place for each that is to come."""
         for number in range(self.seen, self.history.rounds):
             if (value := self.history.values[number]) is not None:
                 column = self.columns[number * len(self.columns) // self.rounds]
@@ -334,7 +334,7 @@ class RunProgress:
 
     @property
     def seconds_per_round(self) -> float | None:
-        """Seconds of the latest rounds: those with an evaluation and those without one, each as often as they were."""
+        """Seconds of the latest rounds, with an evaluation and without one, each as often as they were."""
         seconds, values = self.history.seconds, self.history.values
         latest = zip(reversed(seconds[-RECENT:]), reversed(values[-RECENT:]), strict=False)
         kinds: dict[bool, list[float]] = {}
@@ -372,7 +372,7 @@ def seconds_left_in_all(runs: Sequence[RunProgress]) -> float | None:
 
 @dataclass(frozen=True)
 class Row:
-    """One method, averaged over its seeds. `rounds`, `hours_to` and `speed_up` are None when any seed misses the
+    """A method, averaged over its seeds. `rounds`, `hours_to` and `speed_up` are None when any seed misses the
     target; `hours`, of virtual time in all, is None without a clock. `base` is what the speed-up is measured against,
     None if that was not run. A single seed has no standard deviations. `metric` is the one that is judged, `others` has
     the best of each further one, and `target_is` says in words what the target is, if it was not given."""

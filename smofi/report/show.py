@@ -1,4 +1,4 @@
-"""What `smofi show` prints: a run, several methods side by side, or a row for each run of a folder."""
+"""Print what `smofi show` shows: a run, several methods side by side, or a row for each run of a folder."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ COLOURS = {"finished": "green", "still going": "cyan", "interrupted": "yellow", 
 
 
 def show_runs(folder: Path, runs: list[Snapshot]) -> RenderableType:
-    """Return what `smofi show` prints of the runs in a folder: the one whose folder it is, or those of a comparison."""
+    """Return what `smofi show` prints of the runs in a folder: the one run of the folder, or a comparison."""
     return RunView(runs[0]) if runs[0].path == folder else ComparisonView(folder, runs)
 
 

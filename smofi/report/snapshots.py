@@ -21,7 +21,7 @@ from smofi.settings import COMPUTING
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One run folder, as it was when it was read; `damaged` are files that are not shown and not what the run saved
+    """A run folder at the time it was read; `damaged` are files that are not shown and not what the run saved
     them. `clients` are those of a served run."""
 
     folder: RunFolder
@@ -129,7 +129,7 @@ class Found:
 
 
 def snapshots_in(folder: str | Path) -> list[Snapshot]:
-    """Return the run whose folder this is, or those of a comparison, in the order of its configuration."""
+    """Return the run of this folder, or the runs of a comparison in the order of its configuration."""
     path = Path(folder)
     runs = [Snapshot.read(one) for one in folders_in(path)]
     if runs[0].path != path:
@@ -172,7 +172,7 @@ def _read(folder: Path, given: Path) -> list[Found]:
 
 
 def folders_below(path: Path) -> list[Path]:
-    """List the folders of runs and comparisons below one that is none itself, at any depth, by name.
+    """List the folders of runs and comparisons below another folder, at any depth, by name.
 
     >>> folders_below(Path("no-such-folder"))
     []
@@ -197,7 +197,7 @@ def read_runs(paths: Sequence[str | Path]) -> list[Snapshot]:
 # Setups: what was trained, apart from the method and the seed.
 
 VARIED = frozenset({"method", "seed"})
-"""What may differ within a setup."""
+"""Settings that may differ within a setup."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ SAME = {
     "partition_sha256": "with another partition",
     "devices_sha256": "with other devices",
 }
-"""What runs of one setup share if their seed is the same, and what to say if they do not."""
+"""Checksums that runs of one setup and seed share, and what to say if they do not."""
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ def _check_once(setup: Setup) -> None:
 
 
 def _check_comparable(setup: Setup) -> None:
-    """The same settings should mean the same data, and with the same seed the same partition and devices."""
+    """Refuse runs of the same settings on other data, or of the same seed with another partition or other devices."""
     for name, words in SAME.items():
         first: dict[int | None, Snapshot] = {}
         for run in setup.runs:

@@ -1,4 +1,4 @@
-"""How things look, the same in every picture and on the terminal; and the one way a picture is composed and saved."""
+"""Give methods the same look in every picture and on the terminal, and compose and save pictures in one way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each client does in a round, by the clock: as a table, and as a picture with a bar for each piece of time."""
+"""Show what each client does in a round, by the clock: as a table, and as a picture with a bar for each piece."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "receiving", LATENCY: "latency"}
-"""What a client does when it does not wait, in the order of a step, and how long its messages are under way."""
+"""The work of a client when it does not wait, in the order of a step, and the time its messages are under way."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Timeline:
-    """One round of one method, counted from 1; it started at `start`, in seconds of the run's virtual time, and took
+    """A round of a method, counted from 1; it started at `start`, in seconds of the run's virtual time, and took
     `seconds`. The client that finishes first comes first."""
 
     setting: str
