@@ -18,6 +18,13 @@ from smofi.report.page import ASSETS, MOST_POINTS, write_page
 from support.pages import write_result, write_seeds
 
 
+@pytest.fixture(autouse=True)
+def without_stills(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Still pictures take most of a page's time, and say nothing more."""
+    monkeypatch.setattr("smofi.report.page.picture", lambda *arguments, **options: b"<svg/>")
+    monkeypatch.setattr("smofi.report.figures.Drawing.svg", lambda drawing: b"<svg/>")
+
+
 def made(paths: list[Path], tmp_path: Path, **more: Any) -> str:
     return write_page(paths, tmp_path / "page.html", **more).read_text("utf-8")
 
@@ -159,7 +166,10 @@ def test_long_histories_are_thinned_and_keep_their_extremes(tmp_path: Path) -> N
     assert (curve["round"][0], curve["round"][-1]) == (1, 3000)
 
 
-def test_a_page_is_the_same_bytes_again_and_overwrites_only_a_page(tmp_path: Path) -> None:
+def test_a_page_is_the_same_bytes_again_and_overwrites_only_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # still pictures too
     run, page = write_result(tmp_path / "run"), tmp_path / "page.html"
     first = write_page([run], page).read_bytes()
     assert write_page([run], page).read_bytes() == first

@@ -47,9 +47,12 @@ def cells(*summaries: PlanSummary) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
 
 
-def test_every_number_is_cells() -> None:
-    rows = dict(cells(summary("smofi", Memory("gradients", "1,000 x 4 bytes", 4000), Memory("data", "x", 96_000))))
-    assert rows == {
+def test_every_number_is_shown() -> None:
+    one = summary("smofi", Memory("gradients", "1,000 x 4 bytes", 4000), Memory("data", "x", 96_000))
+    rows = dict(cells(replace(one, workers=3)))
+    assert "memory of each worker" in rows
+    assert rows["memory of all 3 workers, not counting Python and torch"] == "108.0 kB"  # 3 x 4 kB, and the data once
+    assert dict(cells(one)) == {
         "": "smofi",
         "clients": "1,200",
         "clients with a full batch": "900",
