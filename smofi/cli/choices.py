@@ -16,11 +16,11 @@ from smofi.config import Config, read_config
 from smofi.config.presets import preset_names
 from smofi.errors import refuse
 from smofi.models.catalogue import MODELS, check_model_name
-from smofi.report.catalogue import data_table, listing, method_table, preset_table
-from smofi.report.saving import check_picture
+from smofi.report.asked import check_picture
+from smofi.report.lists import data_table, listing, method_table, preset_table
 
 if TYPE_CHECKING:
-    from smofi.report.devices import Fleet
+    from smofi.report.clients import Fleet
 
 DEVICES_SHOWN = 100
 UNDIVIDED: dict[str, Any] = {"clients": 1, "partition": "iid"}
@@ -92,7 +92,7 @@ def data(
             console.print(data_table())
         else:
             with loading():
-                from smofi.report.devices import Fleet
+                from smofi.report.clients import Fleet
             _print_devices(Fleet.of(kind, DEVICES_SHOWN if clients is None else clients, seed or 0), output)
         return 0
     if fetch:
@@ -114,7 +114,7 @@ def data(
 def _print_seeds(config: Config) -> None:
     """Show how the data is divided with each seed."""
     with loading():
-        from smofi.report.heterogeneity import Heterogeneity, seeds_table, title_of
+        from smofi.report.clients import Heterogeneity, seeds_table, title_of
     config, federations = divided(config)
     divisions = {seed: Heterogeneity.of(config.with_seed(seed), own) for seed, own in federations.items()}
     console.print(seeds_table(title_of(config), divisions))
@@ -123,8 +123,7 @@ def _print_seeds(config: Config) -> None:
 def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:
     """Show how the data is divided, and the clients' devices if wanted, for the model of a preset."""
     with loading():
-        from smofi.report.devices import Fleet
-        from smofi.report.heterogeneity import Heterogeneity, heterogeneity_table, save_heterogeneity
+        from smofi.report.clients import Fleet, Heterogeneity, heterogeneity_table, save_heterogeneity
     if devices and config.clients:
         Fleet.of(devices, config.clients, config.seed)  # refused before anything is read
     config, federations = divided(config)
@@ -144,7 +143,7 @@ def _print_division(config: Config, devices: str | None, preset: bool, output: P
 
 
 def _print_devices(fleet: Fleet, output: Path | None) -> None:
-    from smofi.report.devices import devices_table, save_devices
+    from smofi.report.clients import devices_table, save_devices
 
     console.print(devices_table(fleet), highlight=False)
     if output is not None:
@@ -177,7 +176,7 @@ def models(
     if name is not None:
         check_model_name(name)
     with loading():
-        from smofi.report.models import cuts_table, models_table, outline
+        from smofi.report.lists import cuts_table, models_table, outline
     outlines = [outline(one, **given) for one in ([name] if name else MODELS)]
     if name or cuts:
         for one in outlines:

@@ -15,10 +15,8 @@ from smofi.cli.flags import ONE_OR_MORE, RUNS, Folder, Picture, Runs, doc
 from smofi.cli.program import command, console, reading
 from smofi.errors import check_choice, check_path, refuse
 from smofi.export.request import FORMATS, check_request
-from smofi.report.comparing.formats import MADE, Target, check_new, format_of, write_table
-from smofi.report.figures.request import Request
+from smofi.report.asked import MADE, Request, Target, check_new, check_picture, check_replaceable, format_of, write_file
 from smofi.report.page import check_page
-from smofi.report.saving import check_picture, check_replaceable
 from smofi.runs import folders_in
 
 OUTPUT = ["--output", "-o"]
@@ -86,13 +84,13 @@ def compare(
     if output is not None:
         check_new(output, force)
     with loading():
-        from smofi.report.comparing.blocks import blocks_of, gather
-        from smofi.report.comparing.writing import as_text, sheets_of, written_as
+        from smofi.report.snapshots import gather
+        from smofi.report.table import as_text, blocks_of, sheets_of, written_as
     gathered = gather(runs or (RUNS,))
     blocks = blocks_of(gathered, wanted, baseline)
     table = as_text(sheets_of(blocks)) if form == "text" else written_as(form, blocks, per_seed=per_seed)
     if output is not None:
-        print(f"Table: {write_table(output, table if isinstance(table, str) else plain(table))}")
+        print(f"Table: {write_file(output, (table if isinstance(table, str) else plain(table)).encode())}")
     elif isinstance(table, str):
         print(table, end="")
     else:
@@ -149,8 +147,8 @@ def plot(
     if own_axes:
         request.check_curves("own_axes")
     with loading():
-        from smofi.report.comparing.blocks import gather
-        from smofi.report.figures.choosing import figure_of
+        from smofi.report.figures import figure_of
+        from smofi.report.snapshots import gather
     gathered = gather(runs or (RUNS,))
     drawing = figure_of(gathered.counted, request, own_axes=own_axes)
     print(f"Figure: {drawing.save(output)}")

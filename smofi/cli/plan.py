@@ -9,7 +9,7 @@ from smofi.cli.flags import NONE_GIVEN, Flags, Picture, Scale, Source, resolve, 
 from smofi.cli.program import HOW_TO_WRITE, command, console, reading
 from smofi.config import Config, config_yaml
 from smofi.memory import refusing
-from smofi.report.saving import check_picture
+from smofi.report.asked import check_picture
 
 if TYPE_CHECKING:
     from smofi.config.federation import Federation
@@ -60,7 +60,7 @@ def advise(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale 
     config = resolve_with_clock(source, settings_given(flags), scale)
     with loading():
         from smofi.planning.advice import advise_each
-        from smofi.report.advice import advice_table, save_advice
+        from smofi.report.plan import advice_table, save_advice
     config, federations = divided(config)
     with refusing(f"a run of {config.model} on {config.data}"):
         advice = advise_each(config, federations)

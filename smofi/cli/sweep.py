@@ -97,7 +97,7 @@ def sweep(
 def _print_tables(folders: Sequence[Path]) -> None:
     """Print a table for each setup of the sweep."""
     from smofi.report import compare, results_table
-    from smofi.report.setups import read_runs, setups_of
+    from smofi.report.snapshots import read_runs, setups_of
 
     for setup in setups_of(read_runs(folders)):
         try:

@@ -134,7 +134,7 @@ class Training:
             from smofi.engine.processes import starting
             from smofi.engine.processes.workers import WorkerGone
             from smofi.experiment.following import follow, follow_on
-            from smofi.report.heading import seeds_of
+            from smofi.report.names import seeds_of
         config = self.config
 
         def report_loss(how: str) -> None:
@@ -305,7 +305,7 @@ def print_results(
     """Compare the methods, by seed and name, as they are `judged`, and save their curves and their page in the folder;
     `quiet` saves only."""
     from smofi.report import NARROWEST, History, compare, draw_curves, results_table
-    from smofi.report.clients import clients_table
+    from smofi.report.table import clients_table
 
     loud = mode != "quiet"
     for (seed, name), result in results.items():
@@ -336,7 +336,7 @@ def print_results(
 def _save_pictures(config: Config, folder: Path, histories: Sequence[History], target: float) -> str:
     """Save the curves over rounds, with a clock those over hours too, and say where."""
     from smofi.report import save_curves
-    from smofi.report.heading import details, setting
+    from smofi.report.names import details, setting
 
     files = RunFolder(folder)
     title = setting(config, participants_in(files))

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from smofi.cli import main
 from smofi.errors import InputError
-from smofi.report.comparing.blocks import gather
-from smofi.report.figures.choosing import figure_of
-from smofi.report.figures.request import Request
+from smofi.report.asked import Request
+from smofi.report.figures import figure_of
+from smofi.report.snapshots import gather
 from smofi.runs.folder import METRICS
 from support.finished_runs import put_run
 from support.run_folder import write_comparison

@@ -13,7 +13,7 @@ from smofi import data
 from smofi.cli import main
 from smofi.config import Config, config_yaml
 from smofi.experiment import resume, start
-from smofi.report.setups import read_runs, setups_of
+from smofi.report.snapshots import read_runs, setups_of
 from smofi.runs import RunFolder, folders_in
 from support.crash import child, command, kill, metrics, same_end, train
 from support.run_folder import rewritten

@@ -10,7 +10,7 @@ import pytest
 
 from smofi.cli import main
 from smofi.models import MODELS
-from smofi.report.models import outline
+from smofi.report.lists import outline
 from smofi.report.numbers import count
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()

@@ -3,7 +3,7 @@
 from paper.items import ITEMS
 from paper.results import Measured, Recorded, Results
 from paper.tables import about, findings, verdict
-from smofi.report.history import History
+from smofi.report.results import History
 
 
 def measured_of(name: str, curves: dict[tuple[int, str, int], list[float]]) -> list[Measured]:

@@ -1,10 +1,13 @@
+"""Runs found below folders, and the setups they form."""
+
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
 
 from smofi.errors import InputError
-from smofi.report.page.reading import find_runs
-from smofi.report.setups import read_runs, setups_of
+from smofi.report.snapshots import find_runs, read_runs, setups_of
 from support.run_folder import write_run
 
 SETTINGS = """data: digits

@@ -9,52 +9,7 @@ import pytest
 from smofi.cli import main
 from smofi.errors import InputError
 from smofi.models import MODELS
-from smofi.models.costing import Block, Costs
-from smofi.report.models import Outline, cuts_table, models_table, outline
-from smofi.report.numbers import count, fine_percent
-
-# 1,000 parameters and 2 million MACs in five blocks.
-COSTS = Costs(
-    (
-        Block("input", 100, 500_000, (4, 8, 8)),
-        Block("core1", 200, 500_000, (4, 8, 8)),
-        Block("core2", 200, 500_000, (25,)),
-        Block("output", 500, 500_000, (10,)),
-    )
-)
-ONE = Outline("one[b]", "a model", (3, 8, 8), 10, COSTS)
-
-
-def cells(table: object) -> list[list[str]]:
-    columns = [list(column.cells) for column in table.columns]  # type: ignore[attr-defined]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def test_the_overview_shows_the_papers_cut() -> None:
-    assert cells(models_table([ONE])) == [
-        ["one\\[b]", "2", "1,000", "2.0M", "3,8,8", "50.0%", "75.0%", "0.1 kB"],
-    ]
-
-
-def test_every_cut_has_a_row() -> None:
-    assert cells(cuts_table(ONE)) == [
-        ["0", "input", "4,8,8", "10.0%", "25.0%", "1.0 kB"],
-        ["1", "core1", "4,8,8", "30.0%", "50.0%", "1.0 kB"],
-        ["2", "core2", "25", "50.0%", "75.0%", "0.1 kB"],
-    ]
-
-
-def test_the_caption_says_what_was_counted_and_where_more_is() -> None:
-    other = Outline("two", "another", (80,), 90, COSTS)
-    caption = str(models_table([ONE, ONE, other]).caption)
-    assert "For 10 classes, two 90." in caption
-    assert "smofi models NAME" in caption
-    assert "--cuts" in caption
-
-
-def test_numbers_in_the_unit_that_suits_them() -> None:
-    assert [count(number) for number in (0, 999, 10**6, 10**9)] == ["0.0k", "1.0k", "1.0M", "1.00G"]
-    assert [fine_percent(share) for share in (0, 0.00314, 0.01, 1)] == ["0.00%", "0.31%", "1.0%", "100.0%"]
+from smofi.report.lists import outline
 
 
 def test_what_takes_no_memory_may_be_of_any_size() -> None:
@@ -92,16 +47,6 @@ def test_the_command_shows_every_cut_of_one(capsys: pytest.CaptureFixture[str]) 
     assert "for inputs of 3,16,16 and 7 classes" in out
     rows = [line.split()[0] for line in out.splitlines() if line.strip()[:1].isdigit()]
     assert rows[-3:] == ["0", "1", "2"]
-
-
-def test_the_command_shows_every_cut_of_all(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("smofi.cli.choices.MODELS", {"mlp": MODELS["mlp"], "cnn": MODELS["cnn"]})
-    assert main(["models", "--cuts"]) == 0
-    out = capsys.readouterr().out
-    assert [line.split(":")[0] for line in out.splitlines() if ": " in line] == ["mlp", "cnn"]
-    assert out.count("core2") == 2
 
 
 def test_a_model_of_ones_own(

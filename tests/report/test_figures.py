@@ -1,7 +1,9 @@
-"""Figures for a paper, from histories."""
+"""Figures of results: curves of a run, and curves, bars and points for a paper."""
 
 from __future__ import annotations
 
+import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -11,11 +13,13 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
+from smofi.config import Config
 from smofi.errors import InputError
-from smofi.report import History
-from smofi.report.figures import Drawing, Panel, bars_figure, curves_figure, points_figure
-from smofi.report.figures.drawing import keys_of
+from smofi.report import History, save_curves
+from smofi.report.figures import Drawing, Panel, bars_figure, curves_figure, keys_of, points_figure
+from smofi.report.names import details, setting
 from smofi.report.style import METHODS
+from support.histories import histories
 
 HOURS = [1.0, 2.0, 3.0]
 
@@ -40,14 +44,63 @@ def legend(figure: Any) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-@pytest.mark.parametrize("suffix", [".svg", ".pdf", ".png"])
-@pytest.mark.parametrize("make", [curves_figure, bars_figure, points_figure])
+# ------------------------------------------------------------------------------------------------ the curves of a run
+
+
+def test_the_picture_of_a_run_says_what_it_shows(tmp_path: Path) -> None:
+    config = Config(seed=7, cut="2", clients=1, data="csv:/far/away/patients.csv")
+    runs = [*FEDAVG, *SMOFI]
+    asked: dict[str, Any] = {"target": 0.63, "title": setting(config), "below": details(config)}
+    one, other = (save_curves(tmp_path / f"{name}.svg", runs, **asked).read_bytes() for name in "ab")
+    assert one == other
+    assert b"<dc:date>" not in one
+    text = one.decode()
+    said = ("csv:patients.csv, 1 client", "cut 2, seed 7", "FedAvg", "SMoFi", "target 63.0%", "± std, 2 seeds", "round")
+    for words in said:
+        assert f"<!-- {words}" in text, words
+    assert {"#0072b2", "#009e73"} <= set(re.findall("#[0-9a-f]{6}", text))
+    assert save_curves(tmp_path / "hours.PNG", runs, over_hours=True).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+@pytest.mark.parametrize(
+    "curves",
+    [
+        {"one point": [0.5]},
+        {"gaps": [0.5, None, math.nan, 0.7], "nothing": [None]},
+        {"$not \\maths$": [0.1, 0.2]},
+        {f"curve {number}": [number / 10, 0.5] for number in range(12)},
+    ],
+)
+def test_difficult_curves_are_drawn(curves: dict[str, list[float | None]], tmp_path: Path) -> None:
+    assert save_curves(tmp_path / "curves.svg", histories(curves), title="$x").stat().st_size > 1000
+
+
+def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder.png").mkdir()
+    for name, sentence in {
+        "curves.gif": r"ends in \.png, \.svg or \.pdf",
+        "nowhere/curves.png": "a file in a folder that exists",
+        "folder.png": "a file in a folder that exists",
+    }.items():
+        with pytest.raises(InputError, match=sentence):
+            save_curves(tmp_path / name, FEDAVG)
+    with pytest.raises(InputError, match="at least one history"):
+        save_curves(tmp_path / "curves.png", [History("a", [None])])
+
+
+# ---------------------------------------------------------------------------------------------------------- for a paper
+
+
+@pytest.mark.parametrize(("make", "suffix"), [(curves_figure, ".svg"), (bars_figure, ".pdf"), (points_figure, ".png")])
 def test_the_same_histories_give_the_same_bytes(
     make: Callable[[Sequence[Panel]], Drawing], suffix: str, tmp_path: Path
 ) -> None:
     first, second = (make([PANEL]).save(tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "two"))
     assert first == second
     assert b"Date" not in first
+    if suffix == ".pdf":  # its fonts as TrueType
+        assert b"/FontFile2" in first
+        assert b"/Type3" not in first
 
 
 SAVE = """
@@ -60,66 +113,52 @@ curves_figure([Panel("IID", [History("fedavg", [0.2, 0.6])])]).save(sys.argv[1])
 
 @pytest.mark.slow
 def test_another_process_gives_the_same_bytes_too(tmp_path: Path) -> None:
-    for name in ("one.pdf", "two.pdf", "one.svg", "two.svg"):
-        environment = {"PYTHONHASHSEED": str(len(list(tmp_path.iterdir()))), "PYTHONPATH": ":".join(sys.path)}
+    for number, name in enumerate(("one.pdf", "two.pdf", "one.svg", "two.svg")):
+        environment = {"PYTHONHASHSEED": str(number), "PYTHONPATH": ":".join(sys.path)}
         subprocess.run([sys.executable, "-c", SAVE, tmp_path / name], check=True, env=environment)
     for suffix in ("pdf", "svg"):
         assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
 
-def test_a_pdf_has_its_fonts_as_truetype(tmp_path: Path) -> None:
-    content = curves_figure([PANEL]).save(tmp_path / "curves.pdf").read_bytes()
-    assert b"/FontFile2" in content
-    assert b"/Type3" not in content
-
-
 def test_curves_show_the_mean_and_a_band_of_one_deviation() -> None:
     figure = drawn(curves_figure([PANEL]))
     (axes,) = figure.axes
-    by_label = {line.get_color(): line for line in axes.lines}
-    fedavg = by_label[METHODS["fedavg"].colour]
+    fedavg = {line.get_color(): line for line in axes.lines}[METHODS["fedavg"].colour]
     assert list(fedavg.get_xdata()) == [1, 2, 3]
     assert list(fedavg.get_ydata()) == pytest.approx([0.3, 0.6, 0.75])
     band = axes.collections[0].get_paths()[0].vertices
     assert [band[:, 1].min(), band[:, 1].max()] == pytest.approx([0.3 - 0.02**0.5, 0.75 + 0.005**0.5])
     assert legend(figure) == ["FedAvg", "SMoFi", "SlowMo", "± std, 2 seeds"]
     assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("IID", "round", "accuracy (%)")
+    one = drawn(curves_figure([Panel("", FEDAVG[:1], target=0.7)]))
+    assert len(one.axes[0].collections) == 0
+    assert legend(one) == ["FedAvg"]
+    assert [list(line.get_ydata()) for line in one.axes[0].lines][-1] == [0.7, 0.7]
 
 
-def test_one_seed_has_no_band() -> None:
-    figure = drawn(curves_figure([Panel("", FEDAVG[:1])]))
-    assert len(figure.axes[0].collections) == 0
-    assert legend(figure) == ["FedAvg"]
+def test_the_line_goes_on_over_rounds_without_an_evaluation_and_breaks_where_one_diverged() -> None:
+    values = [0.0, None, None, 0.6, math.inf, 0.7]
+    (axes,) = drawn(curves_figure([Panel("", [History("fedavg", values)])])).axes
+    assert list(axes.lines[0].get_xdata()) == [1, 4, 5, 6]
+    assert repr(list(map(float, axes.lines[0].get_ydata()))) == "[0.0, 0.6, nan, 0.7]"
 
 
-def test_curves_over_hours_need_a_clock() -> None:
-    figure = drawn(curves_figure([PANEL], over_hours=True))
-    assert list(figure.axes[0].lines[0].get_xdata()) == [1, 2, 3]
-    assert figure.axes[0].get_xlabel() == "hours on the clients' devices"
-    with pytest.raises(InputError, match="hours=True is not accepted: expected runs that all have a clock"):
-        curves_figure([Panel("", [*FEDAVG, History("smofi", [0.5])])], over_hours=True)
-
-
-def test_a_fixed_target_has_a_line() -> None:
-    (axes,) = drawn(curves_figure([Panel("", FEDAVG, target=0.7)])).axes
-    assert [list(line.get_ydata()) for line in axes.lines][-1] == [0.7, 0.7]
+def test_over_hours_rounds_stand_at_the_mean_of_their_seeds() -> None:
+    slow = seeds("smofi", [0.6, 0.8, 0.9], [0.7, 0.8, 0.9], hours=[2.0, 4.0, 6.0])
+    (axes,) = drawn(curves_figure([Panel("", [*FEDAVG, *slow])], over_hours=True)).axes
+    assert [list(line.get_xdata()) for line in axes.lines] == [[1, 2, 3], [2, 4, 6]]
+    assert axes.get_xlabel() == "hours on the clients' devices"
 
 
 @pytest.mark.parametrize(("count", "shape"), [(1, (1, 1)), (3, (1, 3)), (5, (2, 3)), (8, (2, 4))])
-def test_panels_stand_in_rows(count: int, shape: tuple[int, int]) -> None:
+def test_panels_stand_in_rows_with_the_same_range_unless_each_has_its_own(count: int, shape: tuple[int, int]) -> None:
     figure = drawn(curves_figure([PANEL] * count))
     grid = figure.axes[0].get_gridspec()
     assert (grid.nrows, grid.ncols) == shape
     assert len(figure.axes) == count
-
-
-def test_panels_have_the_same_range_of_values_unless_each_has_its_own() -> None:
-    low, high = Panel("", SLOW), Panel("", SMOFI)
-    first, second = drawn(curves_figure([low, high])).axes
+    first, second = drawn(curves_figure([Panel("", SLOW), Panel("", SMOFI)])).axes
     assert first.get_ylim() == second.get_ylim()
-    assert first.get_ylim()[0] <= 0.1
-    assert first.get_ylim()[1] >= 0.9
-    first, second = drawn(curves_figure([low, high], own_axes=True)).axes
+    first, second = drawn(curves_figure([Panel("", SLOW), Panel("", SMOFI)], own_axes=True)).axes
     assert first.get_ylim()[1] < second.get_ylim()[0]
 
 
@@ -130,18 +169,11 @@ def test_bars_have_heights_deviations_and_say_what_was_missed() -> None:
     assert heights[0] == pytest.approx([0.75, 0.9, 0.3])
     assert heights[1] == pytest.approx([1.65 / 3, 2.35 / 3, 0.2])
     assert heights[2] == heights[3] == pytest.approx([3, 1.5, 3])
-    assert [axes.get_ylabel() for axes in figure.axes] == [
-        "best accuracy (%)",
-        "mean accuracy (%)",
-        "rounds to target",
-        "hours to target",
-    ]
+    labels = ["best accuracy (%)", "mean accuracy (%)", "rounds to target", "hours to target"]
+    assert [axes.get_ylabel() for axes in figure.axes] == labels
     assert [text.get_text() for text in figure.axes[2].texts] == ["3", "1.5", ">3"]
     assert [patch.get_hatch() for patch in figure.axes[2].patches] == [None, None, "////"]
     assert legend(figure)[-1] == "± std, 2 seeds"
-
-
-def test_groups_of_bars_stand_side_by_side() -> None:
     (axes,) = drawn(bars_figure([PANEL, Panel("shards", [*FEDAVG, *SMOFI])])).axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["IID", "shards"]
     assert len(axes.patches) == 5
@@ -149,19 +181,15 @@ def test_groups_of_bars_stand_side_by_side() -> None:
 
 def test_points_stand_over_the_setting_and_fedavg_is_dashed() -> None:
     panels = [Panel(cut, [*FEDAVG, *SMOFI]) for cut in ("0", "1-2", "3")]
-    figure = drawn(points_figure(panels, ["accuracy", "rounds"], setting="cut"))
-    accuracy, rounds = figure.axes
+    accuracy, rounds = drawn(points_figure(panels, ["accuracy", "rounds"], setting="cut")).axes
     assert [label.get_text() for label in accuracy.get_xticklabels()] == ["0", "1-2", "3"]
     fedavg, smofi = (line for line in accuracy.lines if len(line.get_xdata()) == 3)
     assert list(fedavg.get_ydata()) == pytest.approx([0.75] * 3)
     assert list(smofi.get_ydata()) == pytest.approx([0.9] * 3)
     assert (fedavg.is_dashed(), smofi.is_dashed()) == (True, False)
     assert (accuracy.get_xlabel(), rounds.get_ylabel()) == ("cut", "rounds to target")
-
-
-def test_a_point_that_missed_the_target_is_an_open_triangle() -> None:
     (axes,) = drawn(points_figure([Panel("0", [*FEDAVG, *SLOW])], ["rounds"])).axes
-    assert [line.get_ydata() for line in axes.lines if line.get_marker() == "^"] == [[3.0]]
+    assert [line.get_ydata() for line in axes.lines if line.get_marker() == "^"] == [[3.0]]  # missed: an open triangle
 
 
 def test_on_every_base_a_plugin_looks_the_same() -> None:
@@ -175,21 +203,25 @@ def test_on_every_base_a_plugin_looks_the_same() -> None:
     assert len({together[name].look for name in names}) == 4
 
 
+OTHER = History("smofi", [0.5], metrics={"gain": "gain"})
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
         (lambda: curves_figure([Panel("", [History("fedavg", [None])])]), "at least one history with a number"),
+        (lambda: curves_figure([Panel("", [*FEDAVG, OTHER])]), "runs judged by the same metric"),
+        (lambda: curves_figure([Panel("", [*FEDAVG, History("a", [0.5])])], over_hours=True), "that all have a clock"),
         (lambda: bars_figure([PANEL], ["speed"]), "value='speed' is not accepted: expected one of accuracy, mean"),
-        (
-            lambda: bars_figure([Panel("", [History("fedavg", [0.5])])], ["hours"]),
-            "value='hours' is not accepted: expected runs with a clock",
-        ),
-        (
-            lambda: curves_figure([Panel("", [*FEDAVG, History("smofi", [0.5], metrics={"gain": "gain"})])]),
-            "runs judged by the same metric",
-        ),
+        (lambda: bars_figure([Panel("", [History("fedavg", [0.5])])], ["hours"]), "expected runs with a clock"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(make: Callable[[], Drawing], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         make()
+
+
+def test_matplotlib_is_loaded_only_to_draw() -> None:
+    """The command line imports all that draws."""
+    check = "import sys, smofi.cli.commands; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
