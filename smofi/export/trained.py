@@ -16,7 +16,6 @@ from smofi.cut import Cut, CutSpec, parse_cut
 from smofi.errors import InputError, check_choice, refuse, refuse_unwanted
 from smofi.export.request import PARTS, checked_config
 from smofi.flat import Layout
-from smofi.models.transformer import refuse_former
 from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint
 
 FACTS = {
@@ -139,7 +138,6 @@ def _load_model(model: nn.Module, folder: RunFolder) -> int:
     try:
         model.load_state_dict(stored, strict=True)
     except RuntimeError as error:
-        refuse_former(model, sum(one.numel() for one in stored.values()), folder.path, folder.config_file)
         raise InputError(f"{folder.model_file} does not fit the model that config.yaml describes: {error}") from error
     return folder.ended() or 0
 
@@ -170,7 +168,6 @@ def _unpack(model: nn.Module, layout: Layout, checkpoint: StoredCheckpoint, fold
     tensors = checkpoint.tensors
     sizes = {name: tensors[name].numel() if name in tensors else 0 for name in ("weights", "statistics")}
     if sizes != {"weights": layout.size, "statistics": layout.statistics_size}:
-        refuse_former(model, sizes["weights"], folder.path, folder.config_file)
         raise DamagedFile(
             f"the checkpoint of round {checkpoint.round} in {folder.path} does not fit the model that config.yaml "
             f"describes: it has {sizes['weights']} parameters and {sizes['statistics']} statistics, expected "

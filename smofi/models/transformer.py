@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 from torch import Tensor, nn
 
-from smofi.errors import InputError, check_count, refuse
+from smofi.errors import check_count, refuse
 from smofi.models.catalogue import check_vector_shape
 from smofi.models.dropout import Dropout
 from smofi.models.layers import chain
@@ -131,22 +130,3 @@ def _initialise(model: nn.Sequential) -> nn.Sequential:
             nn.init.zeros_(linear.bias)
         nn.init.zeros_(attention.output.bias)
     return model
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Weights of a model that was another network under its name in an earlier version: they cannot be used any more.
-
-
-def refuse_former(model: nn.Module, parameters: int, folder: Path, config_file: Path) -> None:
-    """Refuse a run folder whose `parameters` are as many as the model used to have; others are not its concern."""
-    embedding = next(model.children(), None)
-    if not isinstance(embedding, Embedding):
-        return
-    # The earlier one had sinusoids for positions, and a normalisation behind its last layer.
-    length, width = embedding.positions.weight.shape
-    if parameters == sum(one.numel() for one in model.parameters()) - length * width + 2 * width:
-        raise InputError(
-            f"{folder} holds a transformer of an earlier version of smofi, which was another network (normalisation in "
-            f"front of each sublayer, fixed positions): its weights cannot be used. Train the present one: "
-            f"smofi run {config_file} --output NEW"
-        )

@@ -15,9 +15,7 @@ from smofi.engine.cohort.wire import WIRES, check_wire
 from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.errors import refuse
 from smofi.method import Method
-from smofi.models.catalogue import check_model_name
-from smofi.models.norm import EXAMPLE as NORM
-from smofi.models.norm import parse_norm
+from smofi.models.catalogue import NORM, check_model_name, parse_norm
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 from smofi.settings import definition as checks
 from smofi.settings.definition import (

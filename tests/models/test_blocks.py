@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import smofi
 from smofi.errors import InputError
 from smofi.flat import Layout
-from smofi.models.resnet import BasicBlock
+from smofi.models.shortcuts import BasicBlock
 
 
 class Network(nn.Module):

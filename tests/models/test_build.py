@@ -14,7 +14,7 @@ from smofi.errors import InputError
 from smofi.flat import Layout, blocks_of
 from smofi.models import MODELS, build, check_model_name, options_of
 from smofi.models.costs import takes_tokens
-from smofi.models.norm import groups_for, normalisation
+from smofi.models.layers import groups_for, normalisation
 
 # Small, so that they are quick; densenet's width is twice its growth, the transformer's a multiple of its heads.
 WIDTHS = dict.fromkeys(MODELS, 4) | {"transformer": 8}

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from smofi.models import densenet121, densenet169, mobilenetv2, vgg11, vgg16
-from smofi.models.densenet import DenseLayer
+from smofi.models.shortcuts import DenseLayer
 from smofi.models.layers import initialise
-from smofi.models.mobilenet import InvertedResidual
+from smofi.models.shortcuts import InvertedResidual
 
 
 def shapes(model: nn.Sequential, x: Tensor) -> list[tuple[int, ...]]:

@@ -10,7 +10,7 @@ from smofi.cut import parse_cut
 from smofi.errors import InputError
 from smofi.flat import Layout
 from smofi.models import build, resnet8, resnet18, resnet34
-from smofi.models.norm import groups_for
+from smofi.models.layers import groups_for
 
 
 @pytest.mark.parametrize("norm", ["batch", "group"])
