@@ -12,7 +12,7 @@ import torch
 
 from smofi import cli
 from smofi.export import export_run
-from smofi.export.raw import STANDALONE
+from smofi.export.card import STANDALONE
 from smofi.export.trained import read_run
 from support.cards import run_card
 from support.elsewhere import environment
