@@ -20,12 +20,12 @@ from smofi.config import Config, Settings, config_yaml
 from smofi.engine.metrics import headings
 from smofi.errors import refuse_unwanted
 from smofi.report.numbers import percent, percent_with_spread
-from smofi.sweep.file import each_alone, labelled, variants
-from smofi.sweep.running import at_the_edge, best_of, held_out, tried, within_spread
+from smofi.sweep.file import each_alone, labelled
 from smofi.sweep.store import slug
+from smofi.sweep.tuning import at_the_edge, best_of, held_out, tried, variants, within_spread
 
 if TYPE_CHECKING:
-    from smofi.sweep.running import Trial
+    from smofi.sweep.tuning import Trial
 
 
 def tune(

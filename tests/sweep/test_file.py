@@ -82,7 +82,7 @@ REFUSED = {
     "grid: {}": "grid: {} is not accepted: expected settings, each with a list of values",
     "list: []": "list: [] is not accepted: expected at least one entry of settings",
     "list: [3]": "list, entry 1: 3 is not accepted: expected settings",
-    "grid: {seed: [0, 1, 0]}": "expected each value once, but 0 is there twice",
+    "grid: {seed: [0, 1, 0]}": "has the same cell twice (fedavg, seed 0)",
     "grid: {seed: [0]}\nlist: [{seed: 1}]": "has seed in grid and in list: expected it in one of them",
     "rounds: 0\ngrid: {seed: [0, 1]}": "line 1: rounds=0 is not accepted",
     "method: fedavg\ngrid: {seed: [0, 1], rounds: [3, -1]}": "cell 2 of 4 (seed 0, rounds -1): rounds=-1 is not",

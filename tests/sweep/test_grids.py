@@ -6,7 +6,7 @@ import pytest
 
 from smofi.errors import SmofiError
 from smofi.methods import method_name
-from smofi.sweep.file import GRIDS, variants
+from smofi.sweep.tuning import GRIDS, variants
 
 
 def methods(text: str, *grid: str) -> list[str]:

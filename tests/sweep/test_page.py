@@ -10,8 +10,9 @@ import pytest
 
 from smofi.cli import main
 from smofi.config import Config
-from smofi.sweep.file import GRIDS, read_sweep, variants
+from smofi.sweep.file import read_sweep
 from smofi.sweep.store import Cell
+from smofi.sweep.tuning import GRIDS, variants
 from support.cells import ran
 
 PAGE = (Path(__file__).parents[2] / "docs/sweeps.md").read_text()

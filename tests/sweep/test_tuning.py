@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from smofi.sweep.file import variants
-from smofi.sweep.running import Outcome, Trial, at_the_edge, best_of, tried, within_spread
+from smofi.sweep.running import Outcome
 from smofi.sweep.store import Cell
+from smofi.sweep.tuning import Trial, at_the_edge, best_of, tried, variants, within_spread
 from support.cells import ran, tiny
 
 MU = ("mu=0.001,0.01,0.1",)
