@@ -1,4 +1,4 @@
-"""Cells as real processes: skipped, resumed, failed, interrupted."""
+"""Cells as real processes: skipped, resumed, failed, interrupted; and how long the rest takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 from smofi.runs import FolderLock, RunFolder
-from smofi.sweep.running import Advanced, CellEvent, Ended, Postponed, Started, run_cells
+from smofi.sweep.running import (
+    START,
+    Advanced,
+    CellEvent,
+    Ended,
+    Outcome,
+    Pace,
+    Postponed,
+    Started,
+    paces_in,
+    run_cells,
+    timed_paces,
+)
 from smofi.sweep.store import Store
 from support.cells import cell, ran, tiny
 
@@ -89,3 +101,33 @@ def test_a_cell_that_a_killed_sweep_still_writes_is_waited_for(tmp_path: Path) -
     (outcome,) = run_cells([cell()], Store(tmp_path), watch=watch).all
     assert (outcome.state, outcome.folder, outcome.ran) == ("finished", path, False)
     assert [type(event) for event in seen] == [Postponed, Ended]
+
+
+def test_runs_that_are_there_tell_how_long_others_take(tmp_path: Path) -> None:
+    ran(tmp_path / "a", tiny(seed=0))  # 0.5 s a round
+    seed, method, other = cell(seed=1), cell(method="smofi"), cell(batch_size=8)
+    found = paces_in(Store(tmp_path), [seed, method, other])
+    assert found == {seed.key: 0.5, method.key: 0.5}
+
+
+def test_the_time_left_follows_what_happens() -> None:
+    cells = [cell(seed=seed, rounds=10) for seed in range(3)]
+    pace = Pace(cells, jobs=2, expected={cells[0].key: 2.0})
+    assert pace.seconds_left == 3 * (START + 20) / 2
+    pace(Started(cells[0], Path(), resumed=False))
+    pace(Advanced(cells[0], 5))  # it goes on from there
+    pace(Advanced(cells[0], 6, seconds=4.0))
+    assert pace.seconds_left == (16 + 2 * (START + 40)) / 2
+    pace(Ended(Outcome(cells[0], "finished", ran=True, seconds=12.0)))  # of which 8 before its first round
+    assert pace.seconds_left == 8 + 40
+    pace(Ended(Outcome(cells[1], "failed")))
+    pace(Ended(Outcome(cells[2], "finished")))
+    assert pace.seconds_left == 0
+    assert Pace(cells[:1], 4, {cells[0].key: 1.0}).seconds_left == START + 10  # no faster than the longest cell
+
+
+def test_steps_are_timed_where_nothing_is_known() -> None:
+    cells = [cell(seed=0), cell(seed=1)]
+    found = timed_paces(cells, lambda _: 1)
+    assert found[cells[0].key] == found[cells[1].key] > 0
+    assert timed_paces(cells, lambda _: 1, budget=-1.0) == {}
