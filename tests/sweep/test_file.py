@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,19 +38,6 @@ def test_a_list_has_settings_of_its_own_with_all_of_the_grid(tmp_path: Path) -> 
     ]
 
 
-def test_any_setting_can_vary(tmp_path: Path) -> None:
-    text = """
-list:
-- {method: "smofi(alpha=-1)", optimizer: adam, participation: 1.0}
-- {method: fedavg, model: cnn, clock: paper}
-- {method: fedavg, cut: [0, 1], clients: 2, metrics: [macro_f1, top1]}
-"""
-    first, second, third = (cell.config for cell in swept(tmp_path, text).cells)
-    assert (first.optimizer, first.participation) == ("adam", 1.0)
-    assert (second.model, second.width, second.clock) == ("cnn", None, "paper")
-    assert (third.cut, third.metrics) == ("[0,1]", ("macro_f1", "top1"))
-
-
 def test_a_preset_gives_what_the_file_does_not_and_methods_have_their_executors(tmp_path: Path) -> None:
     text = "preset: fashion-mnist\nscale: small\nmethod: [fedavg, smofi]\nexecutor: [loop, vmap]\nseeds: 3-4\n"
     found = [cell.config for cell in swept(tmp_path, text).cells]
@@ -58,6 +46,14 @@ def test_a_preset_gives_what_the_file_does_not_and_methods_have_their_executors(
         *[(("fedavg",), ("loop",), (3,)), (("smofi",), ("vmap",), (3,))],
         *[(("fedavg",), ("loop",), (4,)), (("smofi",), ("vmap",), (4,))],
     ]
+
+
+def test_the_page_has_files_that_stand_for_the_cells_it_speaks_of(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/sweeps.md").read_text()
+    files = dict(re.findall(r"```yaml\n# (\S+)\n(.*?)```", page, flags=re.DOTALL))
+    cells = {name: swept(tmp_path, text).cells for name, text in files.items()}
+    assert {name: len(found) for name, found in cells.items()} == {"mine.yaml": 18, "pairs.yaml": 12}
+    assert {cell.config.model for cell in cells["pairs.yaml"]} == {"cnn", "resnet8"}
 
 
 MANY = list(range(1, 200))

@@ -127,23 +127,18 @@ def test_a_run_with_fewer_rounds_goes_on_and_one_with_more_is_another(tmp_path: 
     assert store.folder_for(cell(rounds=2)).path == tmp_path / cell(rounds=2).name
 
 
-@pytest.mark.parametrize("ended", [False, True])
-def test_a_run_that_has_not_done_its_rounds_goes_on(ended: bool, tmp_path: Path) -> None:
-    """Also if the rounds were done before it was resumed with more of them."""
-    path = ran(tmp_path / "begun", tiny(rounds=3), [0.5, 0.6], ended=ended)
+def test_interrupted_runs_go_on_and_diverged_ones_have_ended(tmp_path: Path) -> None:
+    begun = ran(tmp_path / "begun", tiny(rounds=3), [0.5, 0.6], ended=False)
+    resumed = ran(tmp_path / "resumed", tiny(rounds=3, seed=1), [0.5, 0.6])  # its result is from before that
+    far = ran(tmp_path / "far", tiny(rounds=3, seed=2), [0.5], diverged=True)  # and would do so again
     store = Store(tmp_path)
-    assert store.finished(cell(rounds=3)) is None
-    assert store.folder_for(cell(rounds=3)).path == path
+    for seed, path in enumerate((begun, resumed, far)):
+        found = store.finished(cell(rounds=3, seed=seed))
+        assert (found and found.path) == (far if path is far else None)
+        assert store.folder_for(cell(rounds=3, seed=seed)).path == path
 
 
-def test_a_run_that_diverged_would_do_so_again(tmp_path: Path) -> None:
-    path = ran(tmp_path / "far", tiny(rounds=3), [0.5], diverged=True)
-    found = Store(tmp_path).finished(cell(rounds=3))
-    assert found
-    assert found.path == path
-
-
-def test_what_is_damaged_is_said(tmp_path: Path) -> None:
+def test_what_is_damaged_in_the_way_or_written_by_another_process_is_said_and_left_alone(tmp_path: Path) -> None:
     path = ran(tmp_path / "one", tiny())
     (path / "metrics.jsonl").write_text("{}\n")
     with pytest.raises(InputError, match=r"metrics\.jsonl"):
@@ -152,21 +147,14 @@ def test_what_is_damaged_is_said(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert list(store.unreadable) == [path]
     assert store.folder_for(cell()).path == tmp_path / cell().name  # it may be any run
-
-
-def test_what_is_in_the_way_is_said(tmp_path: Path) -> None:
-    for number, name in enumerate(("letter.txt", "config.yaml")):
+    for number, name in enumerate(("letter.txt", "config.yaml"), start=1):
         place = tmp_path / cell(seed=number).name
         place.mkdir()
         (place / name).write_text("mine: 1\n")
         with pytest.raises(InputError, match=name):
             Store(tmp_path).folder_for(cell(seed=number))
         assert [one.name for one in place.iterdir()] == [name]
-
-
-def test_a_run_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
-    path = ran(tmp_path / "busy", tiny(rounds=3), [0.5], ended=False)
-    lock = FolderLock(path)
+    lock = FolderLock(ran(tmp_path / "busy", tiny(rounds=3), [0.5], ended=False))
     try:
         with pytest.raises(InputError, match="is being written by another process"):
             Store(tmp_path).folder_for(cell(rounds=3))

@@ -1,8 +1,11 @@
 """What all trackers share, against the real packages: every number arrives, and a failing tracker ends no run."""
 
+import os
+import re
 import resource
 import shutil
 import sqlite3
+import subprocess
 import sys
 import time
 import warnings
@@ -21,6 +24,7 @@ from smofi.track import MLflow, TensorBoard, Tracker, WandB, combine, tracker
 from smofi.track.tracker import scalars
 
 NAMES = ["tensorboard", "wandb", "mlflow"]
+PAGE = Path(__file__).parents[2] / "docs" / "tracking.md"
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
 
 
@@ -76,13 +80,6 @@ def numbers(round: int) -> dict[str, float]:
     }
 
 
-def test_clients_are_recorded_by_their_names() -> None:
-    found = scalars(record(1, metrics={"per_client": {"north/east": 0.5, "south": None}}))
-    assert {name: value for name, value in found.items() if name.startswith("metrics/")} == {
-        "metrics/per_client/north_east": 0.5
-    }
-
-
 def start(done: int = 0) -> RunStarted:
     return RunStarted("smofi", rounds=4, clients=5, eligible=5, per_round=2, parameters=123, done=done)
 
@@ -129,11 +126,15 @@ def read(one: Tracker) -> dict[str, Any]:
     return read_wandb(Path(one.where))
 
 
-def test_every_number_arrives(open_tracker: Callable[[], Tracker]) -> None:
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_every_number_arrives_and_nothing_is_printed(
+    open_tracker: Callable[[], Tracker], capfd: pytest.CaptureFixture[str]
+) -> None:
     one = open_tracker()
     bare = record(4, accuracy=None, loss=None, validation=None, metrics={}, diagnostics={})
     rounds = [RoundDone(record(1)), RoundDone(record(2)), RoundDone(bare)]
     emit(one, start(), rounds[0], Warned("careful"), *rounds[1:], RunEnded(4, "the target is reached"))
+    assert capfd.readouterr() == ("", "")
     found = read(one)
     for name, value in numbers(1).items():
         expected = {1: value, 2: numbers(2)[name]}
@@ -151,24 +152,28 @@ def test_every_number_arrives(open_tracker: Callable[[], Tracker]) -> None:
     assert "the target is reached" in found["texts"]["stopped"]
     assert one.closed
     assert one.failed is None
+    one.close()
+    with pytest.warns(TrainingWarning, match="is closed and does not record this run"):
+        one(start())
 
 
-def test_with_a_clock_virtual_time_is_recorded_too() -> None:
+def test_virtual_time_and_named_clients_are_recorded_too() -> None:
     times = {"virtual_seconds": 900.0, "virtual_end": 5400.0, "idle": [0.25, 0.75]}
     one = scalars(record(1, **times, bytes_up=[100, 20], bytes_down=[5, 6]))
     assert one == numbers(1) | {"virtual_hours": 1.5, "bytes_up": 120.0, "bytes_down": 11.0, "idle": 0.5}
+    named = scalars(record(1, metrics={"per_client": {"north/east": 0.5, "south": None}}))
+    assert {name for name in named if name.startswith("metrics/")} == {"metrics/per_client/north_east"}
 
 
-def test_a_real_run_is_recorded(open_tracker: Callable[[], Tracker]) -> None:
+def test_a_real_run_is_recorded(tmp_path: Path) -> None:
     x, y = torch.randn(32, 4, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 2
     model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 8)), nn.Linear(8, 2))
-    with open_tracker() as one:
-        history = smofi.train(
-            model, [(x[:16], y[:16]), (x[16:], y[16:])], (x, y), rounds=2, participation=1.0, batch_size=8, callback=one
-        ).history
+    clients = [(x[:16], y[:16]), (x[16:], y[16:])]
+    with tracker("tensorboard", tmp_path / "one", {}, "one") as one:
+        result = smofi.train(model, clients, (x, y), rounds=2, participation=1.0, batch_size=8, callback=one)
     found = read(one)["numbers"]
     for name in ("accuracy", "loss", "train_loss", "seconds"):
-        assert found[name] == pytest.approx({r.round: getattr(r, name) for r in history}, rel=1e-6)
+        assert found[name] == pytest.approx({r.round: getattr(r, name) for r in result.history}, rel=1e-6)
 
 
 def test_a_resumed_run_goes_on_in_the_same_record(open_tracker: Callable[[], Tracker]) -> None:
@@ -221,16 +226,6 @@ def test_a_tracker_that_fails_warns_once_and_goes_quiet(open_tracker: Callable[[
     assert len(seen) == 6
 
 
-def test_closing_twice_does_nothing_and_a_second_run_is_not_lost_silently(
-    open_tracker: Callable[[], Tracker],
-) -> None:
-    one = open_tracker()
-    emit(one, start(), RunEnded(0, None))
-    one.close()
-    with pytest.warns(TrainingWarning, match="is closed and does not record this run"):
-        one(start())
-
-
 @pytest.mark.slow
 def test_an_error_in_the_run_marks_it_failed(tmp_path: Path) -> None:
     one = tracker("mlflow", tmp_path / "one", {}, "one")
@@ -265,13 +260,6 @@ def test_a_tracker_that_cannot_start_is_refused(tmp_path: Path, monkeypatch: pyt
         WandB(mode="online", dir=str(tmp_path))
 
 
-def test_trackers_print_nothing(open_tracker: Callable[[], Tracker], capfd: pytest.CaptureFixture[str]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        emit(open_tracker(), start(), RoundDone(record(1)), RunEnded(1, None))
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_warning_each_round_does_not_make_a_text_that_grows_for_ever(tmp_path: Path) -> None:
     with TensorBoard(tmp_path) as one:
         texts = [one.collected("warnings", f"no space, {'as before' * 10}", round) for round in range(1, 501)]
@@ -279,3 +267,16 @@ def test_a_warning_each_round_does_not_make_a_text_that_grows_for_ever(tmp_path:
     assert texts[1] == texts[0] + texts[0].replace("round 1", "\nround 2")
     assert len(texts[-1]) == len(texts[-2]) == 8000
     assert texts[-1].splitlines()[-1].startswith("round 500: no space")
+
+
+@pytest.mark.slow
+def test_the_page_runs_as_shown(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    there = os.environ | {"HOME": str(tmp_path), "PYTHONPATH": str(PAGE.parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=there, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "TrainingWarning" not in done.stderr
+    assert list((tmp_path / "runs" / "first" / "tensorboard").glob("events.*"))
+    assert list((tmp_path / "runs" / "first" / "wandb").glob("offline-run-*/*.wandb"))
+    assert (tmp_path / "mlflow.db").exists()
