@@ -144,16 +144,6 @@ def test_client_then_server_is_the_whole_model(
     assert {name.partition(".")[0] for name in ours} == kept
 
 
-@pytest.mark.slow
-def test_parts_in_onnx(tmp_path: Path) -> None:
-    trained = finished(tmp_path / "run", cut="1,1")
-    for part in ("client", "server"):
-        export_run(tmp_path / "run", tmp_path / part, ["onnx"], part=part)
-    client, server = tmp_path / "client", tmp_path / "server"
-    x = images(3)
-    same(by_onnx(client / "back.onnx")(by_onnx(server / "model.onnx")(by_onnx(client / "front.onnx")(x))), trained(x))
-
-
 def test_several_cuts_need_a_choice(tmp_path: Path) -> None:
     finished(tmp_path / "run", cut="0-2")
     with pytest.raises(InputError, match='cut is one of "0", "1", "2"'):
@@ -211,15 +201,10 @@ def test_metadata_and_card(run: tuple[Path, nn.Sequential], tmp_path: Path) -> N
     inside = sum(p.numel() for name, p in trained.named_parameters() if not name.startswith(("input.", "core1.")))
     total = sum(p.numel() for p in trained.parameters())
     for expected in (
-        "license:  # yours to choose",
         f"{inside:,} of the whole model's {total:,}",
         f"{record['accuracy']:.2%} on the test data of digits",
-        "`fedprox(mu=0.01)+smofi`",
         "Li et al., Federated Optimization in Heterogeneous Networks",
-        "yang2026smofi",
-        "not differentially private",
         "float32 [batch, 8, 8, 8]",
-        "This part takes what the client's part computes",
     ):
         assert expected in card
 
@@ -265,10 +250,6 @@ def test_the_destination_must_be_new_or_empty_and_gets_the_usual_modes(
         export_run(folder, tmp_path / "file" / "below", ["safetensors"])
 
 
-def config(run: Path, old: str, new: str) -> bytes:
-    return (run / "config.yaml").read_text().replace(old, new).encode()
-
-
 def prepared(run: Path, preparation: Any) -> bytes:
     about = json.loads((run / "about.json").read_text())
     about["task"]["preparation"] = preparation
@@ -276,11 +257,11 @@ def prepared(run: Path, preparation: Any) -> bytes:
 
 
 FORGED: list[tuple[str, Callable[[Path], bytes], str]] = [
-    ("config.yaml", lambda run: config(run, "width: 8", "width: 4"), "does not fit the model that config.yaml"),
-    ("config.yaml", lambda run: config(run, "rounds: 1", "rounds: [1"), "config.yaml cannot be read as YAML"),
-    ("model.safetensors", lambda run: b"nothing", "model.safetensors cannot be read"),
-    ("metrics.jsonl", lambda run: b'{"round": 1\n', "line 1 is not the record of round 1"),
-    ("result.json", lambda run: b"{}", "result.json cannot be used: expected the rounds"),
+    (
+        "config.yaml",
+        lambda run: (run / "config.yaml").read_bytes().replace(b"width: 8", b"width: 4"),
+        "does not fit the model that config.yaml",
+    ),
     ("about.json", lambda run: b"{}", "about.json cannot be used: expected the run's task"),
     ("about.json", lambda run: b'{"task": {"kind": "image", "input_shape": ["a"]}}', "expected the run's task"),
     ("about.json", lambda run: prepared(run, {"raw_input": {"kind": "table"}}), "lacks facts about raw input"),
@@ -294,8 +275,8 @@ def test_what_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
         finished(folder)
         other = content(folder)
         (folder / name).write_bytes(other)
-        saved = r"lacks rounds that were saved|is not what the run saved \(its checksum differs\)"
-        with pytest.raises(InputError, match=rf"{re.escape(str(folder / name))} ({saved})"):
+        saved = f"{folder / name} is not what the run saved (its checksum differs)"
+        with pytest.raises(InputError, match=re.escape(saved)):
             export_run(folder, tmp_path / "out")
         rewritten(folder, name, other)
         with pytest.raises(InputError, match=re.escape(sentence)):
@@ -303,29 +284,16 @@ def test_what_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("config.yaml", "is not a run folder"),
-        ("about.json", "about.json is missing"),
-        ("result.json", "result.json is missing"),
-        ("manifest.json", "manifest.json is missing, and without it no file of the run can be checked"),
-        ("metrics.jsonl", "metrics.jsonl lacks rounds that were saved: expected at least 1"),
-        ("model.safetensors", "model.safetensors is missing. Put the original back: smofi run --resume"),
-    ],
-)
-def test_a_file_that_is_gone_is_named(name: str, sentence: str, tmp_path: Path) -> None:
-    finished(tmp_path / "run")
-    (tmp_path / "run" / name).unlink()
-    with pytest.raises(InputError, match=re.escape(sentence)):
-        export_run(tmp_path / "run", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_run_without_any_state_has_no_model(tmp_path: Path) -> None:
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    for name, sentence in (("config.yaml", "is not a run folder"), ("model.safetensors", "Put the original back")):
+        finished(tmp_path / name)
+        (tmp_path / name / name).unlink()
+        with pytest.raises(InputError, match=sentence):
+            export_run(tmp_path / name, tmp_path / "out")
     write_run(tmp_path / "run", yaml.safe_dump(SETTINGS), about={"task": data.load("digits").task()})
     with pytest.raises(InputError, match=r"no model\.safetensors and no checkpoint\. Let the run finish"):
         export_run(tmp_path / "run", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_comparison_names_its_runs(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The convolutional models and the perceptron against their papers' tables, and sums made by hand."""
+"""What tells the models' blocks apart; sizes and costs are compared with published ones elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smofi.models import build, cnn, densenet121, densenet169, mobilenetv2, resnet8, resnet18, resnet34, vgg11, vgg16
+from smofi.models import build, densenet121, mobilenetv2, resnet8, vgg11
 from smofi.models.layers import initialise
 from smofi.models.shortcuts import DenseLayer, InvertedResidual
 
@@ -22,57 +22,28 @@ def shapes(model: nn.Sequential, x: Tensor) -> list[tuple[int, ...]]:
     return found
 
 
-def size(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
-
-
 def test_the_perceptron_by_hand() -> None:
     model = build("mlp", seed=0, input_shape=(13,), classes=3, width=10)
-    assert size(model) == (13 * 10 + 10) + 2 * (10 * 10 + 10) + (10 * 3 + 3)
-    assert shapes(model, torch.zeros(2, 13)) == [(10,), (10,), (10,), (3,)]
+    assert sum(p.numel() for p in model.parameters()) == (13 * 10 + 10) + 2 * (10 * 10 + 10) + (10 * 3 + 3)
     assert build("mlp", seed=0, input_shape=(13,), classes=3)[0].linear.weight.shape == (128, 13)
 
 
-@pytest.mark.parametrize(("shape", "pixels"), [((1, 28, 28), 7 * 7), ((2, 5, 11), 1 * 2)])
-def test_the_small_network_by_hand(shape: tuple[int, int, int], pixels: int) -> None:
-    model = cnn(classes=10, input_shape=shape)
-    convolutions = (9 * shape[0] * 16 + 16) + (9 * 16 * 32 + 32)
-    assert size(model) == convolutions + (32 * pixels * 128 + 128) + (128 * 10 + 10)
-    _, height, width = shape
-    expected = [(16, height // 2, width // 2), (32, height // 4, width // 4), (128,), (10,)]
-    assert shapes(model, torch.randn(2, *shape)) == expected
-    assert list(model.buffers()) == []  # nothing is normalised
-
-
-def test_resnets() -> None:
-    # width 16, one channel, ten classes; a convolution has no bias, a norm has a scale and a shift per channel.
-    stem = 9 * 1 * 16 + 2 * 16
-    first = 2 * (9 * 16 * 16) + 2 * 2 * 16
-    second = 9 * 16 * 32 + 9 * 32 * 32 + 2 * 2 * 32 + (16 * 32 + 2 * 32)
-    third = 9 * 32 * 64 + 9 * 64 * 64 + 2 * 2 * 64 + (32 * 64 + 2 * 64)
+def test_a_residual_block_adds_its_shortcut() -> None:
     model: Any = resnet8(classes=10, channels=1)
-    assert size(model) == stem + first + second + third + 64 * 10 + 10 == 77754
     assert shapes(model, torch.zeros(2, 1, 9, 13)) == [(16, 9, 13), (16, 9, 13), (32, 5, 7), (64, 3, 4), (10,)]
     assert [isinstance(block.shortcut, nn.Identity) for block in list(model)[1:4]] == [True, False, False]
     nn.init.zeros_(model[1].residual.norm2.weight)
     x = torch.randn(2, 16, 8, 8)
-    torch.testing.assert_close(model[1](x), x.relu())  # a block adds its shortcut
-    # He et al., table 1: 2 and 2, 2, 2 blocks, or 3, 4, 6 and 3; stages after the first begin with stride 2.
-    for make, stages in ((resnet18, [2, 2, 2, 2]), (resnet34, [3, 4, 6, 3])):
-        strides = [block.residual.conv1.stride[0] for block in list(make(classes=10, channels=3, width=2))[1:-1]]
-        assert strides == [1] * stages[0] + [stride for count in stages[1:] for stride in [2] + [1] * (count - 1)]
+    torch.testing.assert_close(model[1](x), x.relu())
 
 
-def test_vggs() -> None:
+def test_vgg_pools_as_the_paper_does_and_takes_a_single_pixel() -> None:
     # Configuration A: 64, pool, 128, pool, 256, 256, pool, 512, 512, pool, 512, 512, pool; sides 49 and 40.
     assert shapes(vgg11(classes=35, channels=1, width=4), torch.zeros(2, 1, 49, 40)) == [
         *[(4, 24, 20), (8, 12, 10), (16, 12, 10), (16, 6, 5)],
         *[(32, 6, 5), (32, 3, 2), (32, 3, 2), (32, 1, 1), (35,)],
     ]
-    # Configuration D: 2, 2, 3, 3 and 3 convolutions, a pooling behind each run.
-    pooled = [hasattr(block, "pool") for block in list(vgg16(classes=10, channels=3, width=2))[:-1]]
-    assert [number for number, pool in enumerate(pooled, start=1) if pool] == [2, 4, 7, 10, 13]
-    vgg11(classes=10, channels=1, width=2).train()(torch.randn(1, 1, 32, 32)).sum().backward()  # one sample, one pixel
+    vgg11(classes=10, channels=1, width=2).train()(torch.randn(1, 1, 32, 32)).sum().backward()
 
 
 def test_mobilenet() -> None:
@@ -88,20 +59,10 @@ def test_mobilenet() -> None:
         assert torch.equal(block(x), expected)  # the input is added only where shapes agree
 
 
-def test_densenets() -> None:
-    # Huang et al., table 1: 6, 12, 24 and 16 layers (169: 6, 12, 32 and 32), halved channels and sides between.
-    for make, stages in ((densenet121, [6, 12, 24, 16]), (densenet169, [6, 12, 32, 32])):
-        channels, side, expected = 8, 16, [(8, 16, 16)]
-        for number, layers in enumerate(stages):
-            if number:
-                channels, side = channels // 2, side // 2
-                expected.append((channels, side, side))
-            expected += [(channels + 4 * layer, side, side) for layer in range(1, layers + 1)]
-            channels += 4 * layers
-        assert shapes(make(classes=10, channels=3, width=8), torch.zeros(1, 3, 16, 16)) == [*expected, (10,)]
+def test_a_dense_layer_passes_on_what_it_was_given_and_nothing_blows_up() -> None:
     x = torch.randn(2, 6, 5, 5)
     assert torch.equal(DenseLayer(6, growth=3, norm="batch")(x)[:, :6], x)
-    # Statistics of a fresh BatchNorm are 0 and 1, so that nothing is normalised yet: still, nothing blows up.
+    # Statistics of a fresh BatchNorm are 0 and 1, so that nothing is normalised yet.
     torch.manual_seed(0)
     with torch.no_grad():
         outputs = densenet121(classes=10, channels=3, width=16).eval()(torch.randn(4, 3, 32, 32))

@@ -48,10 +48,7 @@ def test_resnet18() -> None:
     assert counted.at(2).bytes == 4 * 64 * 32 * 32
 
 
-@pytest.mark.parametrize(
-    ("name", "millions"),
-    [("resnet34", 1161.45), ("vgg16", 314.03), ("densenet121", 898.06)],
-)
+@pytest.mark.parametrize(("name", "millions"), [("resnet34", 1161.45), ("vgg16", 314.03), ("densenet121", 898.06)])
 def test_published_macs_are_ours_and_a_percent_for_normalisation(name: str, millions: float) -> None:
     ratio = 1e6 * millions / on_meta(name, 3, 32, 32).macs
     assert 1 < ratio < 1.015
@@ -65,10 +62,8 @@ def test_attention_is_counted() -> None:
     assert [block.shape for block in counted.blocks] == [*[(80, 128)] * 7, (80,)]
 
 
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_torchs_own_attention_is_counted_too(device: str) -> None:
-    with torch.device(device):
-        model = nn.Sequential(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), nn.Linear(16, 2))
+def test_torchs_own_attention_is_counted_too() -> None:
+    model = nn.Sequential(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), nn.Linear(16, 2))
     fast = torch.backends.mha.get_fastpath_enabled()
     layer = 6 * (4 * 16**2 + 2 * 16 * 32) + 2 * 6 * 6 * 16
     assert [block.macs for block in costs(model, (6, 16)).blocks] == [layer, 6 * 16 * 2]

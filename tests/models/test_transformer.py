@@ -53,8 +53,8 @@ def copy_layer(ours: EncoderLayer, theirs: nn.Module) -> None:
     )
 
 
-@pytest.mark.parametrize(("vocabulary", "length", "width"), [(11, 6, 8)])
-def test_it_is_the_plain_network(vocabulary: int, length: int, width: int) -> None:
+def test_it_is_the_plain_network() -> None:
+    vocabulary, length, width = 11, 6, 8
     ours: nn.Sequential = build("transformer", seed=3, input_shape=(length,), classes=vocabulary, width=width).double()
     generator = torch.Generator().manual_seed(0)
     for parameter in ours.parameters():  # normalisations and biases, too, so that none is left out
@@ -68,16 +68,8 @@ def test_it_is_the_plain_network(vocabulary: int, length: int, width: int) -> No
     plain.last.load_state_dict(ours[-1].linear.state_dict())
     x = torch.randint(vocabulary, (3, length), generator=generator)
     torch.testing.assert_close(ours.eval()(x), plain.eval()(x), rtol=1e-10, atol=1e-10)
-    count = sum(parameter.numel() for parameter in plain.parameters())
-    assert sum(parameter.numel() for parameter in ours.parameters()) == count
-
-
-def test_the_number_of_parameters_by_hand() -> None:
-    attention, feed_forward = 4 * (128 * 128 + 128), (128 * 512 + 512) + (512 * 128 + 128)
-    layer = attention + feed_forward + 2 * 2 * 128
-    expected = 2 * 80 * 128 + 6 * layer + 128 * 80 + 80
-    model = build("transformer", seed=0, input_shape=(80,), classes=80)
-    assert sum(p.numel() for p in model.parameters()) == expected == 1_220_432
+    published = build("transformer", seed=0, input_shape=(80,), classes=80)
+    assert sum(parameter.numel() for parameter in published.parameters()) == 1_220_432
 
 
 def test_positions_are_learned_order_matters_and_the_last_position_is_read() -> None:

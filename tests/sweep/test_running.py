@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
 
-from smofi.runs import FolderLock, RunFolder
+from smofi.runs import FolderLock
 from smofi.sweep.running import (
     START,
     Advanced,
@@ -50,39 +49,6 @@ def test_cells_run_once_and_failures_stop_no_other(tmp_path: Path) -> None:
     assert len([event for event in seen if isinstance(event, Ended)]) == 4
     again = run_cells([there, new], Store(tmp_path), watch=seen.append)
     assert [(one.state, one.ran) for one in again.all] == [("finished", False)] * 2
-
-
-@pytest.mark.slow
-def test_a_signal_ends_cells_after_their_round_and_the_same_call_goes_on(tmp_path: Path) -> None:
-    cells = [cell(seed=seed, rounds=400) for seed in range(3)]
-
-    def interrupt(event: CellEvent) -> None:
-        if isinstance(event, Advanced) and event.done == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    outcomes = run_cells(cells, Store(tmp_path), jobs=1, watch=interrupt)
-    assert outcomes.signal == signal.SIGINT
-    assert [one.state for one in outcomes.all] == ["interrupted", "waiting", "waiting"]
-    done = RunFolder(tmp_path / cells[0].name).saved_rounds()[-1]
-    assert 3 <= done < 400
-    fewer = [cell(seed=0, rounds=400)]
-    began: list[int] = []
-
-    def note(event: CellEvent) -> None:
-        if isinstance(event, Advanced) and event.seconds is None:
-            began.append(event.done)
-
-    assert [one.state for one in run_cells(fewer, Store(tmp_path), watch=note).all] == ["finished"]
-    assert began == [done]
-
-
-@pytest.mark.slow
-def test_more_rounds_go_on_where_fewer_ended(tmp_path: Path) -> None:
-    assert run_cells([cell(rounds=1)], Store(tmp_path)).failed == []
-    assert run_cells([cell(rounds=2)], Store(tmp_path)).failed == []
-    assert len(RunFolder(tmp_path / cell(rounds=1).name).records()) == 2
-    both = run_cells([cell(rounds=2), cell(rounds=3)], Store(tmp_path))
-    assert [one.folder and one.folder.name for one in both.all] == [cell(rounds=1).name, cell(rounds=3).name]
 
 
 def test_a_cell_that_a_killed_sweep_still_writes_is_waited_for(tmp_path: Path) -> None:

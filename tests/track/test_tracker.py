@@ -10,6 +10,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,37 +49,16 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def record(round: int, **changes: Any) -> Record:
-    values: dict[str, Any] = dict(
-        round=round,
-        accuracy=0.5 + round / 8,
-        loss=1.0 / round,
-        train_loss=2.0 / round,
-        seconds=0.25,
-        selected=[0, 1],
-        steps=[3, 4],
-        learning_rate=0.125,
-        cut="1",
-        metrics={"top1": 0.5 + round / 8, "worst_client": 0.25, "per_client": [0.25, 0.75]},
-        validation=0.375,
-        diagnostics={"update_divergence": 1.5},
-    )
-    return Record(**(values | changes))
+    metrics = {"top1": 0.5 + round / 8, "worst_client": 0.25, "per_client": [0.25, 0.75]}
+    one = Record(round, 0.5 + round / 8, 1 / round, 2 / round, 0.25, [0, 1], [3, 4], 0.125, "1", metrics)
+    return replace(one, **{"validation": 0.375, "diagnostics": {"update_divergence": 1.5}, **changes})
 
 
 def numbers(round: int) -> dict[str, float]:
     """What a tracker is expected to hold of `record(round)`; all are exact in single precision but those by thirds."""
-    return {
-        "accuracy": 0.5 + round / 8,
-        "loss": 1.0 / round,
-        "train_loss": 2.0 / round,
-        "validation": 0.375,
-        "learning_rate": 0.125,
-        "seconds": 0.25,
-        "metrics/worst_client": 0.25,
-        "metrics/per_client/0": 0.25,
-        "metrics/per_client/1": 0.75,
-        "diagnostics/update_divergence": 1.5,
-    }
+    measured = {"accuracy": 0.5 + round / 8, "loss": 1 / round, "train_loss": 2 / round, "validation": 0.375}
+    clients = {"metrics/worst_client": 0.25, "metrics/per_client/0": 0.25, "metrics/per_client/1": 0.75}
+    return {**measured, **clients, "learning_rate": 0.125, "seconds": 0.25, "diagnostics/update_divergence": 1.5}
 
 
 def start(done: int = 0) -> RunStarted:
@@ -99,7 +80,10 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=[*NAMES[:-1], pytest.param(NAMES[-1], marks=pytest.mark.slow)])
+WANDB, MLFLOW = (pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])
+
+
+@pytest.fixture(params=["tensorboard", WANDB, MLFLOW])
 def open_tracker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Tracker]]:
     opened: list[Tracker] = []
     if request.param == "mlflow":
@@ -126,6 +110,7 @@ def read(one: Tracker) -> dict[str, Any]:
     return read_wandb(Path(one.where))
 
 
+@pytest.mark.parametrize("open_tracker", ["tensorboard", "wandb", MLFLOW], indirect=True)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_every_number_arrives_and_nothing_is_printed(
     open_tracker: Callable[[], Tracker], capfd: pytest.CaptureFixture[str]
@@ -193,33 +178,30 @@ def test_a_resumed_run_goes_on_in_the_same_record(open_tracker: Callable[[], Tra
         assert read(second)["numbers"]["accuracy"] == {1: 0.625, 2: 0.75}
 
 
-def break_it(one: Tracker) -> None:
-    """Make the next write fail in the package itself."""
+@contextmanager
+def broken(one: Tracker) -> Iterator[None]:
+    """Make writing fail in the package itself."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     if isinstance(one, WandB):
         one.run.finish()
     elif isinstance(one, MLflow):
-        with sqlite3.connect(one.where.removeprefix("sqlite:///")) as database:
+        with closing(sqlite3.connect(one.where.removeprefix("sqlite:///"))) as database, database:
             database.execute("DROP TABLE metrics")
-        database.close()
     else:
         # the operating system refuses to let any file grow, as on a full disk
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-@pytest.fixture
-def limits() -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.mark.usefixtures("limits")
 def test_a_tracker_that_fails_warns_once_and_goes_quiet(open_tracker: Callable[[], Tracker]) -> None:
     one, seen = open_tracker(), []
     both = combine(one, seen.append)
     emit(both, start(), RoundDone(record(1)))
-    break_it(one)
-    with pytest.warns(TrainingWarning, match=f"{one.name} failed .* which goes on: .") as caught:
+    said = f"{one.name} failed .* which goes on: ."
+    with pytest.warns(TrainingWarning, match=said) as caught, broken(one):
         emit(both, RoundDone(record(2)), RoundDone(record(3)), Warned("careful"), RunEnded(3, None))
     assert len(caught) == 1
     assert one.failed == str(caught[0].message)
@@ -229,15 +211,10 @@ def test_a_tracker_that_fails_warns_once_and_goes_quiet(open_tracker: Callable[[
 @pytest.mark.slow
 def test_an_error_in_the_run_marks_it_failed(tmp_path: Path) -> None:
     one = tracker("mlflow", tmp_path / "one", {}, "one")
+    one(start())
+    with pytest.raises(KeyError), one:
+        raise KeyError("something else")
     assert isinstance(one, MLflow)
-
-    def interrupted_run() -> None:
-        with one:
-            one(start())
-            raise KeyError("something else")
-
-    with pytest.raises(KeyError):
-        interrupted_run()
     assert one.client.get_run(one.id).info.status == "FAILED"
 
 
