@@ -13,9 +13,9 @@ from smofi.runs import RunFolder, folders_in
 
 PARTS = ("client", "server")
 FORMATS: dict[str, Callable[..., list[str]]] = {
-    "safetensors": function_later("smofi.export.run", "write_safetensors"),
-    "torch": function_later("smofi.export.run", "write_torch"),
-    "onnx": function_later("smofi.export.run", "write_onnx"),
+    "safetensors": function_later("smofi.export.exporting", "write_safetensors"),
+    "torch": function_later("smofi.export.exporting", "write_torch"),
+    "onnx": function_later("smofi.export.exporting", "write_onnx"),
 }
 
 

@@ -106,30 +106,23 @@ def _read_task(folder: RunFolder) -> Task:
         task = (folder.about() or {})["task"]
         lists = {key: tuple(task[key]) for key in ("input_shape", "classes", "mean", "deviation") if key in task}
         own = Task(str(task["kind"]), **lists, preparation=task.get("preparation"))
-        if not all(isinstance(size, int) and size > 0 for size in own.input_shape) or not own.classes:
-            raise TypeError("input_shape is not one")
+        sides, moments = own.input_shape, [own.mean, own.deviation]
+        if own.preparation is not None:  # with the facts that the card and predict.py rely on
+            raw: Any = own.preparation["raw_input"]
+            if not isinstance(raw["kind"], str) or not all(name in raw for name in FACTS.get(raw["kind"], ())):
+                raise TypeError("preparation lacks facts about raw input")
+            sides += tuple(own.preparation.get("resize_by_area", ()))
+            if (standardise := own.preparation.get("standardise")) is not None:
+                moments += [standardise["mean"], standardise["deviation"]]
+        if not all(type(side) is int and side > 0 for side in sides) or not own.classes:
+            raise TypeError("input_shape, classes or resize_by_area are not accepted")
         if not all(isinstance(name, str) for name in own.classes):
             raise TypeError("classes are not words")
-        if not all(isinstance(one, (int, float)) for one in (*own.mean, *own.deviation)):
+        if not all(isinstance(one, (int, float)) for some in moments for one in some):
             raise TypeError("mean and deviation are not numbers")
-        if own.preparation is not None:
-            _check_preparation(own.preparation)
         return own
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{folder.about_file} cannot be used: expected the run's task ({error})") from error
-
-
-def _check_preparation(preparation: Mapping[str, Any]) -> None:
-    """Raise a TypeError or a KeyError unless it has the facts that the card and predict.py rely on."""
-    raw: Any = preparation["raw_input"]
-    moments: Any = preparation.get("standardise")
-    if not isinstance(raw["kind"], str) or not all(name in raw for name in FACTS.get(raw["kind"], ())):
-        raise TypeError("preparation lacks facts about raw input")
-    if not all(type(side) is int and side > 0 for side in preparation.get("resize_by_area", ())):
-        raise TypeError("resize_by_area is not a list of sizes")
-    for name in ("mean", "deviation") if moments is not None else ():
-        if not all(isinstance(one, (int, float)) for one in moments[name]):
-            raise TypeError("mean and deviation are not numbers")
 
 
 def _load_model(model: nn.Module, folder: RunFolder) -> int:
