@@ -141,7 +141,7 @@ def _array(raw: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of raw input: its description, what predict.py might be given, and the task by its name on model hubs."""
+    """Describe a kind of raw input: its words in the card, an example for predict.py, and the task's name on model hubs."""
 
     describe: Callable[[Mapping[str, Any]], str]
     example: str
@@ -240,7 +240,7 @@ CITATION = """\
 def model_card(
     run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[ModelPiece], files: list[str], missing: str | None
 ) -> str:
-    """README.md of an export, in the form that model hubs read. The licence is the user's to choose.
+    """Write README.md of an export, in the form that model hubs read. The licence is the user's to choose.
 
     `missing` is why there is no predict.py among the files, as a clause; None if there is.
     """

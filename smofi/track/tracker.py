@@ -21,7 +21,7 @@ Opened = TypeVar("Opened")
 
 
 class Tracker(ABC):
-    """A callback that follows one run. It closes when the run ends, by `close`, or at the end of a `with` block.
+    """Follow one run, as its callback. It closes when the run ends, by `close`, or at the end of a `with` block.
 
     A tracker that cannot start is refused. One that fails later says so once, by a TrainingWarning, and goes quiet:
     the run goes on. `failed` is then the sentence; `where` tells the user where to look.

@@ -67,26 +67,10 @@ def test_it_is_the_plain_network() -> None:
         copy_layer(mine, theirs)
     plain.last.load_state_dict(ours[-1].linear.state_dict())
     x = torch.randint(vocabulary, (3, length), generator=generator)
-    torch.testing.assert_close(ours.eval()(x), plain.eval()(x), rtol=1e-10, atol=1e-10)
+    for tokens in (x, x[:, :4]):  # shorter texts have fewer positions
+        torch.testing.assert_close(ours.eval()(tokens), plain.eval()(tokens), rtol=1e-10, atol=1e-10)
     published = build("transformer", seed=0, input_shape=(80,), classes=80)
     assert sum(parameter.numel() for parameter in published.parameters()) == 1_220_432
-
-
-def test_positions_are_learned_order_matters_and_the_last_position_is_read() -> None:
-    model = transformer(classes=10, input_shape=(6,), width=8)
-    assert model[0].positions.weight.shape == (6, 8)
-    model(torch.zeros(2, 6, dtype=torch.int64)).sum().backward()
-    gradient = model[0].positions.weight.grad
-    assert gradient is not None
-    assert bool((gradient != 0).any(1).all())
-    with torch.no_grad():
-        assert model.eval()(torch.zeros(2, 4, dtype=torch.int64)).shape == (2, 10)  # shorter texts have fewer
-        first, swapped = model(torch.tensor([[1, 2, 3, 4, 5, 6], [2, 1, 3, 4, 5, 6]]))
-        hidden = torch.randn(2, 6, 8)
-        read = model[-1](hidden)
-        hidden[:, :-1] = 0
-        assert torch.equal(model[-1](hidden), read)
-    assert not torch.allclose(first, swapped)
 
 
 def test_dropout_is_where_torchs_layer_has_it() -> None:
