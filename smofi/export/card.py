@@ -141,7 +141,7 @@ def _array(raw: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """Describe a kind of raw input: its words in the card, an example for predict.py, and the task's name on model hubs."""
+    """Describe a kind of raw input: its words in the card, an example for predict.py, the task on model hubs."""
 
     describe: Callable[[Mapping[str, Any]], str]
     example: str
