@@ -299,7 +299,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_comparison_names_its_runs(tmp_path: Path) -> None:
     (tmp_path / "all").mkdir()
     for method in ("fedavg", "smofi"):
-        finished(tmp_path / "all" / method, method=[method])
+        finished(tmp_path / "all" / method)
     write_comparison(tmp_path / "all", yaml.safe_dump(SETTINGS | {"method": ["fedavg", "smofi"]}), ["fedavg", "smofi"])
     with pytest.raises(InputError, match=r"compares 2 methods; export one of its runs: .*all/fedavg, .*all/smofi$"):
         export_run(tmp_path / "all", tmp_path / "out")

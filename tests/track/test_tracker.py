@@ -16,10 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import nn
 
-import smofi
 from smofi.engine.events import Event, Record, RoundDone, RunEnded, RunStarted, Warned
 from smofi.errors import InputError, TrainingWarning
 from smofi.track import MLflow, TensorBoard, Tracker, WandB, combine, tracker
@@ -148,17 +145,6 @@ def test_virtual_time_and_named_clients_are_recorded_too() -> None:
     assert one == numbers(1) | {"virtual_hours": 1.5, "bytes_up": 120.0, "bytes_down": 11.0, "idle": 0.5}
     named = scalars(record(1, metrics={"per_client": {"north/east": 0.5, "south": None}}))
     assert {name for name in named if name.startswith("metrics/")} == {"metrics/per_client/north_east"}
-
-
-def test_a_real_run_is_recorded(tmp_path: Path) -> None:
-    x, y = torch.randn(32, 4, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 2
-    model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 8)), nn.Linear(8, 2))
-    clients = [(x[:16], y[:16]), (x[16:], y[16:])]
-    with tracker("tensorboard", tmp_path / "one", {}, "one") as one:
-        result = smofi.train(model, clients, (x, y), rounds=2, participation=1.0, batch_size=8, callback=one)
-    found = read(one)["numbers"]
-    for name in ("accuracy", "loss", "train_loss", "seconds"):
-        assert found[name] == pytest.approx({r.round: getattr(r, name) for r in result.history}, rel=1e-6)
 
 
 def test_a_resumed_run_goes_on_in_the_same_record(open_tracker: Callable[[], Tracker]) -> None:
