@@ -25,7 +25,7 @@ from smofi.errors import InputError, check_count, refuse_unwanted
 from smofi.files import to_json
 from smofi.plural import plural, some_of
 from smofi.report.numbers import duration, hours_minutes_seconds, percent, percent_with_spread
-from smofi.sweep.file import each_alone, labelled, read_sweep, variants
+from smofi.sweep.file import each_alone, labelled, read_sweep
 from smofi.sweep.running import (
     FINISHED,
     Advanced,
@@ -37,20 +37,15 @@ from smofi.sweep.running import (
     Started,
     Stopping,
     SweepFolder,
-    Trial,
-    at_the_edge,
-    best_of,
     check_alone,
     check_folder,
-    held_out,
     paces_in,
     run_cells,
     timed_paces,
-    tried,
     usual_jobs,
-    within_spread,
 )
 from smofi.sweep.store import BusyFolder, Cell, Store, slug
+from smofi.sweep.tuning import Trial, at_the_edge, best_of, held_out, tried, variants, within_spread
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

@@ -21,7 +21,7 @@ HEADS, LAYERS, DROPOUT = 4, 6, 0.1
 
 
 class Embedding(nn.Module):
-    """The input block: each token's vector, times sqrt(width), plus that of its position.
+    """Embed tokens, as the input block: each token's vector, times sqrt(width), plus that of its position.
 
     >>> import torch
     >>> Embedding(80, length=5, width=8)(torch.zeros(2, 5, dtype=torch.int64)).shape
@@ -38,7 +38,7 @@ class Embedding(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every position looks at all others: softmax(Q K^T / sqrt(d)) V in each of the heads.
+    """Let every position look at all others: softmax(Q K^T / sqrt(d)) V in each of the heads.
 
     Written out as products of matrices, which are counted in a model's costs on every device.
 
@@ -63,7 +63,7 @@ class Attention(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """A core block: x = norm(x + attention(x)), then x = norm(x + feed-forward(x)).
+    """Compute a core block: x = norm(x + attention(x)), then x = norm(x + feed-forward(x)).
 
     >>> import torch
     >>> EncoderLayer(8)(torch.zeros(2, 5, 8)).shape
@@ -85,7 +85,7 @@ class EncoderLayer(nn.Module):
 
 
 class NextToken(nn.Module):
-    """The output block: the logits of the token that follows, read at the last position.
+    """Compute the output block: the logits of the token that follows, read at the last position.
 
     >>> import torch
     >>> NextToken(8, vocabulary=80)(torch.zeros(2, 5, 8)).shape
@@ -120,8 +120,8 @@ def transformer(classes: int, input_shape: Sequence[int], width: int = 128) -> n
 
 
 def _initialise(model: nn.Sequential) -> nn.Sequential:
-    """Torch's own initial weights, as in FedNAR's program. For attention, torch draws queries, keys and values as one
-    matrix, and leaves biases at zero."""
+    """Draw torch's own initial weights, as in FedNAR's program. For attention, torch draws queries, keys and values as
+    one matrix, and leaves biases at zero."""
     for attention in (module for module in model.modules() if isinstance(module, Attention)):
         for linear in (attention.query, attention.key, attention.value):
             # Glorot's of a matrix from width to 3 width: sqrt(6 / (in + out))

@@ -19,7 +19,7 @@ OPTIONS = ("width", "norm")
 
 @dataclass(frozen=True)
 class Entry:
-    """One model: `make(input_shape, classes, **options)`, and which options it knows.
+    """Describe a model: `make(input_shape, classes, **options)`, and which options it knows.
 
     `input_shape` and `classes` are those it is listed with.
     """

@@ -24,7 +24,7 @@ BYTES = 4
 
 @dataclass(frozen=True)
 class Block:
-    """One block: its parameters, and for one sample its multiply-accumulates (MACs) and what it passes on."""
+    """Describe a block: its parameters, and for one sample its multiply-accumulates (MACs) and what it passes on."""
 
     name: str
     parameters: int
@@ -34,18 +34,18 @@ class Block:
 
     @property
     def numbers(self) -> int:
-        """How many numbers it passes on."""
+        """Count the numbers that it passes on."""
         return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
-        """The size of what it passes on."""
+        """Return the size of what it passes on."""
         return BYTES * self.numbers
 
 
 @dataclass(frozen=True)
 class CutCosts:
-    """What a cut leaves with the client: its share of the parameters and the MACs, and the bytes sent per sample."""
+    """Say what a cut leaves with the client: its share of parameters and MACs, and the bytes sent per sample."""
 
     cut: int
     parameters: float
@@ -55,7 +55,7 @@ class CutCosts:
 
 @dataclass(frozen=True)
 class Costs:
-    """The blocks of a model, from the input block to the output block."""
+    """Hold the blocks of a model, from the input block to the output block."""
 
     blocks: tuple[Block, ...]
 
@@ -69,11 +69,11 @@ class Costs:
 
     @property
     def cuts(self) -> list[CutCosts]:
-        """Every cut L: the input block and L core blocks on the client."""
+        """Return the costs of every cut L: the input block and L core blocks on the client."""
         return [self.at(cut) for cut in range(len(self.blocks) - 1)]
 
     def at(self, cut: int) -> CutCosts:
-        """A single cut."""
+        """Return the costs of a single cut."""
         check_count("cut", cut, low=0, high=len(self.blocks) - 2)
         client = self.blocks[: cut + 1]
         return CutCosts(
@@ -109,7 +109,7 @@ def costs(model: nn.Sequential, sample_shape: Sequence[int], tokens: bool = Fals
 
 
 def takes_tokens(model: nn.Sequential) -> bool:
-    """Whether the input block looks its inputs up in a table, so that they are whole numbers.
+    """Tell whether the input block looks its inputs up in a table, so that they are whole numbers.
 
     >>> takes_tokens(nn.Sequential(nn.Embedding(10, 4), nn.Linear(4, 2)))
     True

@@ -24,7 +24,7 @@ from smofi.models.layers import (
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut: y = relu(F(x) + S(x)).
+    """Compute two 3x3 convolutions beside a shortcut: y = relu(F(x) + S(x)).
 
     >>> BasicBlock(4, 8, stride=2, norm="batch")(torch.zeros(1, 4, 6, 6)).shape
     torch.Size([1, 8, 3, 3])
