@@ -70,8 +70,7 @@ def results_in(folder: Path) -> Results:
     found, wrong = [], [str(error) for error in store.unreadable.values()]
     for stored in store.runs.values():
         try:
-            done = stored.rounds_done()
-            if done is not None and (done >= stored.config.rounds or stored.stopped_early()):
+            if stored.has_ended():
                 run = Snapshot.read(stored.folder)
                 version = str(run.about.get("smofi") or "")
                 found.append(Recorded(_without_folder(stored.config), run.history, version))

@@ -6,7 +6,7 @@ from smofi.report.figures import Drawing, bars_figure, curves_figure, frame, poi
 from smofi.report.figures import Panel as Drawn
 from smofi.report.numbers import UNKNOWN, TimeUnit, duration, figure, three_digits, time_unit
 from smofi.report.results import Difference, History, Row, measure, paired
-from smofi.report.show import Snapshot
+from smofi.report.snapshots import Snapshot
 from smofi.report.style import COLOURS
 
 __all__ = [

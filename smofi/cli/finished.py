@@ -15,8 +15,17 @@ from smofi.cli.flags import ONE_OR_MORE, RUNS, Folder, Picture, Runs, doc
 from smofi.cli.program import command, console, reading
 from smofi.errors import check_choice, check_path, refuse
 from smofi.export.request import FORMATS, check_request
-from smofi.report.asked import MADE, Request, Target, check_new, check_picture, check_replaceable, format_of, write_file
-from smofi.report.page import check_page
+from smofi.report.asked import (
+    MADE,
+    Request,
+    Target,
+    check_new,
+    check_page,
+    check_picture,
+    check_replaceable,
+    format_of,
+    write_file,
+)
 from smofi.runs import folders_in
 
 OUTPUT = ["--output", "-o"]
@@ -33,7 +42,8 @@ def show(
     Exit code 2 if a file is damaged or missing.
     """
     with loading():
-        from smofi.report.show import RunsView, entries_below, missing_config, show_runs, snapshots_in
+        from smofi.report.show import RunsView, entries_below, missing_config, show_runs
+        from smofi.report.snapshots import snapshots_in
     if entries := entries_below(folder):
         console.print(RunsView(folder, entries))
         runs = [run for entry in entries for run in entry.runs]

@@ -213,7 +213,7 @@ def test_a_model_larger_than_memory_is_refused_before_it_is_built(
 ) -> None:
     assert main(["plan", "--model", "cnn", "--width", width]) == 2
     printed = capsys.readouterr().err
-    assert f"--width {width} is not accepted: expected a model that fits into the " in printed
+    assert f"width={width} is not accepted: expected a model that fits into the " in printed
     assert printed.endswith(f"but {said}\n")
     with limited("1MB"), pytest.raises(InputError, match=r"^model='mlp' is not accepted: .* memory_limit=1MB leaves"):
         build("mlp", seed=0, input_shape=(10**7,), classes=10)

@@ -187,7 +187,7 @@ def test_a_page_is_the_same_bytes_again_and_overwrites_only_a_page(
         (["run", "-o", "page.pdf"], "--output='page.pdf' is not accepted: expected a file name that ends in .html"),
         (["run", "-o", "far/page.html"], "--output='far/page.html' is not accepted: expected a file in a folder"),
         (["run", "-o", "letter.html"], "expected a new file, or a page that smofi wrote; --force replaces any other"),
-        (["empty"], "empty is not accepted: expected the folder of a run, or one with runs below it"),
+        (["empty"], "is not accepted: expected the folder of a run, or one with runs below it"),
         (["broken"], "expected at least one run that can be read"),
     ],
 )
