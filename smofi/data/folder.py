@@ -1,4 +1,7 @@
-"""The user's own folder: pictures, recordings, texts or idx files, whichever lie in it."""
+"""Read the user's own folder: pictures, recordings, texts or idx files, whichever lie in it.
+
+The folders that files lie in, or a list, clients.csv, say which are samples, of which class each is and whose.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.formats.arrays import LEAST_CLASSES, OWNERS, printable, say_held_out
-from smofi.data.formats.files import Listing, check_room, listing, regular_size, wrong
-from smofi.data.formats.pictures import (
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, every_hundredth, named_split
+from smofi.data.idx_files import find_idx, idx_prefix
+from smofi.data.outside import Listing, check_room, listing, printable, regular_size, wrong
+from smofi.data.pictures import (
     LARGE,
     SUFFIXES,
     WORKING,
-    PictureHeader,
     map_with_progress,
     picture_input,
     read_picture,
     read_picture_header,
     suffixes,
 )
-from smofi.data.formats.rows import rows
-from smofi.data.formats.sound import (
+from smofi.data.shakespeare import LENGTH, Texts, border, check_characters, read_text, text_input
+from smofi.data.sound import (
+    AT_ONCE,
     BANDS,
     BETA,
     RATE,
@@ -40,25 +42,19 @@ from smofi.data.formats.sound import (
     WINDOW,
     ZEROS,
     Samples,
-    WavHeader,
-    as_bytes,
+    as_floats,
     frames_in,
-    log_mel,
-    middle,
+    images_of,
     reach,
-    read_steps,
-    read_wav_header,
+    read_recording,
     resampled,
 )
-from smofi.data.readers.csv import LABELS, check_width, column_names, listed, place_of, train_or_test, word
-from smofi.data.readers.idx_files import find_idx, idx_prefix
-from smofi.data.readers.shakespeare import LENGTH, Texts, border, check_characters, read_text
+from smofi.data.tables import LABELS, LEAST_CLASSES, OWNERS, read_table, say_held_out
 from smofi.errors import check_count
 from smofi.seeds import generator
 
 # --------------------------------------------------------------------------------------------------------------------
 # The samples that lie in a folder: which files they are, to train on or to test on, of which class and whose.
-
 
 OTHER_PROGRAMS = ("thumbs.db", "desktop.ini")
 """What other programs put into folders of pictures: not counted as left out."""
@@ -77,7 +73,7 @@ class Medium:
     labelled: bool = True
 
     def has(self, path: Path) -> bool:
-        """Whether the name is that of such a file.
+        """Tell by its name whether a file is one.
 
         >>> PICTURES.has(Path("a.JPEG")), TEXTS.has(Path("README.txt"))
         (True, False)
@@ -120,8 +116,8 @@ class Found:
 
 
 def with_test(found: Found, root: Path, instead: str = "a folder test beside a folder train") -> Found:
-    """The same, checked, and with a test set made if there is none; `root` is where the files to train on lie, and
-    `instead` what would be a test set of the user's own."""
+    """Check the files, and make a test set if there is none; `root` is where those to train on lie, and `instead` what
+    would be a test set of the user's own."""
     medium, train, test = found.medium, found.train, found.test
     classes = {item.label for item in train}
     if medium.labelled and len(classes) < LEAST_CLASSES.get():
@@ -148,8 +144,7 @@ def with_test(found: Found, root: Path, instead: str = "a folder test beside a f
 
 
 def left_out(paths: Iterable[Path], what: str, one: str = "") -> list[str]:
-    """What is said of files that are not read, if there are any: how many, and how their names end; `one` is how it is
-    said of a single file, if not the same.
+    """Say how many files are not read, if any, and how their names end; `one` is how it is said of a single file.
 
     >>> left_out([Path("a.dcm"), Path("b.DCM")], "that are not pictures")
     ['2 files that are not pictures: .dcm (2)']
@@ -163,7 +158,7 @@ def left_out(paths: Iterable[Path], what: str, one: str = "") -> list[str]:
 
 
 def _hold_out(items: list[Item], medium: Medium, folder: Path) -> tuple[list[Item], list[Item]]:
-    """A fifth of every class for the test, at least one of two; every client keeps something to train on."""
+    """Choose a fifth of every class for the test, at least one of two; every client keeps something to train on."""
     chosen: set[int] = set()
     left = Counter(item.client for item in items)
     draw = generator(0, "folder test")
@@ -200,7 +195,7 @@ class Tree:
 
 
 def by_folders(folder: Path, listed: Listing) -> Found:
-    """All samples in a folder; no folder is listed twice."""
+    """Find all samples in a folder, without listing a folder twice."""
     train_folder, test_folders = train_and_tests(folder, listed[0])
     trees = [walk(train_folder, listed if train_folder == folder else listing(train_folder))]
     trees += [walk(place, listing(place)) for place in test_folders[:1]]
@@ -219,7 +214,7 @@ def by_folders(folder: Path, listed: Listing) -> Found:
 
 
 def train_and_tests(folder: Path, inside: list[Path]) -> tuple[Path, list[Path]]:
-    """Where the files to train on are, and those to test on; the first of several such folders counts."""
+    """Find where the files to train on are, and those to test on; the first of several such folders counts."""
     names = {path.name.lower(): path for path in inside}
     trains = [names.pop(name) for name in TRAIN_FOLDERS if name in names]
     tests = [names.pop(name) for name in TEST_FOLDERS if name in names]
@@ -235,7 +230,7 @@ def train_and_tests(folder: Path, inside: list[Path]) -> tuple[Path, list[Path]]
 
 
 def medium_of(root: Path, files: list[Path]) -> Medium:
-    """What the files are; other kinds of files may lie among them, but not pictures among recordings."""
+    """Tell what the files are; other kinds of files may lie among them, but not pictures among recordings."""
     first = {medium: path for medium in (PICTURES, RECORDINGS, TEXTS) for path in reversed(files) if medium.has(path)}
     if PICTURES in first and RECORDINGS in first:
         both = f"{first[PICTURES].relative_to(root.parent)} and {first[RECORDINGS].relative_to(root.parent)}"
@@ -247,8 +242,8 @@ def medium_of(root: Path, files: list[Path]) -> Medium:
 
 
 def _items(tree: Tree, medium: Medium) -> list[Item]:
-    """The files below a folder, equally deep: in class folders, or in class folders of clients; texts in it or in
-    folders of clients."""
+    """List the samples below a folder, equally deep: in class folders, or in class folders of clients; texts in it or
+    in folders of clients."""
     found = [path for path in tree.files if medium.has(path)]
     if not found:
         wrong(tree.root, f"{medium.many} ({', '.join(medium.suffixes)}), but it has {suffixes(tree.files)}")
@@ -315,7 +310,7 @@ class Entry:
 
 
 def by_list(folder: Path, inside: Listing) -> Found:
-    """The samples that the list in a folder names; all other files are left out."""
+    """Find the samples that the list in a folder names; all other files are left out."""
     path = folder / LIST
     entries = read_list(path)
     train_folder, test_folders = train_and_tests(folder, inside[0])
@@ -343,7 +338,7 @@ def by_list(folder: Path, inside: Listing) -> Found:
 
 
 def _label(file: Path, entry: Entry, medium: Medium, path: Path, outside: tuple[Path, ...]) -> str:
-    """The class that the list says, or the name of the folder that the file lies in."""
+    """Return the class that the list says, or the name of the folder that the file lies in."""
     if not medium.labelled:
         if entry.label:
             wrong(path, "no column label: a text has no class, as the next character is what is learned")
@@ -356,26 +351,24 @@ def _label(file: Path, entry: Entry, medium: Medium, path: Path, outside: tuple[
 
 
 def read_list(path: Path) -> dict[str, Entry]:
-    """The lines of a list, by file."""
+    """Read the lines of a list, by file."""
     size = regular_size(path, "a list of files")
     check_room(path, BYTE * size, f"it takes {BYTE} x {size:,} bytes")
-    source = rows(path, lambda done: None)
-    names = column_names(next(source)[1], path)
-    file, client = place_of(names, ("file", "path"), path), place_of(names, OWNERS, path)
-    label, split = place_of(names, LABELS, path), place_of(names, ("split",), path)
+    header, lines = read_table(path, lambda done: None)
+    file, client = header.find(("file", "path")), header.find(OWNERS)
+    label, split = header.find(LABELS), header.find(("split",))
     if file is None or client is None:
-        wrong(path, f"a column file and a column client, perhaps label and split, but the columns are {listed(names)}")
+        wrong(path, f"a column file and a column client, perhaps label and split, but the columns are {header}")
     entries: dict[str, Entry] = {}
-    for line, row, _ in source:
-        check_width(row, line, names, path)
-        name = word(row, file, line, names, path).removeprefix("./")
+    for line, row in lines:
+        name = header.word(row, file, line).removeprefix("./")
         if name in entries:
             wrong(path, f"every file once, but {name!r:.200} is in line {entries[name].line} and in line {line}")
         entries[name] = Entry(
             line,
-            word(row, client, line, names, path),
-            "" if label is None else word(row, label, line, names, path),
-            "" if split is None else train_or_test(word(row, split, line, names, path), line, path),
+            header.word(row, client, line),
+            "" if label is None else header.word(row, label, line),
+            "" if split is None else header.split(row, split, line),
         )
     if not entries:
         wrong(path, "a line for each file below the names of the columns, but there is none")
@@ -404,7 +397,7 @@ class Alphabet:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Alphabet:
-        """The characters that occur most often, in the order of their codes."""
+        """Take the characters that occur most often, in the order of their codes."""
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(text)
@@ -414,15 +407,15 @@ class Alphabet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each is called in a list: those that cannot be seen by their escapes."""
-        return tuple(letter if letter.isprintable() else repr(letter)[1:-1] for letter in self.letters)
+        """The characters as a list shows them: those that cannot be seen by their escapes."""
+        return tuple(map(_shown, self.letters))
 
     @cached_property
     def _codes(self) -> npt.NDArray[np.uint32]:
         return np.array([ord(letter) for letter in self.letters[1:]], np.uint32)
 
     def numbers(self, text: str) -> npt.NDArray[np.uint8]:
-        """The number of each character.
+        """Return the number of each character.
 
         >>> Alphabet(OTHER + "abc").numbers("cab!").tolist()
         [3, 1, 2, 0]
@@ -435,7 +428,7 @@ class Alphabet:
 
 
 def read_texts(folder: Path, found: Found, progress: ReadProgress) -> Decoded:
-    """The texts of all clients, as samples of 80 characters and the next one."""
+    """Read the texts of all clients as samples of 80 characters and the next one."""
     items = [(item, None if not found.test else "train") for item in found.train]
     items += [(item, "test") for item in found.test]
     texts, characters = [], 0
@@ -457,36 +450,24 @@ def read_texts(folder: Path, found: Found, progress: ReadProgress) -> Decoded:
     if too_short := added.count(False):
         short = f"{too_short:,} text{'s' * (too_short > 1)} too short for {LENGTH} characters and the next one"
         about["left_out"] = "; ".join([*([about["left_out"]] if "left_out" in about else []), short])
-    return Decoded(
-        "text", train, test, alphabet.names, tuple(read.owners), standardise=False, length=LENGTH,
-        about={**about, "remark": _remark(alphabet, characters)}, raw_input=_raw_input(alphabet),
-    )  # fmt: skip
+    about["remark"] = _remark(alphabet, characters)
+    # as for the official texts, but nothing near takes the place of an unknown character
+    raw_input = {**text_input(LENGTH), "alphabet": alphabet.letters, "nearest": {}, "decompose": None, "unknown": OTHER}
+    return Decoded("text", train, test, alphabet.names, tuple(read.owners), False, LENGTH, about, raw_input)
 
 
 def _remark(alphabet: Alphabet, characters: int) -> str:
-    """Which alphabet it is, and what was replaced."""
+    """Say which alphabet it is, and what was replaced."""
     count = len(alphabet.letters) - 1
     said = f"alphabet: the {count} character{'s' * (count > 1)} of the training texts, and one for all others"
     if not alphabet.replaced:
         return said
-    some = " ".join(
-        letter if letter.isprintable() else repr(letter)[1:-1] for letter, _ in alphabet.replaced.most_common(5)
-    )
+    some = " ".join(map(_shown, (letter for letter, _ in alphabet.replaced.most_common(5))))
     return f"{said}, which replaces {alphabet.replaced.total():,} of {characters:,} characters, such as {some}"
 
 
-def _raw_input(alphabet: Alphabet) -> dict[str, object]:
-    """As `letters.text_input`, where there is nothing near to take the place of an unknown character."""
-    return {
-        "kind": "text",
-        "length": LENGTH,
-        "alphabet": alphabet.letters,
-        "normalise": "NFC",
-        "nearest": {},
-        "decompose": None,
-        "unknown": OTHER,
-        "type": "int64",
-    }
+def _shown(letter: str) -> str:
+    return letter if letter.isprintable() else repr(letter)[1:-1]
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -496,14 +477,17 @@ def _raw_input(alphabet: Alphabet) -> dict[str, object]:
 def decode_pictures(
     paths: list[Path], image_size: int | None, folder: Path, progress: ReadProgress
 ) -> tuple[Array, dict[str, Any]]:
-    """All pictures, `[pictures, height, width, channels]`, and what was done to them.
+    """Decode all pictures, `[pictures, height, width, channels]`; say what was done to them.
 
     Resized, the shorter side becomes `image_size` and the middle is kept.
     """
     headers = map_with_progress(read_picture_header, paths, progress, total=2 * len(paths))
-    if image_size is None:
-        _check_one_size(paths, headers)
-    height, width = (image_size, image_size) if image_size else (headers[0].height, headers[0].width)
+    first = headers[0]
+    for path, header in zip(paths, headers, strict=True):
+        if image_size is None and (header.width, header.height) != (first.width, first.height):
+            size = f"{first.width} x {first.height} pixels as in {paths[0]}"
+            wrong(path, f"{size}, but it has {header.width} x {header.height}: set image_size to resize all pictures")
+    height, width = (image_size, image_size) if image_size else (first.height, first.width)
     grey = all(header.grey for header in headers)
     shape = (len(paths), height, width, 1 if grey else 3)
     largest = max(header.width * header.height for header in headers)
@@ -526,39 +510,37 @@ def decode_pictures(
     return images, picture_input(shape[1:], upright=True, side=image_size)
 
 
-def _check_one_size(paths: list[Path], headers: list[PictureHeader]) -> None:
-    first = headers[0]
-    for path, header in zip(paths, headers, strict=True):
-        if (header.width, header.height) != (first.width, first.height):
-            wrong(
-                path,
-                f"{first.width} x {first.height} pixels as in {paths[0]}, but it has {header.width} x {header.height}: "
-                "set image_size to resize all pictures",
-            )
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # The user's own recordings, as log-mel images: any rate, any number of channels, any length.
 
 LONGEST = 10 * RATE
-AT_ONCE = 32
 WORKING_ON_SOUND = 64
 """Bytes of memory for a sample, while its recording becomes an image."""
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """Facts about a recording: the rate and the channels of its file, and its length at 16,000 samples a second."""
+
+    rate: int
+    channels: int
+    length: int
 
 
 def decode_recordings(
     paths: list[Path], training: int, folder: Path, progress: ReadProgress
 ) -> tuple[Array, dict[str, Any], str]:
-    """All recordings, `[recordings, frames, 40, 1]`, what was done to them, and a remark on it.
+    """Decode all recordings, `[recordings, frames, 40, 1]`; say what was done to them, and what is to be remarked on.
 
     The first ones, `training` of them, are those to train on.
     """
-    headers = []
+    report, found = every_hundredth(progress), []
     for number, path in enumerate(paths, start=1):
-        headers.append(read_wav_header(path))
-        _tell(progress, number, len(paths), before=0)
-    lengths = [math.ceil(header.steps * RATE / header.rate) for header in headers]
-    length = min(max(median_low(lengths[:training]), WINDOW), LONGEST)
+        rate, samples = read_recording(path)
+        channels = 1 if samples.ndim == 1 else samples.shape[1]
+        found.append(_Recording(rate, channels, math.ceil(len(samples) * RATE / rate)))
+        report(number, 2 * len(paths))
+    length = min(max(median_low(one.length for one in found[:training]), WINDOW), LONGEST)
     frames = frames_in(length)
     check_room(
         folder,
@@ -566,46 +548,35 @@ def decode_recordings(
         f"its recordings take {len(paths):,} x {frames:,} x {BANDS} bytes + {AT_ONCE} x {WORKING_ON_SOUND} x "
         f"{length:,} while they are decoded",
     )
-    images = np.empty((len(paths), frames, BANDS, 1), np.uint8)
-    for begin in range(0, len(paths), AT_ONCE):
-        clips = np.stack([clip(header, length) for header in headers[begin : begin + AT_ONCE]])
-        # in double precision, so that rounding to bytes comes out the same everywhere
-        images[begin : begin + len(clips), :, :, 0] = as_bytes(log_mel(torch.from_numpy(clips).double())).numpy()
-        for number in range(begin + 1, begin + len(clips) + 1):
-            _tell(progress, number, len(paths), before=len(paths))
+    images = images_of(paths, partial(clip, length), length, lambda done, _: report(len(paths) + done, 2 * len(paths)))
     resample = {"kernel": "sinc, Kaiser window", "zeros": ZEROS, "rolloff": ROLLOFF, "beta": BETA}
     raw_input = {**SOUND_INPUT, "samples": length, "channels": "mean", "resample": resample}
-    return images, raw_input, _length_remark(headers, lengths, length)
+    return images, raw_input, _length_remark(found, length)
 
 
-def clip(header: WavHeader, length: int) -> Samples:
-    """The middle of a recording, this long at 16,000 samples a second; only what it takes is read."""
-    steps = math.ceil(length * header.rate / RATE) + (2 * reach(header.rate, RATE) if header.rate != RATE else 0)
-    count = min(header.steps, steps)
-    samples = read_steps(header, (header.steps - count) // 2, count)
-    return middle(resampled(samples, header.rate, RATE), length)
+def clip(length: int, path: Path) -> Samples:
+    """Return what it takes to have the middle of a recording, this long at 16,000 samples a second."""
+    rate, samples = read_recording(path)
+    steps = math.ceil(length * rate / RATE) + (2 * reach(rate) if rate != RATE else 0)
+    count = min(len(samples), steps)
+    begin = (len(samples) - count) // 2
+    return resampled(as_floats(samples[begin : begin + count], path), rate)
 
 
-def _tell(progress: ReadProgress, done: int, files: int, before: int) -> None:
-    """Report every hundredth, and the last one."""
-    if done == files or done % max(1, files // 100) == 0:
-        progress(before + done, 2 * files)
-
-
-def _length_remark(headers: list[WavHeader], lengths: list[int], length: int) -> str:
-    """What was done to recordings that were not all alike."""
-    longer, shorter = (sum(sign * one > sign * length for one in lengths) for sign in (1, -1))
+def _length_remark(found: list[_Recording], length: int) -> str:
+    """Say what was done to recordings that were not all alike."""
+    longer, shorter = (sum(sign * one.length > sign * length for one in found) for sign in (1, -1))
     which = "the median length" if length < LONGEST else "the most that is used of one"
     said = [f"recordings: {length / RATE:g} s each, {which}"]
     if longer:
         said.append(f"{longer:,} longer: their middle is used")
     if shorter:
         said.append(f"{shorter:,} shorter: with silence on either side")
-    rates = Counter(header.rate for header in headers if header.rate != RATE).most_common(3)
+    rates = Counter(one.rate for one in found if one.rate != RATE).most_common(3)
     if rates:
         given = ", ".join(f"{rate:,} Hz ({count:,})" for rate, count in rates)
         said.append(f"resampled to {RATE:,} Hz: {given}")
-    if mixed := sum(header.channels > 1 for header in headers):
+    if mixed := sum(one.channels > 1 for one in found):
         said.append(f"{mixed:,} with several channels: mixed to one")
     return "; ".join(said)
 
@@ -615,7 +586,7 @@ def _length_remark(headers: list[WavHeader], lengths: list[int], length: int) ->
 
 
 def find_folder(folder: Path, image_size: int | None = None) -> DataFiles:
-    """The user's own files, shuffled. Pictures are all of one size, or each is brought to a square of `image_size`.
+    """Find the user's own files. Pictures are all of one size, or each is brought to a square of `image_size`.
 
     A single text, or one file of several idx data sets in a folder, may be named instead of a folder.
 
@@ -659,28 +630,12 @@ def _read(folder: Path, found: Found, image_size: int | None, progress: ReadProg
     else:
         images, raw_input, remark = *decode_pictures(paths, image_size, folder, progress), ""
     classes = sorted({item.label for item in train})
-    owners = _owners(train, test)
-    return Decoded(
-        "image",
-        _split(images[: len(train)], train, classes, owners),
-        _split(images[len(train) :], test, classes, owners),
-        tuple(map(printable, classes)),
-        tuple(map(printable, owners)),
-        about={**found.about, **({"remark": remark} if remark else {})},
-        raw_input=raw_input,
-    )
-
-
-def _owners(train: list[Item], test: list[Item]) -> list[str]:
-    """The clients: those with files to train on, then those that are only in the test."""
     training, testing = ({item.client for item in items if item.client} for items in (train, test))
-    return sorted(training) + sorted(testing - training)
-
-
-def _split(images: Array, items: list[Item], classes: list[str], owners: list[str]) -> Split:
-    number_of_class = {name: number for number, name in enumerate(classes)}
-    number_of_owner = {name: number for number, name in enumerate(owners)}
-    targets = np.array([number_of_class[item.label] for item in items], np.int64)
-    if not items[0].client:
-        return Split(images, targets)
-    return Split(images, targets, np.array([number_of_owner[item.client] for item in items], np.int32))
+    owners = sorted(training) + sorted(testing - training)  # those that are only in the test come last
+    train_split, test_split = (
+        named_split(some, [item.label for item in items], classes, [one.client for one in items if one.client], owners)
+        for items, some in ((train, images[: len(train)]), (test, images[len(train) :]))
+    )
+    called, owned = tuple(map(printable, classes)), tuple(map(printable, owners))
+    about = {**found.about, **({"remark": remark} if remark else {})}
+    return Decoded("image", train_split, test_split, called, owned, about=about, raw_input=raw_input)

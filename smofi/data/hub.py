@@ -1,4 +1,4 @@
-"""Data sets from the Hugging Face hub, by its `datasets` package, converted to what their official files would give."""
+"""Get data sets from the Hugging Face hub by its `datasets` package, converted to what official files would give."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import torch
 
-from smofi.data.decoded import Array, Decoded, ReadProgress, Split, silent
-from smofi.data.formats.arrays import printable
-from smofi.data.formats.files import check_room, wrong
-from smofi.data.formats.letters import text_input
-from smofi.data.formats.pictures import decode_picture, map_with_progress, picture_input
-from smofi.data.formats.sound import BANDS, FRAMES, RATE, SOUND_INPUT, as_bytes, decode_wav, log_mel, one_second
-from smofi.data.readers.idx_files import CLASSES
-from smofi.data.readers.shakespeare import LENGTH, Excerpts
+from smofi.data.decoded import Array, Decoded, ReadProgress, Split, named_split, silent
+from smofi.data.idx_files import CLASSES
+from smofi.data.outside import check_room, printable, wrong
+from smofi.data.pictures import decode_picture, map_with_progress, picture_input
+from smofi.data.shakespeare import Excerpts
+from smofi.data.sound import BANDS, FRAMES, RATE, SOUND_INPUT, decode_clip, images_of
 from smofi.errors import InputError, check_choice
 from smofi.seeds import generator
 
@@ -33,21 +30,13 @@ from smofi.seeds import generator
 AT_ONCE = 1000
 
 
-def check_columns(dataset: Any, names: Sequence[str], place: Path) -> None:
-    """Refuse a data set without these columns, or without a row."""
-    if missing := [name for name in names if name not in dataset.column_names]:
-        wrong(place, f"the columns {', '.join(names)}, but it lacks {', '.join(missing)}")
-    if not len(dataset):
-        wrong(place, "at least one sample, but it has none")
-
-
 def column(dataset: Any, name: str, begin: int = 0, end: int | None = None) -> Any:
-    """Some rows of a column as an arrow array: nothing is decoded."""
+    """Return some rows of a column as an arrow array: nothing is decoded."""
     return dataset.select_columns([name]).with_format("arrow")[begin:end].column(name)
 
 
 def contents(dataset: Any, name: str, place: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """The files of a column, a thousand at a time, with the number of the first; paths in it are never followed."""
+    """Yield the files of a column, a thousand at a time, with the number of the first; follow no paths in it."""
     for begin in range(0, len(dataset), AT_ONCE):
         some = column(dataset, name, begin, begin + AT_ONCE).to_pylist()
         found = [file["bytes"] for file in some if isinstance(file, dict) and isinstance(file.get("bytes"), bytes)]
@@ -57,7 +46,7 @@ def contents(dataset: Any, name: str, place: Path) -> Iterator[tuple[int, list[b
 
 
 def class_names(dataset: Any, name: str, place: Path) -> list[str]:
-    """The names of the classes in a column of labels."""
+    """Return the names of the classes in a column of labels."""
     names = getattr(dataset.features[name], "names", None)
     if not isinstance(names, list) or len(names) < 2:
         wrong(place, f"column {name!r} to be of type ClassLabel with two names or more")
@@ -65,7 +54,7 @@ def class_names(dataset: Any, name: str, place: Path) -> list[str]:
 
 
 def class_numbers(dataset: Any, name: str, classes: int, place: Path) -> Array:
-    """The labels in a column, int64."""
+    """Return the labels in a column, int64."""
     given = column(dataset, name)
     labels: Array = given.fill_null(-1).to_numpy().astype(np.int64)
     if (strange := (labels < 0) | (labels >= classes)).any():
@@ -75,7 +64,7 @@ def class_numbers(dataset: Any, name: str, classes: int, place: Path) -> Array:
 
 
 def words(dataset: Any, name: str, place: Path) -> tuple[Array, list[str]]:
-    """A column of words as numbers, and what they stand for; a word that is missing is -1."""
+    """Return a column of words as numbers, and what they stand for; a word that is missing is -1."""
     coded = column(dataset, name).combine_chunks().dictionary_encode()
     found = coded.dictionary.to_pylist()
     if not all(isinstance(word, str) for word in found):
@@ -88,25 +77,17 @@ def words(dataset: Any, name: str, place: Path) -> tuple[Array, list[str]]:
 
 SPLITS = ("train", "test")
 SILENCE = "_silence_"
-CLIPS_AT_ONCE = 32
 
 
-class SplitsProgress:
+class _SplitsProgress:
     """Progress over several splits."""
 
-    def __init__(self, progress: ReadProgress, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
+    def __init__(self, progress: ReadProgress, splits: Mapping[str, Any]) -> None:
+        self.progress, self.total, self.done = progress, sum(map(len, splits.values())), 0
 
     def add(self, some: int) -> None:
         self.done += some
         self.progress(self.done, self.total)
-
-
-def with_raw_input(decoded: Decoded, by: Callable[..., Decoded]) -> Decoded:
-    """What one of the functions below made, with what it is: said here, for caches from before it was said, too."""
-    if by is pictures:
-        return replace(decoded, raw_input=picture_input(decoded.train.inputs.shape[1:]))
-    return replace(decoded, raw_input=SOUND_INPUT if by is spoken else text_input(LENGTH))
 
 
 def pictures(
@@ -119,12 +100,12 @@ def pictures(
     order: str | None = None,
     classes: Sequence[str] | None = None,
 ) -> Decoded:
-    """Pictures of one size with a class each; shuffled by a generator named `order`, where they lie class by class."""
+    """Convert pictures of one size; a generator named `order` shuffles them where they lie class by class."""
     picture, target = columns
     names = class_names(splits["train"], target, places["train"])
     if classes is not None and len(classes) != len(names):
         wrong(places["train"], f"{len(classes)} classes, but it has {len(names)}")
-    count = SplitsProgress(progress, sum(len(splits[split]) for split in SPLITS))
+    count = _SplitsProgress(progress, splits)
     read: list[Split] = []
     for number, split in enumerate(SPLITS):
         dataset, place = splits[split], places[split]
@@ -134,15 +115,15 @@ def pictures(
         images = _images(dataset, picture, place, read[0].inputs.shape[1:] if read else None, grey, count)
         read.append(Split(images, labels))
         if order is not None:
-            rows = generator(0, order, number).permutation(len(labels))
-            read[number] = Split(images[rows], labels[rows])
-    return with_raw_input(Decoded("image", read[0], read[1], tuple(classes or map(printable, names))), pictures)
+            read[number] = read[number][generator(0, order, number).permutation(len(labels))]
+    raw_input = picture_input(read[0].inputs.shape[1:])
+    return Decoded("image", read[0], read[1], tuple(classes or map(printable, names)), raw_input=raw_input)
 
 
 def _images(
-    dataset: Any, name: str, place: Path, size: tuple[int, ...] | None, grey: bool, count: SplitsProgress
+    dataset: Any, name: str, place: Path, size: tuple[int, ...] | None, grey: bool, count: _SplitsProgress
 ) -> Array:
-    """All pictures, each of the size given or, if there is none, of the first one's."""
+    """Decode all pictures, each of the size given or, if there is none, of the first one's."""
     images = np.empty((0, 0, 0, 0), np.uint8)
 
     def decode(numbered: tuple[int, bytes]) -> None:
@@ -168,49 +149,42 @@ def _images(
 def spoken(
     splits: Mapping[str, Any], places: Mapping[str, Path], columns: Sequence[str], progress: ReadProgress
 ) -> Decoded:
-    """Spoken words as log-mel images, shuffled; owners are the speakers. What is filed as silence is left out."""
+    """Convert spoken words to log-mel images, shuffled, without silence; owners are the speakers."""
     sound, target, speaker = columns
     names = class_names(splits["train"], target, places["train"])
     kept = sorted(name for name in names if name != SILENCE)
-    number = np.array([kept.index(name) if name in kept else -1 for name in names])
-    count = SplitsProgress(progress, sum(len(splits[split]) for split in SPLITS))
-    read: list[tuple[Array, Array, list[str]]] = []
+    count = _SplitsProgress(progress, splits)
+    read: list[tuple[Array, list[str], list[str]]] = []
     for split in SPLITS:
         dataset, place = splits[split], places[split]
         if class_names(dataset, target, place) != names:
             wrong(place, "the words of the training split, but it has others")
-        labels = number[class_numbers(dataset, target, len(names), place)]
-        if not (labels >= 0).any():
+        labels = class_numbers(dataset, target, len(names), place)
+        wanted = np.array([name in kept for name in names])[labels]
+        if not wanted.any():
             wrong(place, "at least one word, but all clips are silence")
         codes, speakers = words(dataset, speaker, place)
-        if (nameless := (codes < 0) & (labels >= 0)).any():
+        if (nameless := (codes < 0) & wanted).any():
             wrong(place / str(nameless.argmax()), f"a name in column {speaker!r}, but there is none")
-        images = _sounds(dataset, sound, place, labels >= 0, count)
-        read.append((images, labels[labels >= 0], [speakers[code] for code in codes[labels >= 0]]))
-    owners = sorted({name for _, _, names in read for name in names})
-    place_of = {name: place for place, name in enumerate(owners)}
+        images = _sounds(dataset, sound, place, wanted, count)
+        read.append((images, [names[label] for label in labels[wanted]], [speakers[code] for code in codes[wanted]]))
+    owners = sorted({name for _, _, by in read for name in by})
     order = generator(0, "speech-commands order")
-    result = []
-    for images, labels, by in read:
-        rows = order.permutation(len(labels))
-        owner = np.array([place_of[name] for name in by], np.int32)
-        result.append(Split(images[rows], labels[rows].astype(np.int64), owner[rows]))
-    decoded = Decoded("image", result[0], result[1], tuple(map(printable, kept)), tuple(map(printable, owners)))
-    return with_raw_input(decoded, spoken)
+    train, test = (
+        named_split(images, said, kept, by, owners)[order.permutation(len(said))] for images, said, by in read
+    )
+    called, owned = tuple(map(printable, kept)), tuple(map(printable, owners))
+    return Decoded("image", train, test, called, owned, raw_input=SOUND_INPUT)
 
 
-def _sounds(dataset: Any, name: str, place: Path, wanted: Array, count: SplitsProgress) -> Array:
-    """The log-mel images of the wanted rows, `[clips, 49, 40, 1]`."""
+def _sounds(dataset: Any, name: str, place: Path, wanted: Array, count: _SplitsProgress) -> Array:
+    """Return the log-mel images of the wanted rows, `[clips, 49, 40, 1]`."""
     images = np.empty((int(wanted.sum()), FRAMES, BANDS, 1), np.uint8)
     done = 0
     for begin, files in contents(dataset, name, place):
-        clips = [(row, file) for row, file in enumerate(files, begin) if wanted[row]]
-        for first in range(0, len(clips), CLIPS_AT_ONCE):
-            some = clips[first : first + CLIPS_AT_ONCE]
-            seconds = np.stack([one_second(decode_wav(file, place / str(row), RATE)) for row, file in some])
-            # in double precision, as for the official files
-            images[done : done + len(some), :, :, 0] = as_bytes(log_mel(torch.from_numpy(seconds).double())).numpy()
-            done += len(some)
+        clips = [(place / str(row), file) for row, file in enumerate(files, begin) if wanted[row]]
+        images[done : done + len(clips)] = images_of(clips, lambda clip: decode_clip(clip[1], clip[0]), RATE)
+        done += len(clips)
         count.add(len(files))
     return images
 
@@ -218,12 +192,12 @@ def _sounds(dataset: Any, name: str, place: Path, wanted: Array, count: SplitsPr
 def excerpts(
     splits: Mapping[str, Any], places: Mapping[str, Path], columns: Sequence[str], progress: ReadProgress
 ) -> Decoded:
-    """Excerpts of 80 characters and the one after each, by role: of every role, the last fifth is to test on."""
+    """Convert excerpts of 80 characters and the one after each; the last fifth of every role is to test on."""
     dataset, place = splits["train"], places["train"]
     codes, roles = words(dataset, columns[0], place)
     if (codes < 0).any():
         wrong(place / str((codes < 0).argmax()), f"a name in column {columns[0]!r}, but there is none")
-    found, count = Excerpts(), SplitsProgress(progress, len(dataset))
+    found, count = Excerpts(), _SplitsProgress(progress, splits)
     ends = np.cumsum(np.bincount(codes, minlength=len(roles)))
     for role, rows in zip(roles, np.split(np.argsort(codes, kind="stable"), ends[:-1]), strict=True):
         x, y = (column(dataset.select(rows), name).to_pylist() for name in columns[1:])
@@ -304,7 +278,7 @@ HUB: dict[str, Hub] = {
 
 
 def fetch(name: str, progress: ReadProgress) -> Decoded:
-    """A data set from the hub. What is downloaded stays in the package's own cache; HF_HUB_OFFLINE uses only that."""
+    """Fetch a data set. What is downloaded stays in the package's own cache; HF_HUB_OFFLINE uses only that."""
     entry = HUB[check_choice("data", name, HUB)]
     datasets, huggingface_hub = (_package(package, name) for package in PACKAGES)
     try:
@@ -328,23 +302,21 @@ def fetch(name: str, progress: ReadProgress) -> Decoded:
 
 
 def convert(name: str, splits: Mapping[str, Any], progress: ReadProgress) -> Decoded:
-    """The `datasets.Dataset` of each split, with the columns that they have on the hub, as arrays."""
+    """Convert the `datasets.Dataset` of each split, with the columns that they have on the hub, to arrays."""
     entry = HUB[check_choice("data", name, HUB)]
     places = {split: Path(entry.repository) / str(arguments["split"]) for split, arguments in entry.arguments.items()}
     for split, place in places.items():
-        check_columns(splits[split], entry.columns, place)
+        if missing := [name for name in entry.columns if name not in splits[split].column_names]:
+            wrong(place, f"the columns {', '.join(entry.columns)}, but it lacks {', '.join(missing)}")
+        if not len(splits[split]):
+            wrong(place, "at least one sample, but it has none")
     decoded = entry.convert(splits, places, entry.columns, progress, **entry.options)
     return replace(decoded, about={**decoded.about, "remark": entry.remark}) if entry.remark else decoded
 
 
-def completed(name: str, decoded: Decoded) -> Decoded:
-    """What was fetched, perhaps before readers said what raw input is: then it is said now."""
-    return decoded if decoded.raw_input is not None else with_raw_input(decoded, HUB[name].convert)
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the packages' own messages: a failure is reported once, in our error."""
+    """Hide the packages' own messages: a failure is reported once, in our error."""
     loggers = [logging.getLogger(package) for package in PACKAGES]
     levels = [logger.level for logger in loggers]
     try:

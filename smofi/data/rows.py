@@ -1,4 +1,4 @@
-"""The rows of a .csv file, as strings: every row a line, and no line or file longer than allowed."""
+"""Read the rows of a .csv file, as strings: every row a line, and no line or file longer than allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, cast
 
-from smofi.data.formats.files import PIECE, regular_size, wrong
+from smofi.data.outside import PIECE, regular_size, wrong
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 MOST_BYTES = 2 << 30
@@ -30,7 +30,7 @@ REPORT_EVERY = 1000
 
 
 def rows(path: Path, report: Callable[[int], None]) -> Iterator[tuple[int, list[str], int]]:
-    """Line numbers from 1, the fields of each and its characters, the header first.
+    """Yield line numbers from 1, the fields of each and its characters, the header first.
 
     `report` is called with the bytes read so far.
     """
@@ -100,7 +100,7 @@ def _lines(text: TextIOWrapper, path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _delimiter(header: str, path: Path) -> str:
-    """What stands between the names of the columns, most often and outside quotes."""
+    """Find what stands between the names of the columns, most often and outside quotes."""
     bare = re.sub(r'"[^"]*"', "", header)
     delimiter = max(DELIMITERS, key=bare.count)
     if delimiter not in bare:

@@ -17,21 +17,19 @@ from pathlib import Path
 
 import numpy as np
 
-from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.formats.files import check_room, listing, read_bytes, wrong
-from smofi.data.formats.pictures import is_picture, map_with_progress, picture_input, read_picture
+from smofi.data.decoded import DataFiles, Decoded, ReadProgress, Split
+from smofi.data.outside import check_room, listing, read_lines, wrong
+from smofi.data.pictures import is_picture, map_with_progress, picture_input, read_picture
 from smofi.seeds import generator
 
 SIDE = 64
 OFFICIAL = "tiny-imagenet-200"
 ANNOTATIONS = "val_annotations.txt"
+MOST_LIST = 20_000_000
 
 
 def find_tiny_imagenet(folder: Path) -> DataFiles:
-    """Tiny-ImageNet: `[samples, 64, 64, 3]`, shuffled, for its files lie class by class.
-
-    The lists of classes and labels, then all pictures.
-    """
+    """Find Tiny-ImageNet: `[samples, 64, 64, 3]`, shuffled, for its files lie class by class."""
     root = _root(folder)
     classes = _classes(root)
     train, test = _train(root, classes), _test(root, classes)
@@ -58,23 +56,15 @@ def _read(
 
     def decode(row: int) -> None:
         path, _ = labelled[row]
-        images[row] = _square(read_picture(path), path)
+        image = read_picture(path)
+        if image.shape != (SIDE, SIDE, 3):
+            wrong(path, f"a picture of {SIDE} x {SIDE}, but it has {image.shape[1]} x {image.shape[0]}")
+        images[row] = image
 
     map_with_progress(decode, range(len(labelled)), progress)
-    to_train, to_test = slice(len(train)), slice(len(train), None)
-    return Decoded(
-        "image",
-        Split(images[to_train], targets[to_train]),
-        Split(images[to_test], targets[to_test]),
-        _names(root, classes),
-        raw_input=picture_input((SIDE, SIDE, 3)),
-    )
-
-
-def _square(image: Array, path: Path) -> Array:
-    if image.shape != (SIDE, SIDE, 3):
-        wrong(path, f"a picture of {SIDE} x {SIDE}, but it has {image.shape[1]} x {image.shape[0]}")
-    return image
+    both = Split(images, targets)
+    names = _names(root, classes)
+    return Decoded("image", both[: len(train)], both[len(train) :], names, raw_input=picture_input((SIDE, SIDE, 3)))
 
 
 def _root(folder: Path) -> Path:
@@ -88,18 +78,10 @@ def _root(folder: Path) -> Path:
     wrong(folder, f"a folder with wnids.txt, train and val, or these in {OFFICIAL}, but there is no wnids.txt")
 
 
-def _lines(path: Path, expected: str) -> list[str]:
-    try:
-        text = read_bytes(path, 20_000_000, expected).decode()
-    except UnicodeDecodeError:
-        wrong(path, f"{expected}, in UTF-8")
-    return [line.strip() for line in text.split("\n") if line.strip()]
-
-
 def _classes(root: Path) -> dict[str, int]:
-    """The classes and their numbers, in the order of their names."""
+    """Number the classes in the order of their names."""
     path = root / "wnids.txt"
-    found = _lines(path, "a class per line")
+    found = read_lines(path, MOST_LIST, "a class per line")
     for name in found:
         if not re.fullmatch(r"n[0-9]{8}", name):
             wrong(path, f"a class per line, n and eight digits, but there is {name[:100]!r}")
@@ -111,7 +93,7 @@ def _classes(root: Path) -> dict[str, int]:
 
 
 def _train(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
-    """Every picture to train on, with the number of its class."""
+    """List the pictures to train on, each with the number of its class."""
     for folder in listing(root / "train")[0]:
         if folder.name not in classes:
             wrong(folder, "a class that wnids.txt names")
@@ -127,11 +109,11 @@ def _train(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
 
 
 def _test(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
-    """Every picture to test on, with the number of its class."""
+    """List the pictures to test on, each with the number of its class."""
     path, folder = root / "val" / ANNOTATIONS, root / "val" / "images"
     present = {picture.name: picture for picture in listing(folder)[1] if is_picture(picture)}
     labelled = []
-    for number, line in enumerate(_lines(path, "a picture and its class per line"), start=1):
+    for number, line in enumerate(read_lines(path, MOST_LIST, "a picture and its class per line"), start=1):
         name, _, rest = line.partition("\t")
         label = rest.partition("\t")[0]
         if label not in classes:
@@ -148,10 +130,10 @@ def _test(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
 
 
 def _names(root: Path, classes: dict[str, int]) -> tuple[str, ...]:
-    """What the classes are called: the first of their synonyms, and if two are called alike, the number as well."""
+    """Name each class by the first of its synonyms and, if two are called alike, by its number as well."""
     words = {}
     if os.path.isfile(path := root / "words.txt"):
-        for line in _lines(path, "a class and its names per line"):
+        for line in read_lines(path, MOST_LIST, "a class and its names per line"):
             name, _, synonyms = line.partition("\t")
             words[name] = synonyms.partition(",")[0].strip()
     called = [words.get(name) or name for name in classes]

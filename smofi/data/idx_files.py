@@ -1,4 +1,4 @@
-"""Data sets that come as MNIST did: idx files of pictures and labels, packed or not, to train on and to test on.
+"""Read data sets that come as MNIST did: idx files of pictures and labels, packed or not, to train on and to test on.
 
 train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte     MNIST
 emnist-letters-train-images-idx3-ubyte.gz, ..., emnist-letters-test-labels-idx1-ubyte.gz             EMNIST
@@ -20,21 +20,25 @@ from pathlib import Path
 import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.formats.arrays import hold_out, say_held_out
-from smofi.data.formats.files import MOST_INFLATED, PIECE, check_room, find_files, regular_size, wrong
-from smofi.data.formats.pictures import picture_input
+from smofi.data.outside import MOST_INFLATED, PIECE, check_room, find_files, regular_size, wrong
+from smofi.data.pictures import picture_input
+from smofi.data.tables import hold_out, say_held_out
+
+MOST_BYTES = 2**31
+"""In one file, unpacked; the largest of Fashion-MNIST has 47 million."""
+
+LABEL = 9
+"""Bytes of memory for a label, as it is read and as an int64."""
+
+NAME = re.compile(r"(?P<prefix>.*?)(?P<split>train|t10k|test)-(?P<what>images|labels)[-.]idx[13]-ubyte(\.gz)?")
 
 # --------------------------------------------------------------------------------------------------------------------
 # The idx format, in which MNIST came: arrays of bytes, packed by gzip or not.
 
 
-MOST_BYTES = 2**31
-"""In one file, unpacked; the largest of Fashion-MNIST has 47 million."""
-
-
 @dataclass(frozen=True)
 class IdxHeader:
-    """What the beginning of a file announces; `start` is where the bytes begin."""
+    """The shape that a file announces; `start` is where its bytes begin."""
 
     path: Path
     shape: tuple[int, ...]
@@ -47,7 +51,7 @@ class IdxHeader:
 
 
 def read_idx_header(path: Path, axes: int) -> IdxHeader:
-    """The header of an idx file with this number of axes, if it announces what can be in the file."""
+    """Read the header of an idx file with this number of axes, if it announces what can be in the file."""
     start = 4 + 4 * axes
     size = regular_size(path, "an idx file")
     with _opened(path) as file:
@@ -67,7 +71,7 @@ def read_idx_header(path: Path, axes: int) -> IdxHeader:
 
 
 def read_idx(header: IdxHeader) -> Array:
-    """The bytes that a file announces, as an array."""
+    """Read the bytes that a file announces."""
     path = header.path
     array = np.empty(header.shape, np.uint8)
     content, done = array.data.cast("B"), 0
@@ -94,13 +98,9 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
 # --------------------------------------------------------------------------------------------------------------------
 # Data sets that come as MNIST did: idx files of pictures and labels, packed or not, to train on and to test on.
 
-NAME = re.compile(r"(?P<prefix>.*?)(?P<split>train|t10k|test)-(?P<what>images|labels)[-.]idx[13]-ubyte(\.gz)?")
-LABEL = 9
-"""Bytes of memory for a label, as it is read and as an int64."""
-
 
 def idx_prefix(path: Path) -> str | None:
-    """What the names of a data set's idx files begin with; None if it is no such name.
+    """Return what the names of a data set's idx files begin with; None if it is no such name.
 
     >>> idx_prefix(Path("emnist-letters-test-images-idx3-ubyte.gz")), idx_prefix(Path("a.png"))
     ('emnist-letters-', None)
@@ -110,7 +110,7 @@ def idx_prefix(path: Path) -> str | None:
 
 
 def find_idx(folder: Path, files: list[Path], prefix: str | None = None) -> DataFiles:
-    """The data set whose files begin with this, or the only one in the folder. Classes are named by their numbers."""
+    """Find the data set whose files begin with this, or the only one; classes are named by their numbers."""
     prefixes = sorted({one for path in files if (one := idx_prefix(path)) is not None})
     if prefix is None and len(prefixes) > 1:
         some = ", ".join(map(repr, prefixes[:10]))
@@ -138,7 +138,7 @@ def find_idx(folder: Path, files: list[Path], prefix: str | None = None) -> Data
 
 
 def read_idx_files(files: list[Path], progress: ReadProgress) -> list[tuple[Array, Array]]:
-    """Pictures `[samples, height, width, 1]` and labels, of one split or of two, whose pictures are of one size."""
+    """Read pictures of one size, `[samples, height, width, 1]`, and labels, of one split or of two."""
     axes = (3, 1) * (len(files) // 2)
     headers = [read_idx_header(path, axis) for path, axis in zip(files, axes, strict=True)]
     for k in range(0, len(headers), 2):
@@ -166,20 +166,14 @@ def _read(folder: Path, files: list[Path], progress: ReadProgress) -> Decoded:
         split, where = Split(test[0][0], np.searchsorted(known, test[0][1])), files[2].name
     else:
         kept, held_out = hold_out(train.targets, str(folder))
-        train, split = (Split(images[rows], train.targets[rows]) for rows in (kept, held_out))
+        train, split = train[kept], train[held_out]
         where = say_held_out("pictures", "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte")
-    return Decoded(
-        "image",
-        train,
-        split,
-        tuple(str(number) for number in known),
-        about={"test": where},
-        raw_input=picture_input(images.shape[1:]),
-    )
+    names = tuple(str(number) for number in known)
+    return Decoded("image", train, split, names, about={"test": where}, raw_input=picture_input(images.shape[1:]))
 
 
 def _check_alike(images: IdxHeader, labels: IdxHeader) -> None:
-    """As many labels as pictures, and no more of both than fit into memory."""
+    """Refuse other than as many labels as pictures, and more of both than fit into memory."""
     count = images.shape[0]
     if labels.shape[0] != count:
         wrong(
@@ -205,9 +199,7 @@ PLACES = ("fashion-mnist", "FashionMNIST/raw", "raw")
 
 
 def find_fashion_mnist(folder: Path) -> DataFiles:
-    """Fashion-MNIST: `[samples, 28, 28, 1]`, in the official order, which is a random one.
-
-    Pictures and labels to train on, then those to test on (t10k).
+    """Find Fashion-MNIST: `[samples, 28, 28, 1]`, in the official order, which is a random one.
 
     >>> find_fashion_mnist(Path("nowhere"))
     Traceback (most recent call last):

@@ -17,12 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import torch
-
-from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.formats.files import listing, read_bytes, wrong
-from smofi.data.formats.sound import BANDS, FRAMES, RATE, SOUND_INPUT, as_bytes, log_mel, one_second, read_wav
+from smofi.data.decoded import DataFiles, Decoded, ReadProgress, every_hundredth, named_split
+from smofi.data.outside import listing, read_bytes, read_lines, wrong
+from smofi.data.sound import MOST_OF_CLIP, RATE, SOUND_INPUT, Samples, decode_clip, images_of
 from smofi.seeds import generator
 
 PLACES = ("", "speech_commands_v0.02", "speech_commands_v0.01", "SpeechCommands/speech_commands_v0.02")
@@ -31,7 +28,6 @@ PLACES = ("", "speech_commands_v0.02", "speech_commands_v0.01", "SpeechCommands/
 CLIP = re.compile(r"([0-9A-Za-z-]+)_nohash_[0-9]+\.wav")
 LIST = "testing_list.txt"
 MOST_LIST = 2**25
-AT_ONCE = 32
 
 
 @dataclass(frozen=True)
@@ -49,10 +45,7 @@ class Clip:
 
 
 def find_speech_commands(folder: Path) -> DataFiles:
-    """One-second words, 49 x 40 bytes each; owners are the speakers.
-
-    All recordings and the list, in a folder or the official one in it.
-    """
+    """Find one-second words, 49 x 40 bytes each, in a folder or the official one in it; owners are the speakers."""
     place, clips = _find(folder)
     paths = [*(clip.path for clip in clips), *([place / LIST] if os.path.isfile(place / LIST) else [])]
     return DataFiles(paths, partial(_read, place, clips))
@@ -67,19 +60,15 @@ def _read(place: Path, clips: list[Clip], progress: ReadProgress) -> Decoded:
     train, test = ([split[i] for i in order.permutation(len(split))] for split in splits)
     words = sorted({clip.word for clip in clips})
     speakers = sorted({clip.speaker for clip in train + test})
-    images = _images(train + test, progress)
-    return Decoded(
-        "image",
-        _split(train, images[: len(train)], words, speakers),
-        _split(test, images[len(train) :], words, speakers),
-        classes=tuple(words),
-        owners=tuple(speakers),
-        raw_input=SOUND_INPUT,
-    )
+    images = images_of(train + test, _samples, RATE, every_hundredth(progress))
+    by_word, by_speaker = [clip.word for clip in train + test], [clip.speaker for clip in train + test]
+    both = named_split(images, by_word, words, by_speaker, speakers)
+    train_split, test_split = both[: len(train)], both[len(train) :]
+    return Decoded("image", train_split, test_split, tuple(words), tuple(speakers), raw_input=SOUND_INPUT)
 
 
 def official_split(speaker: str) -> str:
-    """The split of all clips of a speaker by the official rule: 10 % validation, 10 % testing, the rest training.
+    """Return the split of a speaker's clips by the official rule: 10 % validation, 10 % testing, the rest training.
 
     >>> official_split("012c8314")
     'training'
@@ -91,7 +80,7 @@ def official_split(speaker: str) -> str:
 
 
 def _find(folder: Path) -> tuple[Path, list[Clip]]:
-    """Where the words are, and all clips, sorted."""
+    """Find where the words are, and all clips, sorted."""
     for place in (folder / name for name in PLACES):
         words = listing(place)[0] if os.path.isdir(place) else []
         if clips := [clip for word in words for clip in _clips(word)]:
@@ -102,10 +91,7 @@ def _find(folder: Path) -> tuple[Path, list[Clip]]:
 def _clips(folder: Path) -> Iterator[Clip]:
     if folder.name.startswith("_"):
         return
-    folders, files = listing(folder)
-    if odd := [path for path in folders if path.suffix == ".wav"]:
-        wrong(odd[0], "a file")
-    for path in files:
+    for path in listing(folder)[1]:
         if path.suffix == ".wav":
             match = CLIP.fullmatch(path.name)
             if match is None or not folder.name.isprintable():
@@ -114,7 +100,7 @@ def _clips(folder: Path) -> Iterator[Clip]:
 
 
 def _divided(place: Path, clips: list[Clip]) -> tuple[list[Clip], list[Clip]]:
-    """The clips to train on and those to test on, by the list if there is one, else by the hash."""
+    """Divide clips into those to train on and those to test on: by the list if there is one, else by the hash."""
     names, words = {clip.name for clip in clips}, {clip.word for clip in clips}
     if os.path.exists(place / LIST):
         listed = _list(place / LIST, names, words)
@@ -124,13 +110,8 @@ def _divided(place: Path, clips: list[Clip]) -> tuple[list[Clip], list[Clip]]:
 
 
 def _list(path: Path, names: set[str], words: set[str]) -> set[str]:
-    """The clips that a list names. Words without any clip may be listed: the folder may be a subset of the data."""
-    if not os.path.isfile(path):
-        wrong(path, "a file")
-    try:
-        lines = read_bytes(path, MOST_LIST, "a list of clips").decode("ascii").split()
-    except UnicodeDecodeError as error:
-        wrong(path, f"WORD/SPEAKER_nohash_NUMBER.wav on every line, but its byte {error.start:,} is not ASCII")
+    """Read which clips a list names. Words without any clip may be listed: the folder may be a part of the data."""
+    lines = read_lines(path, MOST_LIST, "WORD/SPEAKER_nohash_NUMBER.wav on every line")
     for line in lines:
         word, _, name = line.partition("/")
         if CLIP.fullmatch(name) is None or word.startswith((".", "_")) or not word:
@@ -140,27 +121,5 @@ def _list(path: Path, names: set[str], words: set[str]) -> set[str]:
     return names & set(lines)
 
 
-def _images(clips: list[Clip], progress: ReadProgress) -> Array:
-    """The log-mel image of every clip, `[clips, 49, 40, 1]`."""
-    images = np.empty((len(clips), FRAMES, BANDS, 1), np.uint8)
-    reported = 0
-    for begin in range(0, len(clips), AT_ONCE):
-        some = clips[begin : begin + AT_ONCE]
-        seconds = torch.from_numpy(np.stack([one_second(read_wav(clip.path, RATE)) for clip in some]))
-        # in double precision, so that rounding to bytes comes out the same everywhere
-        images[begin : begin + len(some), :, :, 0] = as_bytes(log_mel(seconds.double())).numpy()
-        done = begin + len(some)
-        if done == len(clips) or 100 * (done - reported) >= len(clips):
-            reported = done
-            progress(done, len(clips))
-    return images
-
-
-def _split(clips: list[Clip], images: Array, words: list[str], speakers: list[str]) -> Split:
-    word_number = {word: number for number, word in enumerate(words)}
-    speaker_number = {speaker: number for number, speaker in enumerate(speakers)}
-    return Split(
-        images,
-        np.array([word_number[clip.word] for clip in clips], np.int64),
-        np.array([speaker_number[clip.speaker] for clip in clips], np.int32),
-    )
+def _samples(clip: Clip) -> Samples:
+    return decode_clip(read_bytes(clip.path, MOST_OF_CLIP, "a WAVE file"), clip.path)

@@ -8,19 +8,109 @@ texts     PLAY_ROLE.txt, a file per role
 from __future__ import annotations
 
 import os
+import string
 import unicodedata
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.formats.arrays import printable
-from smofi.data.formats.files import check_room, listing, read_bytes, read_json, wrong
-from smofi.data.formats.letters import LETTERS, NAMES, Changed, numbers, text_input
+from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split, every_hundredth
+from smofi.data.outside import check_room, listing, printable, read_bytes, read_json, wrong
 from smofi.seeds import generator
+
+# --------------------------------------------------------------------------------------------------------------------
+# Text as numbers below 80: the characters of the LEAF benchmark's Shakespeare, in its order.
+
+LETTERS = "\n !\"&'(),-." + string.digits + ":;>?" + string.ascii_uppercase + "[]" + string.ascii_lowercase + "}"
+NAMES = tuple("\\n" if letter == "\n" else letter for letter in LETTERS)
+
+UNKNOWN = 255
+AT_ONCE = 2**20
+"""Characters that are looked up at once: each takes ten bytes of memory meanwhile."""
+
+NUMBERS = np.full(129, UNKNOWN, np.uint8)
+"""The number of every ASCII character, and last that of all others."""
+NUMBERS[[ord(letter) for letter in LETTERS]] = np.arange(len(LETTERS))
+
+NEAREST = {
+    "\t": " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n", "\v": "\n", "\f": "\n", "\x85": "\n",
+    "‘": "'", "’": "'", "‚": ",", "‛": "'", "`": "'", "´": "'", "′": "'", "ʼ": "'",
+    "“": '"', "”": '"', "„": '"', "‟": '"', "″": '"', "«": '"', "»": '"', "‹": "'", "›": "'",
+    "‐": "-", "‑": "-", "‒": "-", "–": "-", "—": "-", "―": "-", "−": "-", "_": "-",
+    "{": "[", "<": "[", "Æ": "A", "æ": "a", "Œ": "O", "œ": "o", "Ø": "O", "ø": "o", "ß": "s", "Þ": "T", "þ": "t",
+    "Ð": "D", "ð": "d", "Ł": "L", "ł": "l", "ſ": "s",
+}  # fmt: skip
+
+
+def text_input(length: int) -> dict[str, Any]:
+    """Describe samples of this many characters, of which the model answers the next one: a reader's `raw_input`.
+
+    >>> text_input(80)["unknown"]
+    ' '
+    """
+    return {
+        "kind": "text",
+        "length": length,
+        "alphabet": LETTERS,
+        "normalise": "NFC",
+        "nearest": NEAREST,
+        "decompose": "NFKD",
+        "unknown": " ",
+        "type": "int64",
+    }
+
+
+@dataclass
+class Changed:
+    """Counts of characters that are not among the 80: written as a near one, or, having none, as a space."""
+
+    transliterated: int = 0
+    blanked: int = 0
+
+    def about(self) -> dict[str, int]:
+        """Return the counts for the record."""
+        return {"characters_transliterated": self.transliterated, "characters_blanked": self.blanked}
+
+
+def nearest(letter: str) -> str | None:
+    """Return the character of the 80 that comes nearest to another one, None if none does.
+
+    >>> [nearest(letter) for letter in ("é", "“", "—", "中")]
+    ['e', '"', '-', None]
+    """
+    if letter in NEAREST:
+        return NEAREST[letter]
+    # é is an e and an accent, … is three points
+    plain = unicodedata.normalize("NFKD", letter)[0]
+    return plain if plain in LETTERS and (plain != " " or letter.isspace()) else NEAREST.get(plain)
+
+
+def numbers(text: str, changed: Changed) -> npt.NDArray[np.uint8]:
+    """Return the number of each character; count those that had to become others in `changed`.
+
+    >>> changed = Changed()
+    >>> [LETTERS[number] for number in numbers("né中", changed)], changed
+    (['n', 'e', ' '], Changed(transliterated=1, blanked=1))
+    """
+    if len(text) > AT_ONCE:
+        return np.concatenate([numbers(text[at : at + AT_ONCE], changed) for at in range(0, len(text), AT_ONCE)])
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    found: npt.NDArray[np.uint8] = NUMBERS[np.minimum(codes, 128)]
+    strange = found == UNKNOWN
+    if strange.any():
+        distinct, inverse, counts = np.unique(codes[strange], return_inverse=True, return_counts=True)
+        near = [nearest(chr(code)) for code in distinct]
+        found[strange] = NUMBERS[[ord(letter or " ") for letter in near]][inverse]
+        blank = np.array([letter is None for letter in near])
+        changed.blanked += int(counts[blank].sum())
+        changed.transliterated += int(counts[~blank].sum())
+    return found
+
 
 # --------------------------------------------------------------------------------------------------------------------
 # Excerpts that the LEAF benchmark has cut out already: {users, num_samples, user_data: {user: {x: [80], y: [1]}}}.
@@ -55,19 +145,21 @@ class Excerpts:
             progress(done, len(users))
 
     def decoded(self, folder: Path) -> Decoded:
-        """All of them, each split shuffled."""
+        """Return all of them, each split shuffled."""
         order = generator(0, "shakespeare order")
-        splits = {name: _joined(blocks, order) for name, blocks in self.blocks.items()}
-        if not all(len(split.targets) for split in splits.values()):
+        train, test = (_joined(self.blocks[name], order) for name in ("train", "test"))
+        if not len(train.targets) or not len(test.targets):
             wrong(folder, f"an excerpt of {LENGTH} characters to train on and one to test on, but there is none")
-        return Decoded(
-            "text", splits["train"], splits["test"], NAMES, tuple(map(printable, self.owners)), standardise=False,
-            length=LENGTH, about=self.changed.about(), raw_input=text_input(LENGTH),
-        )  # fmt: skip
+        return _over_the_80(train, test, list(map(printable, self.owners)), self.changed.about())
+
+
+def _over_the_80(train: Split, test: Split, owners: list[str], about: dict[str, int]) -> Decoded:
+    raw_input = text_input(LENGTH)
+    return Decoded("text", train, test, NAMES, tuple(owners), False, LENGTH, about, raw_input)
 
 
 def _border(inputs: Array, targets: Array, user: str, path: Path) -> tuple[int, int]:
-    """Where the samples to train on end, and where those begin that have no character of theirs."""
+    """Return where the samples to train on end, and where those begin that have no character of theirs."""
     follows = (inputs[1:, :-1] == inputs[:-1, 1:]).all(1) & (inputs[1:, -1] == targets[:-1])
     in_order = follows | (inputs[1:] == SPACE).all(1)
     if not in_order.all():
@@ -97,7 +189,7 @@ def _joined(blocks: list[tuple[int, Array, Array]], order: np.random.Generator) 
 
 
 def _checked(document: Any, path: Path) -> tuple[list[str], list[int], dict[str, Any]]:
-    """The users, how many samples each has, and their data."""
+    """Check a document; return the users, how many samples each has, and their data."""
     if not isinstance(document, dict):
         wrong(path, f"an object with users, num_samples and user_data, but it is a {type(document).__name__}")
     users, counts, data = (document.get(name) for name in ("users", "num_samples", "user_data"))
@@ -117,7 +209,7 @@ def _checked(document: Any, path: Path) -> tuple[list[str], list[int], dict[str,
 
 
 def _samples(data: Any, count: int, user: str, path: Path, changed: Changed) -> tuple[Array, Array]:
-    """One user's excerpts `[samples, 80]` and the character after each."""
+    """Return one user's excerpts `[samples, 80]` and the character after each."""
     who = f"of user {printable(user)!r}"
     x, y = (data.get("x"), data.get("y")) if isinstance(data, dict) else (None, None)
     for name, strings, length in (("x", x, LENGTH), ("y", y, 1)):
@@ -146,7 +238,7 @@ CHARACTER = 40
 
 
 def read_text(path: Path) -> str:
-    """What is in a file, as `normal` text."""
+    """Read a file as `normal` text."""
     try:
         return normal(read_bytes(path, MOST_TEXT, "a text").decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -154,7 +246,7 @@ def read_text(path: Path) -> str:
 
 
 def normal(text: str) -> str:
-    """The same text with one character for the end of a line, and one for a letter with its accents.
+    """Return a text with one character for the end of a line, and one for a letter with its accents.
 
     >>> normal("e\\u0301\\r\\n") == "é\\n"
     True
@@ -164,7 +256,7 @@ def normal(text: str) -> str:
 
 
 def border(text: str) -> int:
-    """Where the part to train on ends.
+    """Return where the part of a text to train on ends.
 
     >>> border("0123456789")
     8
@@ -203,7 +295,7 @@ class Texts:
         return True
 
     def splits(self, folder: Path, one: str) -> tuple[Split, Split]:
-        """The samples to train on and those to test on, each shuffled; `one` is what an error calls a text."""
+        """Return the samples to train on and those to test on, each shuffled; `one` is what an error calls a text."""
         if not self.texts["train"] or not self.texts["test"]:
             wrong(
                 folder,
@@ -247,18 +339,15 @@ class Roles:
         self.too_short += not self.texts.add(name, normal(text))
 
     def decoded(self, folder: Path) -> Decoded:
-        """All of them, the samples of each split shuffled."""
+        """Return all of them, the samples of each split shuffled."""
         train, test = self.texts.splits(folder, "role")
         owners, tested = self.texts.owners, self.texts.texts["test"]
         roles = {"roles": len(owners), "roles_too_short": self.too_short, "roles_to_test": len(tested)}
-        return Decoded(
-            "text", train, test, NAMES, tuple(owners), standardise=False, length=LENGTH,
-            about={**roles, **self.changed.about()}, raw_input=text_input(LENGTH),
-        )  # fmt: skip
+        return _over_the_80(train, test, owners, {**roles, **self.changed.about()})
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Shakespeare by speaking role: 80 characters in, the next one out. Three layouts are read:
+# The files, in any of the three layouts.
 
 MOST_JSON, MOST_UNPACKED = 2**30, 2**28
 """Bytes of a file. All of the plays are 5.6 million characters; the largest file LEAF writes has 400 MB."""
@@ -268,10 +357,7 @@ PLACES = ("", "data", "shakespeare", "shakespeare/data", "raw_data/by_play_and_c
 
 
 def find_shakespeare(folder: Path) -> DataFiles:
-    """Excerpts of 80 characters and the one after each, by role.
-
-    The files are in a folder or one of LEAF's folders in it; or it is a single file itself.
-    """
+    """Find excerpts by role in a folder, in one of LEAF's folders in it, or in a single file."""
     files = _find(folder)
     return DataFiles([path for path, _ in files], partial(_read, folder, files))
 
@@ -279,9 +365,11 @@ def find_shakespeare(folder: Path) -> DataFiles:
 def _read(folder: Path, files: list[tuple[Path, str | None]], progress: ReadProgress) -> Decoded:
     excerpts, roles = Excerpts(), Roles()
     for index, (path, split) in enumerate(files):
-        report = _share_of(progress, index, len(files))
+        report = every_hundredth(partial(_tell, progress, index, len(files)))
         if path.suffix == ".txt":
-            roles.add(_name_of(path), read_text(path), path)
+            # HAMLET_OPHELIA is HAMLET: OPHELIA; with more than one underscore, it is not known where the play ends
+            name = path.stem.replace("_", ": ") if path.stem.count("_") == 1 else path.stem
+            roles.add(name, read_text(path), path)
             report(1, 1)
             continue
         document = read_json(path, MOST_UNPACKED if path.suffix == ".gz" else MOST_JSON, "a json file")
@@ -296,7 +384,7 @@ def _read(folder: Path, files: list[tuple[Path, str | None]], progress: ReadProg
 
 
 def _find(folder: Path) -> list[tuple[Path, str | None]]:
-    """The files and the split each belongs to, None if it has both."""
+    """List the files and the split each belongs to, None if it has both."""
     if os.path.isfile(folder) and folder.name.endswith((".json", ".json.gz", ".txt")):
         return [(folder, None)]
     for place in (folder / name for name in PLACES):
@@ -338,19 +426,6 @@ def _add_roles(roles: Roles, document: list[Any], path: Path, progress: ReadProg
         progress(number, len(document))
 
 
-def _name_of(path: Path) -> str:
-    """HAMLET_OPHELIA is HAMLET: OPHELIA; with more than one underscore, it is not known where the play ends."""
-    return path.stem.replace("_", ": ") if path.stem.count("_") == 1 else path.stem
-
-
-def _share_of(progress: ReadProgress, index: int, files: int) -> ReadProgress:
-    """Progress within one of several files, reported once per percent."""
-    reported = -1
-
-    def tell(done: int, total: int) -> None:
-        nonlocal reported
-        if (percent := 100 * done // total) > reported:
-            reported = percent
-            progress(100 * index + percent, 100 * files)
-
-    return tell
+def _tell(progress: ReadProgress, index: int, files: int, done: int, total: int) -> None:
+    """Report progress within one of several files."""
+    progress(100 * index + 100 * done // total, 100 * files)

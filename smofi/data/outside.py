@@ -1,4 +1,4 @@
-"""Files from outside, read with care: no more memory than the file can fill, and a sentence for what is wrong."""
+"""Read files from outside with care: no more memory than the file can fill, and a sentence for what is wrong."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ PIECE = 2**20
 JSON_BYTES, JSON_VALUE = 6, 64
 """Memory that reading json takes: for each byte of it, as text, as values and as what is made of them; and a value."""
 
+LONGEST_NAME = 200
+
 FileLayout: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 """Sub-folders in which files may lie, and the files: for each the names it goes by."""
 
@@ -40,6 +42,15 @@ def wrong(path: Path, expected: str) -> NoReturn:
     raise InputError(f"{path} is not accepted: expected {expected}")
 
 
+def printable(name: str) -> str:
+    """Return a name from outside on one line, at most 200 characters, with a question mark for what cannot be printed.
+
+    >>> printable("HAMLET\\x1b\\n")
+    'HAMLET??'
+    """
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
+
+
 def check_room(path: Path, needed: int, arithmetic: str) -> None:
     """Refuse what takes more memory than there is; `arithmetic` says how many bytes are needed."""
     if needed > LITTLE and not (found := room()).holds(needed):
@@ -47,7 +58,7 @@ def check_room(path: Path, needed: int, arithmetic: str) -> None:
 
 
 def regular_size(path: Path, expected: str) -> int:
-    """The size of a file; a pipe, a socket or a device is refused, as reading one could last for ever."""
+    """Return the size of a file; refuse a pipe, a socket or a device, as reading one could last for ever."""
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
@@ -58,7 +69,7 @@ def regular_size(path: Path, expected: str) -> int:
 
 
 def read_bytes(path: Path, most: int, expected: str) -> bytes:
-    """A whole file of at most `most` bytes, unpacked if its name ends in .gz; `expected` is what an error asks for."""
+    """Read a file of at most `most` bytes, unpacked if its name ends in .gz; `expected` is what an error asks for."""
     size = regular_size(path, expected)
     try:
         if path.suffix == ".gz":
@@ -72,7 +83,7 @@ def read_bytes(path: Path, most: int, expected: str) -> bytes:
 
 
 def _unpacked(path: Path, most: int, expected: str) -> bytes:
-    """What is in a gzip file, which does not say how much that is: refused as soon as it is too much."""
+    """Unpack a gzip file, which does not say how long that is: refuse it as soon as it is too long."""
     pieces: list[bytes] = []
     size, left = 0, room()
     with gzip.open(path) as file:
@@ -86,8 +97,17 @@ def _unpacked(path: Path, most: int, expected: str) -> bytes:
     return b"".join(pieces)
 
 
+def read_lines(path: Path, most: int, expected: str) -> list[str]:
+    """Read the lines of a text in UTF-8, without spaces at their ends, but for those that are empty."""
+    try:
+        text = read_bytes(path, most, expected).decode()
+    except UnicodeDecodeError:
+        wrong(path, f"{expected}, in UTF-8")
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
 def read_json(path: Path, most: int, expected: str) -> Any:
-    """What a json file of at most `most` bytes says: mostly text, for a value of two bytes may take 60 of memory."""
+    """Read a json file of at most `most` bytes: mostly text, for a value of two bytes may take 60 of memory."""
     content = read_bytes(path, most, expected)
     values = sum(content.count(mark) for mark in (b"[", b"{", b","))
     if values > 1_000_000 + len(content) // 10:
@@ -104,43 +124,34 @@ def read_json(path: Path, most: int, expected: str) -> Any:
 
 
 def listing(folder: Path) -> Listing:
-    """The folders and the files in a folder, each by name, without what is hidden.
+    """List the folders and the files in a folder, each by name, without what is hidden.
 
     >>> listing(Path("nowhere"))
     Traceback (most recent call last):
     smofi.errors.InputError: nowhere is not accepted: expected a folder that can be read (No such file or directory)
     """
-    try:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except (OSError, ValueError) as error:
-        wrong(folder, f"a folder that can be read ({getattr(error, 'strerror', None) or error})")
     folders: list[Path] = []
     files: list[Path] = []
-    for entry in found:
-        name = entry.name
-        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
-            wrong(folder, f"names of files in UTF-8, but there is {name!a}")
-        if not name.startswith((".", "__MACOSX")):
-            path = folder / name
-            (folders if _is_folder(entry, path) else files).append(path)
+    try:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if not _is_text(entry.name):
+                    wrong(folder, f"names of files in UTF-8, but there is {entry.name!a}")
+                if not entry.name.startswith((".", "__MACOSX")):
+                    (folders if entry.is_dir() else files).append(folder / entry.name)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        wrong(folder, f"a folder that can be read ({getattr(error, 'strerror', None) or error})")
     return folders, files
 
 
-def _is_folder(entry: os.DirEntry[str], path: Path) -> bool:
-    """Whether it is a folder, or a file. Links are followed; only they need another look at the disk."""
-    try:
-        if entry.is_file():
-            return False
-        if entry.is_dir():
-            return True
-    except OSError:  # a link in a circle, or to where we may not look
-        pass
-    wrong(path, "a file or a folder that can be read")
+def _is_text(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def find_files(folder: Path, layouts: Sequence[FileLayout]) -> list[Path]:
-    """The files of the first layout that is complete, in the folder or in one of the layout's sub-folders."""
+    """Find the files of the first layout that is complete, in the folder or in one of the layout's sub-folders."""
     if not os.path.isdir(folder):
         wrong(folder, "a folder")
     best: tuple[int, Path, list[str]] | None = None

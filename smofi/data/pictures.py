@@ -1,4 +1,4 @@
-"""Pictures from outside: their size is looked at before they are decoded, and what is broken is refused by name."""
+"""Read pictures from outside: look at their size before they are decoded, and refuse by name what is broken."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from smofi.data.decoded import Array, ReadProgress
-from smofi.data.formats.files import read_bytes, wrong
+from smofi.data.outside import read_bytes, wrong
 from smofi.errors import InputError
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP")
@@ -47,7 +47,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class PictureHeader:
-    """What is known of a picture before it is decoded; sides as they are when it stands upright."""
+    """The size of a picture when it stands upright, and whether it is grey, known before it is decoded."""
 
     width: int
     height: int
@@ -55,22 +55,22 @@ class PictureHeader:
 
 
 def read_picture_header(path: Path) -> PictureHeader:
-    """The size of a picture, and whether it is grey."""
-    with _opened(_content(path), path) as image:
+    """Read the size of a picture, and whether it is grey."""
+    with _opened(read_bytes(path, MOST_BYTES, "a picture"), path) as image:
         swapped = _orientation(image) >= 5
         width, height = image.size[::-1] if swapped else image.size
-        return PictureHeader(width, height, _is_grey(image))
+        return PictureHeader(width, height, image.mode in ("1", "L", "LA", "La"))
 
 
 def read_picture(path: Path, *, grey: bool = False, upright: bool = False, side: int | None = None) -> Array:
-    """A picture file as `decode_picture` sees it."""
-    return decode_picture(_content(path), path, grey=grey, upright=upright, side=side)
+    """Read a picture file, as `decode_picture` does its bytes."""
+    return decode_picture(read_bytes(path, MOST_BYTES, "a picture"), path, grey=grey, upright=upright, side=side)
 
 
 def decode_picture(
     content: bytes, path: Path, *, grey: bool = False, upright: bool = False, side: int | None = None
 ) -> Array:
-    """A picture as uint8 `[height, width, 3]`, or `[height, width, 1]` if it should be grey; `path` is for errors.
+    """Decode a picture as uint8 `[height, width, 3]`, or `[height, width, 1]` if `grey`; errors name `path`.
 
     Of a moving picture it is the first frame; what is transparent is laid on white; 16 bits a channel are refused.
     `upright` turns it as the camera was held; `side` brings the square in its middle to this height and width.
@@ -98,7 +98,7 @@ def map_with_progress(
     done: int = 0,
     total: int | None = None,
 ) -> list[Result]:
-    """The results of `work` for each item, in order; refusals come in this order too.
+    """Return the results of `work` for each item, in order; refusals come in this order too.
 
     Threads are worth it for large pictures: Pillow decodes without the GIL, but reads headers with it.
 
@@ -116,7 +116,7 @@ def map_with_progress(
 
 
 def picture_input(size: Sequence[int], *, upright: bool = False, side: int | None = None) -> dict[str, Any]:
-    """What `decode_picture` did to pictures that became `size`, height, width and channels: a reader's `raw_input`.
+    """Describe what `decode_picture` did to pictures that became `size`: a reader's `raw_input`.
 
     >>> picture_input((32, 32, 3))["channels"]
     'RGB'
@@ -135,7 +135,7 @@ def picture_input(size: Sequence[int], *, upright: bool = False, side: int | Non
 
 
 def is_picture(path: Path) -> bool:
-    """Whether the name is that of a picture.
+    """Tell by its name whether a file is a picture.
 
     >>> is_picture(Path("a.JPEG")), is_picture(Path("a.txt"))
     (True, False)
@@ -144,21 +144,13 @@ def is_picture(path: Path) -> bool:
 
 
 def suffixes(paths: Iterable[Path]) -> str:
-    """The endings of these names, to be listed in an error."""
+    """List the endings of these names for an error."""
     return ", ".join(sorted({path.suffix or path.name for path in paths})[:10]) or "nothing"
-
-
-def _content(path: Path) -> bytes:
-    return read_bytes(path, MOST_BYTES, "a picture")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without warnings, which Pillow gives for what it repairs.
-
-    Filters belong to the process: threads may use this if the thread that waits for them does too, so that all is
-    restored.
-    """
+    """Hide what Pillow warns of; in threads, only while the one that waits for them does too."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -199,7 +191,7 @@ def _check_depth(path: Path, image: ImageFile) -> None:
 
 
 def _webp_size(content: bytes) -> tuple[int, int]:
-    """The size in the header of a WebP file, for which Pillow takes the memory as soon as it opens it; else 1 x 1."""
+    """Read the size of a WebP file, for which Pillow takes the memory as soon as it opens it; else 1 x 1."""
     kind, data = content[12:16], content[20:30]
     if content[:4] != b"RIFF" or content[8:12] != b"WEBP" or len(data) < 10:
         return 1, 1
@@ -212,7 +204,7 @@ def _webp_size(content: bytes) -> tuple[int, int]:
 
 
 def _orientation(image: Image.Image) -> int:
-    """How the camera was held, 1 to 8; 1 if it does not say so in a way that can be understood."""
+    """Tell how the camera was held, 1 to 8; 1 if the picture does not say so in a way that can be understood."""
     if "exif" not in image.info:
         return 1
     try:
@@ -222,20 +214,15 @@ def _orientation(image: Image.Image) -> int:
     return value if value in _UPRIGHT else 1
 
 
-def _is_grey(image: Image.Image) -> bool:
-    return image.mode in ("1", "L", "LA", "La")
-
-
 def _flat(image: Image.Image) -> Image.Image:
-    """The picture without transparency."""
-    if image.has_transparency_data:
-        clear = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
-    return image
+    if not image.has_transparency_data:
+        return image
+    clear = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
 
 
 def _middle(image: Image.Image, side: int) -> Image.Image:
-    """The square in the middle, brought to this height and width; the rest of a long thin picture is not enlarged."""
+    """Cut out the square in the middle, and bring it to this height and width."""
     width, height = image.size
     edge = min(width, height)
     left, top = (width - edge) / 2, (height - edge) / 2
