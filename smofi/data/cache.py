@@ -28,7 +28,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from smofi.data.decoded import Array, Decoded, Split, with_moments
-from smofi.errors import CacheWarning
+from smofi.errors import CacheWarning, InputError
 from smofi.files import flush, sealed, unsealed, write_atomically
 
 FORMAT = 3
@@ -75,7 +75,10 @@ def fingerprint(files: Iterable[Path]) -> str:
     """Hash the names, sizes and times of these files."""
     lines = []
     for path in sorted(map(str, files)):
-        status = os.stat(path)
+        try:
+            status = os.stat(path)
+        except OSError as error:  # a link to nowhere
+            raise InputError(f"{path} is not accepted: expected a file that can be read ({error.strerror})") from error
         lines.append(f"{path} {status.st_size} {status.st_mtime_ns}")
     return _short_hash("\n".join(lines))
 
@@ -281,7 +284,7 @@ def read_arrays(path: Path, of: str, build: Callable[[Arrays], T]) -> T | None:
             raise Damaged("it is not a file")
         with open(path, "rb") as file:
             return _read(path, file, of, build)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise Damaged(str(error.strerror or error)) from error
