@@ -6,7 +6,6 @@ import gzip
 import json
 import random
 import string
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from smofi.data import shakespeare
 from smofi.data.decoded import Decoded, Split, silent
-from smofi.data.formats.letters import LETTERS
-from smofi.data.readers.shakespeare import find_shakespeare
+from smofi.data.shakespeare import LETTERS, NAMES, Changed, find_shakespeare, nearest, numbers
 from smofi.data.source import as_source
 from smofi.errors import InputError
 from support.real_data import shared
@@ -98,17 +97,11 @@ def test_roles_give_every_window_on_either_side_of_the_border(tmp_path: Path, na
         "characters_blanked": 0,
     }
     assert find_shakespeare(tmp_path).paths == find_shakespeare(path).paths == [path]
-    assert np.array_equal(read(tmp_path).train.rows, decoded.train.rows)
-
-
-def test_types_and_order(tmp_path: Path) -> None:
-    decoded = read(put(tmp_path / "roles.json", ROLES))
     for part in (decoded.train, decoded.test):
         assert (part.inputs.dtype, part.inputs.ndim) == (np.uint8, 1)
         assert (part.targets.dtype, part.owner.dtype, part.rows.dtype) == (np.int64, np.int32, np.int64)
     # a beginning is a fair sample: Hamlet has 720 of 981
     assert 60 <= np.count_nonzero(decoded.train.owner[:100] == 0) <= 87
-    assert decoded.train.rows[:5].tolist() != sorted(decoded.train.rows[:5].tolist())
 
 
 def test_batches_of_the_source_are_the_windows(tmp_path: Path) -> None:
@@ -302,56 +295,11 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         read(tmp_path / "bytes")
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("fuzzed")
-
-
-def outcome(path: Path) -> Decoded | str:
-    try:
-        return read(path)
-    except InputError as error:
-        return str(error)
-
-
-@hypothesis_settings(max_examples=120)
-@given(st.data())
-def test_damaged_files_give_samples_or_a_sentence(place: Path, data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(["roles.json", "roles.json.gz", "leaf.json"]))
-    content = bytearray(put(place / name, GOOD if name == "leaf.json" else ROLES).read_bytes())
-    for spot in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=3)):
-        content[spot] = data.draw(st.integers(0, 255))
-    (place / name).write_bytes(content[: data.draw(st.sampled_from([len(content), data.draw(st.integers(0, 99))]))])
-    result = outcome(place / name)
-    if isinstance(result, str):
-        assert result.startswith(f"{place / name} is not accepted: expected ")
-    else:
-        assert len(result.train.targets) > 0
-        assert result.train.targets.max() < 80
-
-
-def test_memory_is_bounded(tmp_path: Path) -> None:
-    with (tmp_path / "giant.json").open("wb") as file:
-        file.truncate(2**40)
-    # three bytes of json that would be 72 of memory, a million and a half times
-    nested = put(tmp_path / "nested.json", b"[" + b"[]," * 1_500_000 + b"[]]")
-    tracemalloc.start()
-    try:
-        with pytest.raises(InputError, match=r"at most 1,073,741,824 bytes, but it has 1,099,511,627,776"):
-            read(tmp_path / "giant.json")
-        with pytest.raises(InputError, match=r"it has 3,000,002 values in 4,500,004 bytes"):
-            read(nested)
-        assert tracemalloc.get_traced_memory()[1] < 3 * nested.stat().st_size
-    finally:
-        tracemalloc.stop()
-
-
 def test_progress_comes_by_the_percent_and_ends_at_the_end(tmp_path: Path) -> None:
     roles = [{"play": "p", "role": str(number), "text": prose(number, 420)} for number in range(300)]
     calls: list[tuple[int, int]] = []
     find_shakespeare(put(tmp_path / "roles.json", roles)).read(lambda done, total: calls.append((done, total)))
-    assert len(calls) == 101
-    assert calls == [(percent, 100) for percent in range(101)]
+    assert calls == [(percent, 100) for percent in range(1, 101)]
 
 
 def test_the_real_roles() -> None:
@@ -371,3 +319,51 @@ def test_the_real_roles() -> None:
         excerpt = part.inputs[part.rows[index] : part.rows[index] + 80]
         whole = "".join(LETTERS[number] for number in [*excerpt, part.targets[index]])
         assert whole in texts[decoded.owners[part.owner[index]]]
+
+
+# ------------------------------------------------------------------------------------------------ characters as numbers
+
+# as published, models/utils/language_utils.py of LEAF
+LEAF = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
+
+
+def test_the_vocabulary_is_that_of_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LETTERS == LEAF
+    assert len(LETTERS) == len(NAMES) == len(set(NAMES)) == 80
+    assert all(name.isprintable() for name in NAMES)
+    changed = Changed()
+    assert numbers(LEAF, changed).tolist() == list(range(80))
+    assert changed == Changed(0, 0)
+    text = "To be, or nöt to be. " * 50
+    whole = numbers(text, Changed())
+    monkeypatch.setattr(shakespeare, "AT_ONCE", 7)  # in pieces
+    assert numbers(text, changed).tolist() == whole.tolist()
+    assert changed == Changed(transliterated=50)
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "transliterated", "blanked"),
+    [
+        ("“Ay,” quoth’he—no", '"Ay," quoth\'he-no', 4, 0),
+        ("façade æther ſ", "facade ather s", 3, 0),
+        ("a\tb\u00a0c\rd", "a b c\nd", 3, 0),
+        ("£5 中 😀 \ud800", " 5      ", 0, 4),
+        ("a\u0301 \u0000~", "a    ", 0, 3),
+    ],
+)
+def test_other_characters(written: str, read: str, transliterated: int, blanked: int) -> None:
+    changed = Changed()
+    assert "".join(LEAF[number] for number in numbers(written, changed)) == read
+    assert changed == Changed(transliterated, blanked)
+
+
+@hypothesis_settings(max_examples=100)
+@given(st.text(st.characters(), max_size=50))
+def test_any_text_keeps_its_length_and_what_is_known(text: str) -> None:
+    changed = Changed()
+    found = numbers(text, changed)
+    assert len(found) == len(text)
+    assert all(number < 80 for number in found)
+    assert all(LEAF[number] == letter for number, letter in zip(found, text, strict=True) if letter in LEAF)
+    assert changed.transliterated + changed.blanked == sum(letter not in LEAF for letter in text)
+    assert all(near is None or near in LEAF for near in map(nearest, text))

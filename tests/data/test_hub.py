@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -18,12 +17,11 @@ from PIL import Image
 
 from smofi.data.catalogue import CATALOGUE
 from smofi.data.decoded import silent
-from smofi.data.formats.letters import LETTERS
-from smofi.data.readers import hub
-from smofi.data.readers.hub import HUB, convert, fetch
-from smofi.data.readers.shakespeare import find_shakespeare
-from smofi.data.readers.speech_commands import find_speech_commands
+from smofi.data.hub import HUB, convert, fetch
+from smofi.data.shakespeare import LETTERS, find_shakespeare
+from smofi.data.speech_commands import find_speech_commands, official_split
 from smofi.errors import InputError
+from support.sounds import wav
 
 datasets = pytest.importorskip("datasets")
 huggingface_hub = pytest.importorskip("huggingface_hub")
@@ -68,6 +66,8 @@ def test_cifar_keeps_its_order(name: str, column: str, label: str, classes: int)
     assert [*decoded.train.targets, *decoded.test.targets] == labels
     assert decoded.train.targets.dtype == np.int64
     assert decoded.classes == tuple(f"c{k}" for k in range(classes))
+    assert decoded.raw_input is not None
+    assert decoded.raw_input["kind"] == "picture"
     assert told == [(6, 9), (9, 9)]
 
 
@@ -94,13 +94,6 @@ def test_tiny_imagenet_lies_by_class_and_is_shuffled() -> None:
         assert [k // 20 for k in which] == part.targets.tolist()
         assert set(part.targets[:20].tolist()) == {0, 1, 2}
     assert decoded.train.targets.tolist() != decoded.test.targets.tolist()
-
-
-def wav(samples: np.ndarray) -> bytes:
-    data = samples.astype("<i2").tobytes()
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 16_000, 32_000, 2, 16)
-    chunks = b"WAVE" + form + struct.pack("<4sI", b"data", len(data)) + data
-    return struct.pack("<4sI", b"RIFF", len(chunks)) + chunks
 
 
 def spoken(clips: list[tuple[bytes | None, int, str | None]]) -> Any:
@@ -130,9 +123,9 @@ def test_spoken_words_are_what_the_official_files_give(tmp_path: Path) -> None:
     by_part = {"train": ("012c8314", 7), "test": (_speaker("testing"), 5)}
     parts = {}
     for part, (speaker, count) in by_part.items():
-        clips: list[tuple[bytes | None, int, str | None]] = [(wav(np.zeros(40_000)), 3, None)]
+        clips: list[tuple[bytes | None, int, str | None]] = [(wav(np.zeros(40_000), 16_000), 3, None)]
         for k in range(count):
-            sound = wav(RANDOM.normal(size=16_000 - 100 * k) * 3000)
+            sound = wav(RANDOM.normal(size=16_000 - 100 * k) / 10, 16_000)
             clips.append((sound, k % 3, speaker))
             (tmp_path / WORDS[k % 3]).mkdir(exist_ok=True)
             (tmp_path / WORDS[k % 3] / f"{speaker}_nohash_{k}.wav").write_bytes(sound)
@@ -153,8 +146,6 @@ def test_spoken_words_are_what_the_official_files_give(tmp_path: Path) -> None:
 
 
 def _speaker(part: str) -> str:
-    from smofi.data.readers.speech_commands import official_split
-
     return next(f"{k:08x}" for k in range(1000) if official_split(f"{k:08x}") == part)
 
 
@@ -218,12 +209,12 @@ GOOD = pictures(SQUARE, [0, 1], "img", 10)
         ("cifar10", {"test": GOOD.cast_column("label", datasets.Value("int64"))}, "'label' to be of type ClassLabel"),
         ("speech-commands", {"train": spoken([(None, 0, "a")])}, "the bytes of a file in every row of column 'audio'"),
         ("speech-commands", {"train": spoken([(b"RIFF", 0, "a")])}, "train/0 .*a WAVE file"),
-        ("speech-commands", {"train": spoken([(wav(np.ones(9)), 0, None)])}, "train/0 .*a name in column 'speaker_id'"),
-        ("speech-commands", {"train": spoken([(wav(np.ones(9)), 3, None)])}, "train .*at least one word"),
+        ("speech-commands", {"train": spoken([(wav(np.ones(9) / 2, 16_000), 0, None)])}, "train/0 .*a name in column"),
+        ("speech-commands", {"train": spoken([(wav(np.ones(9) / 2, 16_000), 3, None)])}, "train .*at least one word"),
     ],
 )  # fmt: skip
 def test_what_is_not_as_it_is_on_the_hub_is_refused(name: str, parts: dict[str, Any], said: str) -> None:
-    good = {"cifar10": GOOD, "speech-commands": spoken([(wav(np.ones(9)), 0, "a")])}[name]
+    good = {"cifar10": GOOD, "speech-commands": spoken([(wav(np.ones(9) / 2, 16_000), 0, "a")])}[name]
     with pytest.raises(InputError, match=said):
         convert(name, {"train": good, "test": good, **parts}, silent)
 
@@ -314,12 +305,12 @@ def test_fetching_is_loading_and_converting(monkeypatch: pytest.MonkeyPatch, gre
 def test_without_the_package_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(InputError, match=r'pip install "smofi\[datasets\]"'):
-        hub.fetch("cifar10", silent)
+        fetch("cifar10", silent)
 
 
 @pytest.mark.slow
 def test_offline_is_refused_at_once(tmp_path: Path) -> None:
-    program = "from smofi.data.readers.hub import fetch; fetch('cifar10', print)"
+    program = "from smofi.data.hub import fetch; fetch('cifar10', print)"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
