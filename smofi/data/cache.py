@@ -1,4 +1,4 @@
-"""What a data set's files say, decoded once: a file for each data set, memory-mapped when it is used.
+"""Keep what data sets decode to: a file for each data set, memory-mapped when it is used.
 
     decoded/NAME-ORIGIN-VERSION                 its samples; another version takes the place of the one before
     decoded/NAME-ORIGIN-VERSION.train.32-ROWS   some of its images at another size

@@ -1,4 +1,4 @@
-"""What a reader makes of a data set's files: compact arrays, and what it takes to understand them."""
+"""Decoded data sets, as readers make them: compact arrays, and what it takes to understand them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Split:
     rows: Array | None = None
 
     def __getitem__(self, chosen: Any) -> Split:
-        """Some of the samples, unless they are excerpts."""
+        """Return some of the samples, unless they are excerpts."""
         return Split(self.inputs[chosen], self.targets[chosen], None if self.owner is None else self.owner[chosen])
 
 

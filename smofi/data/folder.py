@@ -57,7 +57,7 @@ from smofi.seeds import generator
 # The samples that lie in a folder: which files they are, to train on or to test on, of which class and whose.
 
 OTHER_PROGRAMS = ("thumbs.db", "desktop.ini")
-"""What other programs put into folders of pictures: not counted as left out."""
+"""Files that other programs put into folders of pictures: not counted as left out."""
 
 NO_TEXTS = ("readme.txt", "license.txt", "licence.txt")
 """Texts about the others, and no client's."""
@@ -65,7 +65,7 @@ NO_TEXTS = ("readme.txt", "license.txt", "licence.txt")
 
 @dataclass(frozen=True)
 class Medium:
-    """What the samples of a folder are: a word for one and for several, how their names end, if they have classes."""
+    """A kind of sample: a word for one and for several, how their names end, and if they have classes."""
 
     one: str
     many: str
@@ -185,28 +185,17 @@ TEST_FOLDERS = ("test", "testing", "val", "valid", "validation")
 """In any case of letters; if there are several, the first of these is the test set, and the others are left alone."""
 
 
-@dataclass(frozen=True)
-class Tree:
-    """All folders and all files below a folder."""
-
-    root: Path
-    folders: list[Path]
-    files: list[Path]
-
-
 def by_folders(folder: Path, listed: Listing) -> Found:
     """Find all samples in a folder, without listing a folder twice."""
     train_folder, test_folders = train_and_tests(folder, listed[0])
-    trees = [walk(train_folder, listed if train_folder == folder else listing(train_folder))]
-    trees += [walk(place, listing(place)) for place in test_folders[:1]]
-    medium = medium_of(folder, [path for tree in trees for path in tree.files])
-    train, *tests = (_items(tree, medium) for tree in trees)
-    others = [path for tree in trees for path in tree.files if not medium.has(path)]
-    beside = listed[1] if train_folder != folder else []
+    roots = [train_folder, *test_folders[:1]]
+    trees = [walk(listed if root == folder else listing(root)) for root in roots]
+    medium = medium_of(folder, [path for _, files in trees for path in files])
+    train, *tests = (_items(root, tree, medium) for root, tree in zip(roots, trees, strict=True))
+    others = [path for _, files in trees for path in files if not medium.has(path)]
     said = [f"folder {path.name}/" for path in test_folders[1:]]
-    said += left_out(others, f"that are not {medium.many}", f"that is not a {medium.one}") + left_out(
-        beside, "outside the folders"
-    )
+    said += left_out(others, f"that are not {medium.many}", f"that is not a {medium.one}")
+    said += left_out(listed[1] if train_folder != folder else [], "outside the folders")
     about = {"left_out": "; ".join(said)} if said else {}
     if tests:
         about = {"test": f"folder {test_folders[0].name}/", **about}
@@ -241,13 +230,14 @@ def medium_of(root: Path, files: list[Path]) -> Medium:
     wrong(root, f"{classes}, or texts (.txt), but it has {suffixes(files)}")
 
 
-def _items(tree: Tree, medium: Medium) -> list[Item]:
+def _items(root: Path, tree: Listing, medium: Medium) -> list[Item]:
     """List the samples below a folder, equally deep: in class folders, or in class folders of clients; texts in it or
     in folders of clients."""
-    found = [path for path in tree.files if medium.has(path)]
+    folders, files = tree
+    found = [path for path in files if medium.has(path)]
     if not found:
-        wrong(tree.root, f"{medium.many} ({', '.join(medium.suffixes)}), but it has {suffixes(tree.files)}")
-    above, classes = len(tree.root.parts), int(medium.labelled)
+        wrong(root, f"{medium.many} ({', '.join(medium.suffixes)}), but it has {suffixes(files)}")
+    above, classes = len(root.parts), int(medium.labelled)
     depth = len(found[0].parts) - above
     places = "all in class folders, or all in class folders of clients" if classes else "all in folders of clients"
     for path in found:
@@ -255,9 +245,16 @@ def _items(tree: Tree, medium: Medium) -> list[Item]:
             wrong(path, f"a {medium.one} as deep as {found[0]}: {places}{'' if classes else ', or all in none'}")
     if not 1 <= depth - classes <= 2:
         inside = "per class, or per client and in it per class" if classes else "per client"
-        wrong(found[0], f"a {medium.one} in a sub-folder of {tree.root} {inside}")
+        wrong(found[0], f"a {medium.one} in a sub-folder of {root} {inside}")
     items = [_item(path, path.parts[above:], medium) for path in found]
-    _check_none_empty(tree, items, medium)
+    # every class and every client has files; that a client has none of some class is fine
+    labels, clients = {item.label for item in items}, {item.client for item in items}
+    outer, used = {path.parent for path in folders}, {parent for item in items for parent in item.path.parents}
+    for path in folders:
+        *client, label = path.parts[above:]
+        known = label in labels and len(client) == 1 and client[0] in clients
+        if path not in used and path not in outer and not known:
+            wrong(path, f"{medium.many} in this folder, but there are none")
     return items
 
 
@@ -267,28 +264,16 @@ def _item(path: Path, parts: tuple[str, ...], medium: Medium) -> Item:
     return Item(path, parts[-2], parts[0] if len(parts) == 3 else "")
 
 
-def walk(root: Path, listed: Listing, deepest: int = 4) -> Tree:
-    folders, files = listed
-    if folders and deepest == 1:
-        wrong(folders[0], "no folder nested as deeply as this one")
-    tree = Tree(root, list(folders), list(files))
-    for path in folders:
-        below = walk(path, listing(path), deepest - 1)
-        tree.folders.extend(below.folders)
-        tree.files.extend(below.files)
-    return tree
-
-
-def _check_none_empty(tree: Tree, items: list[Item], medium: Medium) -> None:
-    """Refuse a class or a client without files; that a client has none of some class is fine."""
-    labels, clients = {item.label for item in items}, {item.client for item in items}
-    used = {parent for item in items for parent in item.path.parents}
-    outer = {path.parent for path in tree.folders}
-    for path in tree.folders:
-        if path not in used and path not in outer:
-            *client, label = path.relative_to(tree.root).parts
-            if label not in labels or len(client) != 1 or client[0] not in clients:
-                wrong(path, f"{medium.many} in this folder, but there are none")
+def walk(listed: Listing, deepest: int = 4) -> Listing:
+    """Return all folders and all files below a folder that was listed."""
+    if listed[0] and deepest == 1:
+        wrong(listed[0][0], "no folder nested as deeply as this one")
+    folders, files = list(listed[0]), list(listed[1])
+    for path in listed[0]:
+        below = walk(listing(path), deepest - 1)
+        folders += below[0]
+        files += below[1]
+    return folders, files
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -314,7 +299,7 @@ def by_list(folder: Path, inside: Listing) -> Found:
     path = folder / LIST
     entries = read_list(path)
     train_folder, test_folders = train_and_tests(folder, inside[0])
-    files = {file.relative_to(folder).as_posix(): file for file in walk(folder, inside).files}
+    files = {file.relative_to(folder).as_posix(): file for file in walk(inside)[1]}
     for name, entry in entries.items():
         if name not in files:
             wrong(path, f"files that are in {folder}, but {name!r:.200} of line {entry.line} is not")
@@ -331,9 +316,8 @@ def by_list(folder: Path, inside: Listing) -> Found:
     if not train:
         wrong(path, "files to train on, but all are for the test")
     said = left_out([file for name, file in files.items() if name not in entries and file != path], "not in the list")
-    about = {"left_out": "; ".join(said)} if said else {}
-    if test:
-        about = {"test": f"what {LIST} or a folder says is for the test", **about}
+    about = {"test": f"what {LIST} or a folder says is for the test"} if test else {}
+    about |= {"left_out": said[0]} if said else {}
     return with_test(Found(medium, train, test, about, others=(path,)), folder, f"a column split to {LIST}")
 
 

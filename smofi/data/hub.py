@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -213,7 +214,7 @@ def excerpts(
 
 @dataclass(frozen=True)
 class Hub:
-    """Where a data set is on the hub: the arguments of `load_dataset` by split, and how to convert what it returns.
+    """A data set on the hub: the arguments of `load_dataset` by split, and how to convert what it returns.
 
     `remark` says how it differs from the official one.
     """
@@ -223,7 +224,6 @@ class Hub:
     arguments: Mapping[str, Mapping[str, Any]]
     columns: tuple[str, ...]
     convert: Callable[..., Decoded]
-    options: Mapping[str, Any]
     revision: str = "main"
     remark: str = ""
 
@@ -243,17 +243,16 @@ SECONDS = 10
 BOTH = _splits(train="train", test="test")
 
 HUB: dict[str, Hub] = {
-    "cifar10": Hub("uoft-cs/cifar10", "plain_text", BOTH, ("img", "label"), pictures, {}),
-    "cifar100": Hub("uoft-cs/cifar100", "cifar100", BOTH, ("img", "fine_label"), pictures, {}),
+    "cifar10": Hub("uoft-cs/cifar10", "plain_text", BOTH, ("img", "label"), pictures),
+    "cifar100": Hub("uoft-cs/cifar100", "cifar100", BOTH, ("img", "fine_label"), pictures),
     "tiny-imagenet": Hub(
         "zh-plus/tiny-imagenet",
         None,
         _splits(train="train", test="valid"),
         ("image", "label"),
-        pictures,
-        {"order": "tiny-imagenet order"},
+        partial(pictures, order="tiny-imagenet order"),
     ),
-    "shakespeare": Hub("flwrlabs/shakespeare", None, _splits(train="train"), ("character_id", "x", "y"), excerpts, {}),
+    "shakespeare": Hub("flwrlabs/shakespeare", None, _splits(train="train"), ("character_id", "x", "y"), excerpts),
     # Its own files would take a program to read; at this revision the hub keeps a copy that does not.
     "speech-commands": Hub(
         "google/speech_commands",
@@ -261,7 +260,6 @@ HUB: dict[str, Hub] = {
         _files(train=["v0.02/train/*.parquet", "v0.02/validation/*.parquet"], test=["v0.02/test/*.parquet"]),
         ("audio", "label", "speaker_id"),
         spoken,
-        {},
         revision="refs/convert/parquet",
         remark="the hub has a test set of its own, 4,890 clips with silence among them, not the official 11,005: "
         "do not compare accuracies with published ones",
@@ -271,8 +269,7 @@ HUB: dict[str, Hub] = {
         "fashion_mnist",
         BOTH,
         ("image", "label"),
-        pictures,
-        {"grey": True, "classes": CLASSES},
+        partial(pictures, grey=True, classes=CLASSES),
     ),
 }
 
@@ -310,7 +307,7 @@ def convert(name: str, splits: Mapping[str, Any], progress: ReadProgress) -> Dec
             wrong(place, f"the columns {', '.join(entry.columns)}, but it lacks {', '.join(missing)}")
         if not len(splits[split]):
             wrong(place, "at least one sample, but it has none")
-    decoded = entry.convert(splits, places, entry.columns, progress, **entry.options)
+    decoded = entry.convert(splits, places, entry.columns, progress)
     return replace(decoded, about={**decoded.about, "remark": entry.remark}) if entry.remark else decoded
 
 

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, cast
 
-from smofi.data.outside import PIECE, regular_size, wrong
+from smofi.data.outside import regular_size, wrong
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 MOST_BYTES = 2 << 30
@@ -34,14 +34,21 @@ def rows(path: Path, report: Callable[[int], None]) -> Iterator[tuple[int, list[
 
     `report` is called with the bytes read so far.
     """
-    done = blank = 0
-    _check_size(path)
+    done = blank = length = 0
+    expected, packed = f"a table of at most {MOST_BYTES:,} bytes", path.suffix == ".gz"
+    size = regular_size(path, expected)
+    if size > MOST_BYTES:
+        wrong(path, f"{expected}, but it has {size:,}")
+    most = min(MOST_BYTES, max(SMALL, MOST_GROWTH * size)) if packed else MOST_BYTES
     try:
-        with path.open("rb") as raw, _text(raw, path.suffix == ".gz") as text:
+        with path.open("rb") as raw, _text(raw, packed) as text:
             lines = _lines(text, path)
             delimiter = ""
             for number, line in lines:
-                done = number
+                done, length = number, length + len(line)
+                if length > most:
+                    unpacked = f"its {size:,} bytes unpack to more than {most:,}; if they should, unpack it first"
+                    wrong(path, f"a table packed to no less than a {MOST_GROWTH}th, but {unpacked}: gunzip {path.name}")
                 delimiter = delimiter or _delimiter(line, path)
                 if row := next(csv.reader([line], delimiter=delimiter, strict=True)):
                     yield number, row, len(line)
@@ -55,30 +62,6 @@ def rows(path: Path, report: Callable[[int], None]) -> Iterator[tuple[int, list[
         wrong(path, f"a file that can be read to its end, but reading fails after line {done} ({error})")
     if not done:
         wrong(path, "a line that names the columns, but it is empty")
-
-
-def _check_size(path: Path) -> None:
-    """Refuse a table that is too long before a row is read: unpacking is many times as fast as that."""
-    expected = f"a table of at most {MOST_BYTES:,} bytes"
-    size = length = regular_size(path, expected)
-    try:
-        if path.suffix == ".gz":
-            length = 0
-            with gzip.open(path) as file:
-                while piece := file.read(PIECE):
-                    length += len(piece)
-                    if length > MOST_BYTES:
-                        wrong(path, f"{expected}, but its {size:,} bytes unpack to more")
-                    if length > max(SMALL, MOST_GROWTH * size):
-                        wrong(
-                            path,
-                            f"a table packed to no less than a {MOST_GROWTH}th, but its {size:,} bytes unpack to more "
-                            f"than {length:,}; if they should, unpack it first: gunzip {path.name}",
-                        )
-    except (OSError, EOFError, zlib.error) as error:
-        wrong(path, f"a file that can be read to its end, but reading fails after {length:,} bytes ({error})")
-    if length > MOST_BYTES:
-        wrong(path, f"{expected}, but it has {length:,}")
 
 
 def _text(raw: IO[bytes], packed: bool) -> TextIOWrapper:

@@ -25,7 +25,7 @@ Keep: TypeAlias = Callable[[int, Tensor, Callable[[], Tensor]], Tensor]
 
 
 class Samples(Protocol):
-    """What the engine needs from data, wherever it comes from. `pixels` is the size of an image, infinite if unknown;
+    """Samples as the engine needs them, wherever they come from. `pixels` is the size of an image, infinite if unknown;
     `slow` tells that batches are worth reading ahead, and may be."""
 
     pixels: float
@@ -212,7 +212,7 @@ class TensorSamples:
 
     @property
     def bytes_of_sample(self) -> int:
-        """What the inputs of one sample take when they have been gathered."""
+        """Bytes that the inputs of one sample take when they have been gathered."""
         kept = self._store.inputs.dtype
         dtype = kept if kept.is_floating_point else self._store.dtype if self._store.image else torch.int64
         return math.prod(self.shape) * dtype.itemsize

@@ -130,9 +130,9 @@ class Excerpts:
 
     def add(self, document: Any, path: Path, split: str | None, progress: ReadProgress) -> None:
         """Add a file's users to a split; if it is None, the first 80 % of each are to train on, the rest to test on."""
-        users, counts, data = _checked(document, path)
-        for done, (user, count) in enumerate(zip(users, counts, strict=True), 1):
-            inputs, targets = _samples(data[user], count, user, path, self.changed)
+        users = _users(document, path)
+        for done, (user, x, y) in enumerate(users, 1):
+            inputs, targets = numbers("".join(x), self.changed).reshape(-1, LENGTH), numbers("".join(y), self.changed)
             if split is None and user in self.owners:
                 wrong(path, f"every user in one file only, but {printable(user)!r} was in another")
             owner = self.owners.setdefault(user, len(self.owners))
@@ -188,40 +188,23 @@ def _joined(blocks: list[tuple[int, Array, Array]], order: np.random.Generator) 
     return Split(inputs, targets, owner)
 
 
-def _checked(document: Any, path: Path) -> tuple[list[str], list[int], dict[str, Any]]:
-    """Check a document; return the users, how many samples each has, and their data."""
-    if not isinstance(document, dict):
-        wrong(path, f"an object with users, num_samples and user_data, but it is a {type(document).__name__}")
-    users, counts, data = (document.get(name) for name in ("users", "num_samples", "user_data"))
-    if not isinstance(users, list) or not all(isinstance(user, str) for user in users):
-        wrong(path, "'users' to be a list of names")
-    if not isinstance(counts, list) or not all(type(count) is int for count in counts):
-        wrong(path, "'num_samples' to be a list of whole numbers")
-    if len(users) != len(counts):
-        wrong(path, f"as many 'num_samples' as 'users', but there are {len(counts):,} and {len(users):,}")
-    if len(set(users)) != len(users):
-        wrong(path, "every user once in 'users'")
-    if not isinstance(data, dict):
-        wrong(path, "'user_data' to be an object")
-    if absent := [user for user in users if user not in data]:
-        wrong(path, f"data of all its users, but {printable(absent[0])!r} has none")
-    return users, counts, data
-
-
-def _samples(data: Any, count: int, user: str, path: Path, changed: Changed) -> tuple[Array, Array]:
-    """Return one user's excerpts `[samples, 80]` and the character after each."""
-    who = f"of user {printable(user)!r}"
-    x, y = (data.get("x"), data.get("y")) if isinstance(data, dict) else (None, None)
-    for name, strings, length in (("x", x, LENGTH), ("y", y, 1)):
-        if not isinstance(strings, list):
-            wrong(path, f"{name!r} {who} to be a list of strings")
-        if len(strings) != count:
-            wrong(path, f"{count:,} strings in {name!r} {who}, as num_samples says, but there are {len(strings):,}")
-        odd = next((string for string in strings if type(string) is not str or len(string) != length), None)
-        if odd is not None:
-            size = f"has {len(odd):,}" if isinstance(odd, str) else f"is a {type(odd).__name__}"
-            wrong(path, f"strings of {length} characters in {name!r} {who}, but one {size}")
-    return numbers("".join(x or ()), changed).reshape(-1, LENGTH), numbers("".join(y or ()), changed)
+def _users(document: Any, path: Path) -> list[tuple[str, list[str], list[str]]]:
+    """Return the users of a document as LEAF writes it, each with excerpts and the character after each."""
+    try:
+        users, counts, data = (document[name] for name in ("users", "num_samples", "user_data"))
+        found = [(user, data[user]["x"], data[user]["y"]) for user in users]
+        good = isinstance(users, list) and isinstance(counts, list) and len(set(users)) == len(users) == len(counts)
+    except (TypeError, LookupError):
+        good = False
+    if not good or not all(isinstance(user, str) for user in users):
+        wrong(path, "users, each once, with num_samples and user_data of each: x and y, as LEAF writes them")
+    for (user, x, y), count in zip(found, counts, strict=True):
+        for name, strings, length in (("x", x, LENGTH), ("y", y, 1)):
+            fits = isinstance(strings, list) and all(isinstance(one, str) and len(one) == length for one in strings)
+            if not fits or len(strings) != count:
+                expected = f"{count!r:.20} strings of {length} characters in {name!r} of user {printable(user)!r}"
+                wrong(path, f"{expected}, as num_samples says, but it has others")
+    return found
 
 
 # --------------------------------------------------------------------------------------------------------------------

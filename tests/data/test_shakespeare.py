@@ -244,21 +244,21 @@ def changed(**fields: Any) -> dict[str, Any]:
         (b'{"a":' * 100_000, "nested too deep"),
         (b"9" * 5000, "a json file"),
         (b"\xff\xfe\xfa", "a json file"),
-        (b"3", "users, num_samples and user_data, but it is a int"),
+        (b"3", "users, each once, with num_samples and user_data of each"),
         (b"[]", "a role with 81 characters"),
-        (b"{}", "'users' to be a list of names"),
-        (changed(users=[1]), "'users' to be a list of names"),
-        (changed(num_samples=["1"]), "'num_samples' to be a list of whole numbers"),
-        (changed(num_samples=[1, 2]), "there are 2 and 1"),
-        (changed(users=["LEAR", "LEAR"], num_samples=[220, 220]), "every user once"),
-        (changed(user_data=[]), "'user_data' to be an object"),
-        (changed(user_data={}), "'LEAR' has none"),
-        (changed(user_data={"LEAR": []}), "'x' of user 'LEAR' to be a list of strings"),
-        (changed(num_samples=[219]), "219 strings in 'x' of user 'LEAR', as num_samples says, but there are 220"),
-        (changed(num_samples=[-1]), "-1 strings"),
-        (leaf({"LEAR": [("short", "a")]}), "strings of 80 characters in 'x' of user 'LEAR', but one has 5"),
-        (leaf({"LEAR": [("x" * 80, "ab")]}), "strings of 1 characters in 'y' of user 'LEAR', but one has 2"),
-        (leaf({"LEAR": [("x" * 80, 7)]}), "in 'y' of user 'LEAR', but one is a int"),  # type: ignore[list-item]
+        (b"{}", "users, each once"),
+        (changed(users=[1]), "users, each once"),
+        (changed(users=[[]]), "users, each once"),
+        (changed(num_samples=[1, 2]), "users, each once"),
+        (changed(users=["LEAR", "LEAR"], num_samples=[220, 220]), "users, each once"),
+        (changed(user_data=[]), "users, each once"),
+        (changed(user_data={}), "users, each once"),
+        (changed(user_data={"LEAR": []}), "users, each once"),
+        (changed(num_samples=["220"]), "'220' strings of 80 characters in 'x' of user 'LEAR', as num_samples says"),
+        (changed(num_samples=[219]), "219 strings of 80 characters in 'x' of user 'LEAR', as num_samples says"),
+        (leaf({"LEAR": [("short", "a")]}), "1 strings of 80 characters in 'x' of user 'LEAR'"),
+        (leaf({"LEAR": [("x" * 80, "ab")]}), "1 strings of 1 characters in 'y' of user 'LEAR'"),
+        (leaf({"LEAR": [("x" * 80, 7)]}), "1 strings of 1 characters in 'y' of user 'LEAR'"),  # type: ignore[list-item]
         (leaf({"LEAR": windows(prose(1, 100))}), "to train on and one to test on, but there is none"),
         ([1], "number 1 is a int"),
         ([{"play": "a", "role": 3, "text": ""}], "'role' of number 1 to be a name"),
@@ -284,7 +284,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"in train and in test, but there is none in test"):
         find_shakespeare(tmp_path)
     put(tmp_path / "test/a.json", ROLES)
-    with pytest.raises(InputError, match=r"test/a\.json is not accepted: .* and user_data, but it is a list"):
+    with pytest.raises(InputError, match=r"test/a\.json is not accepted: .* and user_data of each"):
         read(tmp_path)
     put(tmp_path / "mixed/a.json", ROLES)
     put(tmp_path / "mixed/b.json", GOOD)
