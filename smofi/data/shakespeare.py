@@ -395,17 +395,14 @@ def _files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
 
 
 def _add_roles(roles: Roles, document: list[Any], path: Path, progress: ReadProgress) -> None:
-    for number, role in enumerate(document, 1):
-        if not isinstance(role, dict):
-            wrong(path, f"objects with play, role and text, but number {number:,} is a {type(role).__name__}")
-        for name in ("play", "role"):
-            if not isinstance(role.get(name), str) or not role[name]:
-                wrong(path, f"{name!r} of number {number:,} to be a name")
-        text = role.get("text")
+    for number, entry in enumerate(document, 1):
+        known: dict[str, Any] = entry if isinstance(entry, dict) else {}
+        play, role, text = (known.get(name) for name in ("play", "role", "text"))
         speeches: list[Any] = text if isinstance(text, list) else [text]
-        if not all(isinstance(speech, str) for speech in speeches):
-            wrong(path, f"'text' of number {number:,} to be a string or a list of strings")
-        roles.add(f"{role['play']}: {role['role']}", "\n".join(speeches), path)
+        named = isinstance(play, str) and isinstance(role, str) and play and role
+        if not named or not all(isinstance(speech, str) for speech in speeches):
+            wrong(path, f"objects with play, role and text, a string or several, but number {number:,} is another")
+        roles.add(f"{play}: {role}", "\n".join(speeches), path)
         progress(number, len(document))
 
 

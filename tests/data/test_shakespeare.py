@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from smofi.data import shakespeare
 from smofi.data.decoded import Decoded, Split, silent
 from smofi.data.shakespeare import LETTERS, NAMES, Changed, find_shakespeare, nearest, numbers
-from smofi.data.source import as_source
 from smofi.errors import InputError
 from support.real_data import shared
 
@@ -102,16 +101,6 @@ def test_roles_give_every_window_on_either_side_of_the_border(tmp_path: Path, na
         assert (part.targets.dtype, part.owner.dtype, part.rows.dtype) == (np.int64, np.int32, np.int64)
     # a beginning is a fair sample: Hamlet has 720 of 981
     assert 60 <= np.count_nonzero(decoded.train.owner[:100] == 0) <= 87
-
-
-def test_batches_of_the_source_are_the_windows(tmp_path: Path) -> None:
-    decoded = read(put(tmp_path / "roles.json", ROLES))
-    x, y = as_source("shakespeare", decoded).train.tensors()
-    assert x.shape == (981, 80)
-    got = {
-        ("".join(LETTERS[n] for n in row), LETTERS[target]) for row, target in zip(x.tolist(), y.tolist(), strict=True)
-    }
-    assert got == {(excerpt, follower) for _, excerpt, follower in by_hand()[0]}
 
 
 def test_a_text_per_role(tmp_path: Path) -> None:
@@ -260,10 +249,10 @@ def changed(**fields: Any) -> dict[str, Any]:
         (leaf({"LEAR": [("x" * 80, "ab")]}), "1 strings of 1 characters in 'y' of user 'LEAR'"),
         (leaf({"LEAR": [("x" * 80, 7)]}), "1 strings of 1 characters in 'y' of user 'LEAR'"),  # type: ignore[list-item]
         (leaf({"LEAR": windows(prose(1, 100))}), "to train on and one to test on, but there is none"),
-        ([1], "number 1 is a int"),
-        ([{"play": "a", "role": 3, "text": ""}], "'role' of number 1 to be a name"),
-        ([ROLES[0], {"play": "a", "role": "b"}], "'text' of number 2 to be a string or a list of strings"),
-        ([ROLES[0], {"play": "a", "role": "b", "text": ["c", 4]}], "'text' of number 2"),
+        ([1], "objects with play, role and text, a string or several, but number 1 is another"),
+        ([{"play": "a", "role": 3, "text": ""}], "but number 1 is another"),
+        ([ROLES[0], {"play": "a", "role": "b"}], "but number 2 is another"),
+        ([ROLES[0], {"play": "a", "role": "b", "text": ["c", 4]}], "but number 2 is another"),
         ([ROLES[0], ROLES[0]], "every role once, but 'hamlet: Hamlet' occurs twice"),
         ([ROLES[3]], "a role with 81 characters"),
     ],
