@@ -117,7 +117,7 @@ def _list(path: Path, names: set[str], words: set[str]) -> set[str]:
         if CLIP.fullmatch(name) is None or word.startswith((".", "_")) or not word:
             wrong(path, f"WORD/SPEAKER_nohash_NUMBER.wav on every line, but one is {line[:200]!r}")
         if line not in names and word in words:
-            wrong(path, f"clips that are in the folder, but {line[:200]} is missing (without this file, a hash decides)")
+            wrong(path, f"clips that are in the folder, but {line[:200]} is not (without this list, a hash decides)")
     return names & set(lines)
 
 
