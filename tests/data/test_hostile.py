@@ -512,11 +512,9 @@ def test_a_packed_table_may_not_grow_without_end_nor_have_nothing_but_blank_line
 ) -> None:
     path = tmp_path / "t.csv.gz"
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "SMALL", 1 << 21)
-        path.write_bytes(gzip.compress(b"a,y\n" + b"0,1\n" * 1_000_000))
-        said = (
-            f"packed to no less than a 250th, but its {path.stat().st_size:,} bytes unpack to more than 2,097,152; if"
-        )
+        patch.setattr(rows, "SMALL", 1 << 18)
+        path.write_bytes(gzip.compress(b"a,y\n" + b"0,1\n" * 150_000))
+        said = f"packed to no less than a 250th, but its {path.stat().st_size:,} bytes unpack to more than 262,144; if"
         with pytest.raises(InputError, match=rf"{said} they should, unpack it first: gunzip t\.csv\.gz$"):
             find_csv(path).read(silent)
     monkeypatch.setattr(rows, "MOST_BLANK", 1000)
