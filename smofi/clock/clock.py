@@ -18,7 +18,7 @@ from smofi.engine.plan import RoundPlan, RoundTime
 from smofi.errors import InputError, refuse
 from smofi.flat import Layout
 from smofi.method import Method
-from smofi.models.costs import Costs
+from smofi.models.costing import Costs
 from smofi.optim import Optimizer
 
 

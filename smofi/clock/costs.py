@@ -21,7 +21,7 @@ from smofi.clock.devices import Device
 from smofi.clock.replay import LATENCY, SERVER, Job, Leg
 from smofi.cut import Cut
 from smofi.flat import Layout, columns_in
-from smofi.models.costs import Costs
+from smofi.models.costing import Costs
 
 
 class SentBytes(NamedTuple):

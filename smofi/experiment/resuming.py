@@ -22,7 +22,6 @@ from smofi.engine.processes.workers import Workers
 from smofi.engine.run import Run
 from smofi.errors import InputError, check_path, refuse
 from smofi.experiment.opening import FolderRun, RunKeeper, opened, own_config, whole_config
-from smofi.models.transformer import refuse_former
 from smofi.plural import plural
 from smofi.runs import (
     DamagedFile,
@@ -118,8 +117,6 @@ def _check_fits(checkpoint: StoredCheckpoint, session: Session, folder: RunFolde
     mine = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in session.run.state.tensors().items()}
     theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in checkpoint.tensors.items()}
     if mine != theirs:
-        if "weights" in checkpoint.tensors:
-            refuse_former(session.model, checkpoint.tensors["weights"].numel(), folder.path, folder.config_file)
         name = next(name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name))
         raise DamagedFile(
             f"{folder.path}: the checkpoint of round {checkpoint.round} is of another model or method: {name} is "
@@ -140,7 +137,6 @@ def _restore_end(session: Session, keeper: RunKeeper, history: list[Record]) -> 
     try:
         model.load_state_dict(stored)
     except RuntimeError as error:
-        refuse_former(model, sum(one.numel() for one in stored.values()), folder.path, folder.config_file)
         raise InputError(f"{folder.model_file} does not fit the run's configuration: {error}") from None
     weights, statistics = session.layout.pack(model, run.state.weights.device)
     run.state.weights.copy_(weights)

@@ -27,7 +27,7 @@ from smofi.engine.remote.pool import choose_pool
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
 from smofi.flat import shell
-from smofi.models.costs import costs
+from smofi.models.costing import costs
 from smofi.net.logs import log
 from smofi.serving.checks import Serving
 from smofi.serving.hub import Hub

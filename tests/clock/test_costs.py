@@ -19,7 +19,7 @@ from smofi.clock.replay import SERVER
 from smofi.cut import Cut, CutSpec, parse_cut
 from smofi.flat import Layout
 from smofi.models import build
-from smofi.models.costs import Costs, costs, takes_tokens
+from smofi.models.costing import Costs, costs, takes_tokens
 
 DEVICE = smofi.Device(seconds=0.1, up=1000.0, down=4000.0)
 SHAPES: dict[str, tuple[int, ...]] = {"cnn": (1, 8, 8), "resnet8": (1, 8, 8), "transformer": (6,)}

@@ -25,7 +25,7 @@ from smofi.config.federation import gather
 from smofi.data import cache, load, samples
 from smofi.data.cache import Arrays, Damaged, cached, check_promises, data_home, place_of, read_arrays, write_arrays
 from smofi.data.decoded import Decoded, Split, with_moments
-from smofi.data.load import FROM_HUB
+from smofi.data.loading import FROM_HUB
 from smofi.data.samples import resize
 from smofi.engine.cohort.measurements import StepTimes, measured_before
 from smofi.errors import CacheWarning, InputError

@@ -440,4 +440,4 @@ def test_natural_clients_and_a_model_for_the_alphabet(tmp_path: Path, capsys: py
     inputs, _ = federation.clients[0].tensors()
     assert tuple(config.build_model(federation.source)(inputs[:2]).shape) == (2, federation.source.classes)
     assert main(["data", f"folder:{tmp_path}", "--partition", "natural", "--image-size", "8"]) == 2
-    assert "--image-size 8 is not accepted: folder:" in capsys.readouterr().err
+    assert "image_size=8 is not accepted: folder:" in capsys.readouterr().err

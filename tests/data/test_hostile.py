@@ -483,7 +483,7 @@ def test_what_does_not_fit_is_refused_with_the_arithmetic(
     write(tmp_path, files)
     found = refusal(capsys, *(one.format(tmp_path) for one in arguments), "--memory-limit", "9MB")
     assert "fit" in found
-    assert "the 0 MB that --memory-limit 9MB leaves" in found
+    assert "the 0 MB that memory_limit=9MB leaves" in found
     assert said in found
 
 

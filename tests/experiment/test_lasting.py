@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from paper.results import Recorded, collect, read_results
 from smofi.cli import main
 from smofi.config import read_config, run_config
 from smofi.engine.events import Event, Warned
 from smofi.errors import InputError
 from smofi.experiment import resume
-from smofi.reproduce.results import Recorded, collect, read_results
 from smofi.runs import RunFolder, RunWriter
 from smofi.sweep.store import Cell, Store
 from support.crash import TINY, same_end, train

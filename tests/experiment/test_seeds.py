@@ -13,7 +13,7 @@ from smofi import data
 from smofi.cli import main
 from smofi.config import Config, config_yaml
 from smofi.experiment import resume, start
-from smofi.report.setups import read_runs, setups_of
+from smofi.report.snapshots import read_runs, setups_of
 from smofi.runs import RunFolder, folders_in
 from support.crash import child, command, kill, metrics, same_end, train
 from support.run_folder import rewritten
@@ -99,8 +99,8 @@ def test_more_rounds_follow_and_other_seeds_are_refused(
 ) -> None:
     train(folder := tmp_path / "run", SEVERAL)
     for flag, sentence in {
-        "--seed=0": "--seed 0 is not accepted: the run was started with seeds='0,3', and a resumed run cannot change",
-        "--seeds=0-3": "--seeds 0-3 is not accepted: the run was started with --seeds 0,3, and a resumed run cannot",
+        "--seed=0": "seed=0 is not accepted: the run was started with seeds='0,3', and a resumed run cannot change",
+        "--seeds=0-3": "seeds='0-3' is not accepted: the run was started with seeds='0,3', and a resumed run cannot",
     }.items():
         assert main(["run", "--resume", str(folder), flag]) == 2
         assert sentence in capsys.readouterr().err

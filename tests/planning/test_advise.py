@@ -19,7 +19,7 @@ from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout
 from smofi.planning.advice import Outlook, advise, advise_each, look_ahead, recommended, single_cuts
-from smofi.training import Arguments, make_planner
+from smofi.training import arguments_of, make_planner
 from smofi.training.arguments import as_samples
 
 SMALL = Config(model="cnn", width=4, clients=4, batch_size=64, local_epochs=1, participation=0.5, rounds=3)
@@ -36,7 +36,7 @@ def planner(method: str, clock: str = "full", **options: Any) -> tuple[Planner, 
     layout = Layout.of(model)
     data = [(torch.zeros(size, 4), torch.arange(size) % 2) for size in (8, 12)]
     samples = [as_samples(pair, "clients", layout.dtype, torch.device("cpu")) for pair in data]
-    asked = Arguments(
+    asked = arguments_of(
         model,
         data,
         method=method,
@@ -277,7 +277,7 @@ def test_mistakes_are_one_sentence_before_any_work(tmp_path: Path, capsys: pytes
         (["advise", "--output", str(tmp_path / "cuts.gif"), "--data", "npz:nowhere.npz"], "ends in .png, .svg or .pdf"),
         (["advise", "--scale", "small"], "the name of a preset"),
         (["advise", "nowhere.yaml"], "nowhere.yaml does not exist"),
-        (["advise", "--cut", "9"], "--cut 9 is not accepted"),
+        (["advise", "--cut", "9"], "cut='9' is not accepted"),
     ):
         assert main(arguments) == 2
         captured = capsys.readouterr()

@@ -97,7 +97,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.fixture
 def readable_only() -> Iterator[Path]:
     """A folder that this process may not write; root gives up its rights for it, once all that is needed is loaded."""
-    importlib.import_module("smofi.cli.training")
+    importlib.import_module("smofi.experiment.following")
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o555)
     root = os.geteuid() == 0

@@ -16,7 +16,7 @@ import yaml
 from PIL import Image
 
 from smofi import data, models
-from smofi.data.load import DIGITS, TRAIN_SIZE
+from smofi.data.loading import DIGITS, TRAIN_SIZE
 from smofi.data.shakespeare import NAMES, Changed, numbers
 from smofi.seeds import generator
 from support.run_folder import SETTINGS, write_run
