@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
-from smofi.data.formats.rows import rows
+from smofi.data.rows import rows
 from smofi.errors import InputError, check_count, check_number, refuse
 from smofi.later import np
 from smofi.memory import as_text, room

@@ -1,4 +1,4 @@
-"""A data set from its name: `cifar10` and so on, or your own by `folder:PATH`, `npz:PATH`, `csv:PATH`, `python:...`."""
+"""Find a data set by its name: `cifar10`, or your own by `folder:PATH`, `npz:PATH`, `csv:PATH`, `python:...`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-from smofi.data import cache
-from smofi.data.cache import Damaged, cached, data_home, fingerprint, with_moments
+import numpy as np
+import torch
+
+from smofi.data import cache, hub
+from smofi.data.cache import Damaged, cached, data_home, fingerprint
 from smofi.data.catalogue import CATALOGUE, EMBEDDED, check_columns, check_data_name
-from smofi.data.decoded import DataFiles, Decoded, ReadProgress, silent
-from smofi.data.readers import hub
-from smofi.data.readers.csv import NamedColumns, find_csv
-from smofi.data.readers.digits import read_digits
-from smofi.data.readers.folder import find_folder
-from smofi.data.readers.npz import find_npz
-from smofi.data.readers.python import read_python
+from smofi.data.decoded import DataFiles, Decoded, ReadProgress, Split, silent, with_moments
+from smofi.data.folder import find_folder
 from smofi.data.source import Source, as_source
+from smofi.data.tables import NamedColumns, find_csv, find_npz, read_python
 from smofi.errors import DataWarning, InputError, check_count, check_path, check_size, refuse, refuse_unwanted
 from smofi.memory import as_text, limited, refusing, room
+from smofi.seeds import generator
 
 FROM_HUB = "hub"
 LARGEST_IMAGE = 1024
+
+DIGITS = Path(__file__).parent / "digits" / "digits.csv.gz"
+TRAIN_SIZE = 1437  # leaves 360 of 1,797 for the test
 
 
 def load(
@@ -37,7 +40,7 @@ def load(
     progress: ReadProgress = silent,
     memory_limit: int | str | None = None,
 ) -> Source:
-    """A data set, decoded once and memory-mapped from then on.
+    """Return a data set, decoded once and memory-mapped from then on.
 
     folder         where its official files are; if not given, they are looked for in SMOFI_DATA/NAME (~/.cache/smofi)
     image_size     images are brought to this height and width
@@ -108,7 +111,7 @@ def fetch(name: str, progress: ReadProgress = silent) -> None:
 
 
 def where(name: str) -> str | None:
-    """Where a data set of the catalogue is on this machine, None if it is not.
+    """Tell where a data set of the catalogue is on this machine, None if it is not.
 
     >>> where("digits")
     'embedded'
@@ -119,7 +122,7 @@ def where(name: str) -> str | None:
     with suppress(InputError):
         if home.is_dir() and CATALOGUE[name].find(home).paths:
             return str(home)
-    return "cache, from the hub" if cache.exists(name, FROM_HUB, FROM_HUB) else None
+    return "cache, from the hub" if cache.place_of(name, FROM_HUB, FROM_HUB).exists() else None
 
 
 def _read(
@@ -137,8 +140,8 @@ def _read(
 def _find(
     name: str, folder: Path | None, image_size: int | None, named: NamedColumns
 ) -> tuple[str, Path, DataFiles] | Decoded | None:
-    """The files of a data set, with where they are and what the cache calls them; what came from the hub; or None for
-    what has no files."""
+    """Return what the cache calls the files of a data set, where they are, and them; what came from the hub; or None
+    for what has no files."""
     scheme, colon, rest = name.partition(":")
     if colon or name in EMBEDDED:
         if folder is not None:
@@ -156,10 +159,9 @@ def _find(
 
 
 def _fetched(name: str) -> Decoded | None:
-    """What came from the hub before, None if nothing did."""
+    """Return what came from the hub before, None if nothing did."""
     try:
-        found = cache.find(name, FROM_HUB, FROM_HUB)
-        return None if found is None else hub.completed(name, found)
+        return cache.find(name, FROM_HUB, FROM_HUB)
     except Damaged as damage:
         raise InputError(
             f"data={name!r} is not accepted: what was fetched from the Hugging Face hub into {data_home()} is damaged "
@@ -185,3 +187,27 @@ def _how_to_get(name: str, missing: str, folder: Path | None) -> str:
         f"{data_home() / name} or any folder named by --data-folder; (2) from the Hugging Face hub: "
         f'pip install "smofi[datasets]" and smofi data {name} --fetch'
     )
+
+
+def read_digits() -> Decoded:
+    """Read handwritten digits, embedded in the package: 1,437 images to train on and 360 to test on, the same ones
+    in every run whatever its seed.
+
+    Alpaydin and Kaynak, UCI repository, 1998.
+
+    >>> read_digits().test.inputs.shape
+    (360, 8, 8, 1)
+    """
+    rows = torch.from_numpy(np.loadtxt(DIGITS, delimiter=",", dtype=np.int64))
+    order = torch.from_numpy(generator(0, "digits split").permutation(len(rows)))
+    images = rows[order, :64].reshape(-1, 8, 8, 1).to(torch.float32) / 16
+    labels = rows[order, 64].numpy()
+    seen = images[:TRAIN_SIZE]
+    mean, deviation = seen.mean(), seen.std()
+    scaled = ((images - mean) / deviation).numpy()
+    train = Split(scaled[:TRAIN_SIZE], labels[:TRAIN_SIZE])
+    test = Split(scaled[TRAIN_SIZE:], labels[TRAIN_SIZE:])
+    # as numbers from 0 to 16, which is what the file has: 16 is a power of 2, so to the bit the same
+    moments = {"mean": [16 * mean.item()], "deviation": [16 * deviation.item()]}
+    raw_input = {"kind": "array", "shape": [8, 8, 1], "type": "float32", "range": [0, 16], **moments}
+    return Decoded("image", train, test, classes=tuple("0123456789"), standardise=False, raw_input=raw_input)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from smofi.data.formats.sound import SOUND_INPUT
-from smofi.data.resizing import resize
+from smofi.data.samples import resize
+from smofi.data.sound import SOUND_INPUT
 from smofi.export import standalone
 from smofi.export.standalone import predict, read_array, read_picture, read_sound, read_table, read_text
 from support.kinds import KINDS, picture
