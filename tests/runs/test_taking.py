@@ -16,8 +16,7 @@ import pytest
 from smofi.cli import main
 from smofi.errors import InputError
 from smofi.runs import RunFolder, RunWriter, check_free
-from support.crash import TINY, child, same_end, train
-from support.damage import TINY_RUN
+from support.crash import TINY, TINY_RUN, child, same_end, train
 from support.run_folder import write_run
 
 
