@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
-from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts, client_bytes, job
+from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts, client_bytes, received, sent
 from smofi.clock.devices import ALWAYS, Device, devices_for
 from smofi.clock.replay import LATENCY, SERVER, Job, Replayed, Rules, replay
 from smofi.clock.timing import Timing
@@ -52,15 +52,16 @@ class Clock:
         return deadline if applies and deadline is not None else math.inf
 
     def step_costs(self, cut: Cut) -> StepCosts:
-        """What a step costs at this cut."""
+        """Return what a step costs at this cut."""
         return self._at(cut)[0]
 
     def speeds(self, clients: Sequence[int], cuts: Sequence[Cut]) -> list[float]:
-        """s_j = 1 / (a sample's time on the device and to be sent): round trips take as long for a whole batch."""
+        """Return each client's samples per second, without round trips, which take as long for a whole batch."""
+        # s_j = 1 / (a sample's time on the device and to be sent)
         return [1 / self._sample_seconds(client, cut) for client, cut in zip(clients, cuts, strict=True)]
 
     def present(self, clients: Sequence[int], now: float) -> tuple[float, list[int]]:
-        """The time, later if no client is available now, and the clients that are available then."""
+        """Return the time, later if no client is available now, and the clients that are available then."""
         if self._always:
             return now, list(clients)
         then = min(self.devices[client].presence.comes(now) for client in clients)
@@ -71,7 +72,7 @@ class Clock:
         return then, [client for client in clients if self.devices[client].presence.leaves(then) > then]
 
     def settle(self, plan: RoundPlan, now: float) -> tuple[RoundPlan, float]:
-        """The plan with the steps that get done, the shares of those that take part in the average, and the time."""
+        """Return the plan with the steps that get done and the shares of those that are averaged; and the time."""
         replayed = self.replayed(plan, now)
         enough = [
             2 * done >= planned and not gone
@@ -90,23 +91,23 @@ class Clock:
         return settled, replayed.end
 
     def replayed(self, plan: RoundPlan, now: float, *, watch: bool = False) -> Replayed:
-        """The planned round, replayed; `watch` also records what each client does when."""
+        """Replay the planned round; `watch` also records what each client does when."""
         return replay(self.jobs(plan, now), self.rules(plan), now, watch=watch)
 
     def jobs(self, plan: RoundPlan, now: float) -> list[Job]:
-        """What each of the round's clients has to do."""
-        return [
-            job(
-                self.step_costs(cut), self.devices[client], batch, steps, epoch,
-                server=self.server, weights=self._at(cut)[1], leaves=self.devices[client].presence.leaves(now),
-            )
-            for client, cut, batch, steps, epoch in zip(
-                plan.clients, plan.cuts, plan.batch_sizes, plan.steps, plan.epoch_steps, strict=True
-            )
-        ]  # fmt: skip
+        """Return what each of the round's clients has to do."""
+        jobs = []
+        for client, cut, batch, steps, epoch in zip(
+            plan.clients, plan.cuts, plan.batch_sizes, plan.steps, plan.epoch_steps, strict=True
+        ):
+            device, (costs, weights) = self.devices[client], self._at(cut)
+            step = costs.step(batch, device, self.server)
+            fetch, give = (received(weights, device), sent(weights, device)) if weights else ((), ())
+            jobs.append(Job(step, steps, epoch, fetch, give, device.presence.leaves(now)))
+        return jobs
 
     def rules(self, plan: RoundPlan) -> Rules:
-        """How the method's clients wait, and in which order its server sees them."""
+        """Return how the method's clients wait, and in which order its server sees them."""
         where = self.method.where
         visits = None
         if where.one_server and not where.merges:
@@ -156,7 +157,7 @@ class Clock:
         return {}
 
     def _at(self, cut: Cut) -> tuple[StepCosts, int]:
-        """What a step costs, and the bytes of a client's part that are charged for."""
+        """Return what a step costs, and the bytes of a client's part that are charged for."""
         if cut not in self._costs_by_cut:
             weights = client_bytes(self.layout, cut, self.carried) if self.timing.clock == "full" else 0
             self._costs_by_cut[cut] = StepCosts.of(self.costs, cut, self.sent), weights
@@ -191,7 +192,7 @@ def start_clock(
     optimizer: Optimizer,
     sent: SentBytes,
 ) -> Clock | None:
-    """The clock of a run, None if it has none. `counted` are the costs of its model."""
+    """Return the clock of a run, None if it has none. `counted` are the costs of its model."""
     if timing.clock == "none":
         return None
     if not counted.macs:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from smofi.clock.devices import Device
-from smofi.clock.replay import LATENCY, SERVER, Job, Leg
+from smofi.clock.replay import LATENCY, SERVER, Leg
 from smofi.cut import Cut
 from smofi.flat import Layout, columns_in
 from smofi.models.costs import Costs
@@ -49,9 +49,10 @@ class StepCosts:
 
     @classmethod
     def of(cls, costs: Costs, cut: Cut, sent: SentBytes = AS_COMPUTED) -> StepCosts:
-        """At this cut."""
+        """Return the costs of a model at a cut."""
         macs = [block.macs for block in costs.blocks]
-        front, server, back = (sum(side) / max(1, sum(macs)) for side in _by_side(macs, cut))
+        sides = macs[: cut.first], macs[cut.first : cut.last], macs[cut.last :]
+        front, server, back = (sum(side) / max(1, sum(macs)) for side in sides)
         activation, output = (
             costs.blocks[edge - 1].numbers * (sent.per_number or costs.blocks[edge - 1].width) + sent.per_sample
             for edge in (cut.first, cut.last)
@@ -69,25 +70,25 @@ class StepCosts:
         return self.activation + self.output
 
     def step(self, batch: int, device: Device, server: float) -> tuple[Leg, ...]:
-        """A step of `batch` samples; `server` is what the server takes for one, through the whole model."""
+        """Return a step of `batch` samples; `server` is what the server takes for one, through the whole model."""
         forward, serving = batch * device.seconds * self.front, batch * server * self.server
         activation, output = batch * self.activation, batch * self.output
-        sent = Leg("compute", forward), *_sent(activation, device)
-        received = *_received(activation, device), Leg("compute", 2 * forward)
+        begin = Leg("compute", forward), *sent(activation, device)
+        end = *received(activation, device), Leg("compute", 2 * forward)
         if not self.output:
-            return *sent, Leg(SERVER, 3 * serving), *received
+            return *begin, Leg(SERVER, 3 * serving), *end
         ending = Leg("compute", 3 * batch * device.seconds * self.back)
-        middle = *_received(output, device), ending, *_sent(output, device)
-        return *sent, Leg(SERVER, serving), *middle, Leg(SERVER, 2 * serving), *received
+        middle = *received(output, device), ending, *sent(output, device)
+        return *begin, Leg(SERVER, serving), *middle, Leg(SERVER, 2 * serving), *end
 
 
-def _sent(count: int, device: Device) -> tuple[Leg, ...]:
-    """A message to the server."""
+def sent(count: int, device: Device) -> tuple[Leg, ...]:
+    """Return the legs of a message to the server."""
     return Leg("up", count / device.up), *_under_way(device)
 
 
-def _received(count: int, device: Device) -> tuple[Leg, ...]:
-    """A message from the server."""
+def received(count: int, device: Device) -> tuple[Leg, ...]:
+    """Return the legs of a message from the server."""
     return *_under_way(device), Leg("down", count / device.down)
 
 
@@ -97,23 +98,9 @@ def _under_way(device: Device) -> tuple[Leg, ...]:
 
 
 def client_bytes(layout: Layout, cut: Cut, moments: int = 0) -> int:
-    """What a client fetches at the beginning of a round and gives back at its end: the parameters and statistics of its
-    part, and the momenta of its parameters where they are carried on."""
+    """Return the bytes that a client fetches at the beginning of a round and gives back at its end: the parameters and
+    statistics of its part, and the momenta of its parameters where they are carried on."""
     edges = [(blocks.start, blocks.stop) for blocks in cut.client_blocks]
     columns = sum(columns_in(layout.columns(*edge)) for edge in edges)
     statistics = sum(columns_in(layout.statistic_columns(*edge)) for edge in edges)
     return ((1 + moments) * columns + statistics) * layout.dtype.itemsize
-
-
-def _by_side(values: list[int], cut: Cut) -> tuple[list[int], list[int], list[int]]:
-    return values[: cut.first], values[cut.first : cut.last], values[cut.last :]
-
-
-def job(
-    step_costs: StepCosts, device: Device, batch: int, steps: int, epoch_steps: int, *, server: float, weights: int,
-    leaves: float,
-) -> Job:  # fmt: skip
-    """A client's round; `weights` are the bytes of its side of the model, 0 to leave them out."""
-    fetch = _received(weights, device) if weights else ()
-    give = _sent(weights, device) if weights else ()
-    return Job(step_costs.step(batch, device, server), steps, epoch_steps, fetch, give, leaves)

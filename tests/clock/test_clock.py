@@ -24,12 +24,10 @@ from smofi.engine.events import Event, Record, Warned
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.engine.processes.workers import Workers
-from smofi.experiment import resume
 from smofi.experiment.opening import stored
 from smofi.runs import read_checkpoint
 from smofi.seeds import generator
 from smofi.training import Session
-from support.crash import TINY, same_end, train
 
 METHODS = ["fedavg", "fednag", "smofi", "sflv1", "sflv1('epoch')", "sflv1('round')", "sflv2", "sflv2('step')"]
 SIZES = (5, 9, 3, 17, 13, 8)  # of the federation, the third of whose clients has less than a batch
@@ -441,15 +439,6 @@ def test_a_run_that_goes_on_from_a_checkpoint_keeps_the_same_time(method: str, t
     assert torch.equal(bits(resumed.result().model), bits(straight.result().model))
 
 
-def test_a_run_folder_with_phones_that_come_and_go_resumes_to_the_same_end(tmp_path: Path) -> None:
-    config = TINY.model_copy(update={"clock": "full", "availability": "phones", "rounds": 4})
-    train(tmp_path / "straight", config)
-    train(tmp_path / "run", config.model_copy(update={"rounds": 2}))
-    (run,) = resume(tmp_path / "run", {"rounds": 4})
-    run.train()
-    same_end(tmp_path / "run", tmp_path / "straight")
-
-
 # ------------------------------------------------------------------------------------------------------------- refused
 
 
@@ -475,14 +464,6 @@ def test_a_deadline_that_leaves_out_half_of_them_is_told_once() -> None:
     left_out, selected = len(history[0].left_out), len(history[0].selected)
     assert left_out == selected - 1
     assert told.startswith(f"{left_out} of {selected} clients are not part of round 1's model")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("step_deadline", 2.0), ("availability", "phones")], ids=["deadline", "availability"]
-)
-def test_without_a_clock_nobody_is_late_or_away(name: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{name}=.* it needs a clock, paper or full"):
-        Timing("none", **{name: value})
 
 
 @pytest.mark.parametrize("clock", [5, None, True])

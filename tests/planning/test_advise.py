@@ -81,16 +81,6 @@ def test_the_figures_of_two_devices_by_hand(clock: str) -> None:
         assert outlook.idle == pytest.approx(fmean(1 - time / max(times) for time in times))
 
 
-def test_numbers_of_fewer_bytes_cross_the_cut_sooner() -> None:
-    (plain, given), (half, _) = planner("fedavg", "paper"), planner("fedavg", "paper", wire="float16")
-    for one, other in zip(*(look_ahead(made, single_cuts(given), 1) for made in (plain, half)), strict=True):
-        assert one
-        assert other
-        assert one.up == 2 * other.up
-        assert one.mean > other.mean
-        assert one.compute == other.compute
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -153,12 +143,6 @@ def test_without_a_clock_it_is_a_full_one() -> None:
     assert plain.config.clock == "full"
     assert plain.outlooks == advise(config(method="fedavg", clock="full")).outlooks
     assert plain.outlooks != advise(config(method="fedavg", clock="paper")).outlooks
-
-
-def test_no_more_rounds_than_the_run_has() -> None:
-    assert advise(config(rounds=2)).rounds == 2
-    assert advise(config(rounds=100)).rounds == 20
-    assert [len(one.seconds) for one in advise(config(rounds=2)).outlooks["smofi"] if one] == [2, 2, 2]
 
 
 def test_methods_that_take_the_same_stand_together() -> None:
@@ -261,15 +245,6 @@ def test_the_command_prints_the_table_and_saves_the_picture(tmp_path: Path, caps
     assert "not weigh what activations reveal" in " ".join(text.split())
     assert f"Picture: {picture}" in text
     assert picture.stat().st_size > 10_000
-
-
-def test_the_command_without_a_file_and_with_a_csv_of_devices(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "fleet.csv").write_text("ms_per_sample,kbps\n10,800\n20,400\n")
-    flags = ["--clients", "4", "--batch-size", "64", "--rounds", "1", "--method", "smofi", "--clock", "paper"]
-    assert main(["advise", *flags, "--devices", str(tmp_path / "fleet.csv")]) == 0
-    assert "clock paper, devices fleet.csv" in " ".join(capsys.readouterr().out.split())
 
 
 def test_mistakes_are_one_sentence_before_any_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
