@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from smofi.clock import start_clock
-from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts
+from smofi.clock.clock import AS_COMPUTED, SentBytes, StepCosts
 from smofi.cut import parse_cut
 from smofi.data.partitions import mixes
 from smofi.data.samples import Samples

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import smofi
-from smofi.clock.costs import SentBytes, StepCosts, client_bytes, received
-from smofi.clock.costs import sent as sending
+from smofi.clock.clock import SentBytes, StepCosts, client_bytes, received
+from smofi.clock.clock import sent as sending
 from smofi.clock.replay import SERVER
 from smofi.cut import Cut, CutSpec, parse_cut
 from smofi.flat import Layout
