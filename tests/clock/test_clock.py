@@ -210,31 +210,6 @@ def test_speed_is_of_the_device_and_its_way_alone() -> None:
     assert clock_of(session).speeds(range(6), cuts) == pytest.approx([speed_of(n) for n in range(6)], rel=1e-12)
 
 
-def test_speeds_that_are_given_go_before_those_of_the_clock() -> None:
-    speeds = [1.0, 0.5, 1.0, 1.0, 1.0, 0.25]
-    assert planned("mergesfl", speeds=speeds).batch_sizes == [4, 2, 4, 4, 1]
-
-
-def test_a_merged_server_that_is_not_unlimited_takes_longer_for_a_larger_batch() -> None:
-    """One at a time, it takes for the merged batch what it takes for all clients' samples one after the other."""
-    timing = Timing("full", devices=[Device(0.02, 1e9, 1e9)] * 6, server_speedup=0.5, server_parallel=1)
-    plan = prepared("mergesfl", clock=timing).run.planner.plan(0)
-    assert plan.time is not None
-    own, server = 3 * BATCH * 0.02 * SHARE, 3 * BATCH * 0.04 * (1 - SHARE)
-    active = [sum(tick < steps for steps in plan.steps) for tick in range(max(plan.steps))]
-    assert plan.time.ended == pytest.approx(sum(own + count * server for count in active), rel=1e-5)
-
-
-def test_a_server_for_one_client_at_a_time_queues() -> None:
-    """Equal devices arrive together at every step, so the last of c clients waits for c - 1 others."""
-    timing = Timing("paper", devices=[Device(0.02, 1e9, 1e9)] * 6, server_speedup=2.0, server_parallel=1)
-    plan = prepared("smofi", clock=timing).run.planner.plan(0)
-    assert plan.time is not None
-    own, server = 3 * BATCH * 0.02 * SHARE, 3 * BATCH * 0.01 * (1 - SHARE)
-    active = [sum(tick < steps for steps in plan.steps) for tick in range(max(plan.steps))]
-    assert plan.time.ended == pytest.approx(sum(own + count * server for count in active), rel=1e-5)
-
-
 # ------------------------------------------------------------------------------------------- late, gone, and not there
 
 

@@ -132,36 +132,20 @@ def test_fewer_or_more_rows_than_clients_are_drawn_by_seed(rows: int, tmp_path: 
     ("text", "sentence"),
     [
         ("ms_per_sample,kbps\n1,2\n0,2\n", "a finite number > 0 in column 'ms_per_sample' of line 3, but it is '0'"),
-        ("ms_per_sample,kbps\n1,-2\n", "a finite number > 0 in column 'kbps' of line 2, but it is '-2'"),
         ("ms_per_sample,kbps\n1,inf\n", "a finite number > 0 in column 'kbps' of line 2, but it is 'inf'"),
-        ("ms_per_sample,kbps\n1,nan\n", "a finite number > 0 in column 'kbps' of line 2, but it is 'nan'"),
-        ("ms_per_sample,kbps\n1,\n", "a finite number > 0 in column 'kbps' of line 2, but it is ''"),
         ("ms_per_sample,kbps\nfast,1\n", "a finite number > 0 in column 'ms_per_sample' of line 2, but it is 'fast'"),
         ("ms_per_sample,kbps\n1,1_0\n", "a finite number > 0 in column 'kbps' of line 2, but it is '1_0'"),
         ("ms_per_sample,kbps\n1\n", "2 fields in line 2, as in the first line, but it has 1"),
         ("ms_per_sample,kbps\n", "rows below the names of the columns, but there are none"),
         ("device,kbps\na,1\n", "one column of ms_per_sample and seconds_per_sample, but there are device, kbps"),
         (
-            "ms_per_sample,seconds_per_sample,kbps\n1,1,1\n",
-            "one column of ms_per_sample and seconds_per_sample, but there are ms_per_sample, seconds_per_sample, kbps",
-        ),
-        (
             "ms_per_sample,up_kbps\n1,1\n",
             "a column kbps, or both of up_kbps and down_kbps, but there are ms_per_sample, up_kbps",
-        ),
-        (
-            "ms_per_sample,kbps,up_kbps,down_kbps\n1,1,1,1\n",
-            "a column kbps, or both of up_kbps and down_kbps, but there are ms_per_sample, kbps, up_kbps, down_kbps",
         ),
         (
             "ms_per_sample,mbps\n1,1\n",
             "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, rtt_ms, each once at "
             "most, but one is 'mbps'",
-        ),
-        (
-            "ms_per_sample,kbps,kbps\n1,1,1\n",
-            "the columns device, ms_per_sample, seconds_per_sample, kbps, up_kbps, down_kbps, rtt_ms, each once at "
-            "most, but one is 'kbps'",
         ),
     ],
 )
