@@ -275,11 +275,6 @@ def test_only_those_that_are_there_take_part_and_a_round_waits_for_the_first() -
     assert [record.virtual_end for record in history] == pytest.approx([2.0, 4.0, 6.0, 8.0])
 
 
-def test_a_round_that_begins_late_counts_the_waiting() -> None:
-    history = only(at((7.0, 20.0)), [8], rounds=8, method="fedavg").train().history
-    assert [record.virtual_seconds for record in history] == pytest.approx([9.0, *[2.0] * 5, 90.0, 2.0])
-
-
 def test_a_round_in_which_all_leave_before_their_first_step_does_not_count() -> None:
     """It is there from 0 to 0.5 and from 10 to 20, and needs a second."""
     (device,) = at((0.0, 0.5))
@@ -335,20 +330,6 @@ def test_a_clock_only_watches(method: str) -> None:
             k: v for k, v in other.items() if k not in VIRTUAL
         }
     assert all(record.virtual_seconds is None and not record.idle for record in plain.history)
-
-
-@pytest.mark.parametrize("method", ["smofi", "mergesfl", "sflv2", "sflv2('step')"])
-def test_records_add_up_and_are_the_same_every_time(method: str) -> None:
-    first_run, again = (prepared(method, rounds=4, participation=0.5).train().history for _ in range(2))
-    assert numbers(first_run) == numbers(again)
-    end = 0.0
-    for record in first_run:
-        assert record.virtual_seconds is not None
-        end += record.virtual_seconds
-        assert record.virtual_end == pytest.approx(end, rel=1e-12)
-        assert len(record.bytes_up) == len(record.bytes_down) == len(record.idle) == len(record.selected)
-        assert all(0 <= share < 1 for share in record.idle)
-        assert record.virtual_seconds > 0
 
 
 COMING_AND_GOING = [
@@ -445,10 +426,3 @@ def test_a_deadline_that_leaves_out_half_of_them_is_told_once() -> None:
 def test_what_is_no_clock_is_refused(clock: Any) -> None:
     with pytest.raises(InputError, match="clock="):
         prepared(clock=clock)
-
-
-def test_the_server_is_as_fast_as_asked() -> None:
-    assert clock_of(prepared()).server == pytest.approx(SERVER)
-    assert clock_of(prepared(clock=Timing("paper", devices=DEVICES, server_speedup=7))).server == pytest.approx(
-        100 * SERVER / 7
-    )

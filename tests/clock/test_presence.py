@@ -104,11 +104,6 @@ def test_what_is_no_trace_is_refused(intervals: list[tuple[float, float]], perio
         Presence(intervals, period)
 
 
-def test_a_trace_takes_time() -> None:
-    with pytest.raises(InputError, match="period=0 is not accepted"):
-        Presence([], 0)
-
-
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=8))
 def test_merged_is_there_when_one_of_them_is(pairs: list[list[int]]) -> None:
     found = Presence.merged([(float(low), float(high)) for low, high in pairs], period=20.0)
@@ -169,15 +164,6 @@ def test_a_file_of_traces(tmp_path: Path) -> None:
         Presence([(50.5, 100.0)], 200.0),
     ]
     assert presences(name, 2, seed=0) == read_traces(name)
-
-
-def test_fewer_or_more_traces_than_clients_are_drawn_by_seed(tmp_path: Path) -> None:
-    name = traces(tmp_path, *(f"{number},0,100,{number},{number + 1}" for number in range(20)))
-    drawn = [presence.intervals[0][0] for presence in presences(name, 1000, seed=0)]
-    assert set(drawn) == set(range(20))
-    assert [presence.intervals[0][0] for presence in presences(name, 50, seed=0)] == drawn[:50]
-    assert [presence.intervals[0][0] for presence in presences(name, 1000, seed=1)] != drawn
-    assert len(presences(name, 3, seed=0)) == 3
 
 
 @pytest.mark.parametrize(

@@ -73,61 +73,6 @@ some_cohorts = cohorts | st.lists(u_shaped, min_size=1, max_size=4)
 # ----------------------------------------------------------------------------------- a server that keeps nobody waiting
 
 
-@given(rows=some_cohorts)
-@settings(max_examples=30)
-def test_a_step_barrier_sums_the_slowest_step_of_every_tick(rows: list[Row]) -> None:
-    now, ends = 0.0, []
-    for tick in range(max(row.steps for row in rows)):
-        active = [row for row in rows if tick < row.steps]
-        done = [now + (row.fetch if tick == 0 else 0) + row.step for row in active]
-        ends += [end + row.give for end, row in zip(done, active, strict=True) if tick == row.steps - 1]
-        now = max(done)
-    found = run(rows, "step")
-    assert near(found.end, max(ends))
-    assert found.landed == [
-        [j for j, row in enumerate(rows) if tick < row.steps] for tick in range(max(row.steps for row in rows))
-    ]
-
-
-@given(rows=some_cohorts)
-@settings(max_examples=30)
-def test_an_epoch_barrier_sums_the_slowest_epoch(rows: list[Row]) -> None:
-    now, left, ends = 0.0, [row.steps for row in rows], []
-    while any(left):
-        first = left == [row.steps for row in rows]
-        taken = [min(row.epoch, n) for row, n in zip(rows, left, strict=True)]
-        done = [now + (row.fetch if first else 0) + n * row.step for row, n in zip(rows, taken, strict=True) if n]
-        left = [n - more for n, more in zip(left, taken, strict=True)]
-        last = [(row, n) for row, n, more in zip(rows, left, taken, strict=True) if more]
-        ends += [end + row.give for end, (row, n) in zip(done, last, strict=True) if not n]
-        now = max(done)
-    assert near(run(rows, "epoch").end, max(ends))
-
-
-@given(rows=some_cohorts, start=st.floats(0, 1e5))
-@settings(max_examples=30)
-def test_a_round_barrier_waits_for_the_slowest_client_only(rows: list[Row], start: float) -> None:
-    own = [row.fetch + row.steps * row.step + row.give for row in rows]
-    found = run(rows, "round", start)
-    assert near(found.end, start + max(own))
-    assert all(near(until, start + one) for until, one in zip(found.until, own, strict=True))
-    assert found.busy == pytest.approx(own, rel=1e-9)
-
-
-@given(rows=some_cohorts, order=st.randoms(use_true_random=False))
-@settings(max_examples=30)
-def test_client_after_client_is_the_sum_of_all(rows: list[Row], order: Any) -> None:
-    turns = list(range(len(rows)))
-    order.shuffle(turns)
-    now, until = 0.0, [0.0] * len(rows)
-    for j in turns:
-        now += rows[j].fetch + rows[j].steps * rows[j].step
-        until[j] = now + rows[j].give
-    found = run(rows, "client", visits=[turns])
-    assert found.until == pytest.approx(until, rel=1e-12)
-    assert near(found.end, max(until))
-
-
 @given(rows=some_cohorts, waits=st.sampled_from(["step", "epoch", "round", "client"]), start=st.floats(0, 1e4))
 @settings(max_examples=40)
 def test_legs_that_are_merged_take_what_each_takes(rows: list[Row], waits: str, start: float) -> None:
@@ -150,43 +95,6 @@ def permuted(rows: Sequence[Row], order: Any) -> list[list[int]]:
     for active in ticks:
         order.shuffle(active)
     return ticks
-
-
-@given(rows=some_cohorts, order=st.randoms(use_true_random=False))
-@settings(max_examples=30)
-def test_server_turns_follow_the_drawn_order(rows: list[Row], order: Any) -> None:
-    """start_k = max(arrival_k, end_{k-1}). In the U shape a turn lasts until the server's backward pass."""
-    visits, now, ends = permuted(rows, order), 0.0, []
-    for tick, active in enumerate(visits):
-        free, done = 0.0, []
-        for j in active:
-            row = rows[j]
-            arrival = now + (row.fetch if tick == 0 else 0) + row.before
-            free = max(arrival, free) + row.step - row.before - row.after
-            done.append(free + row.after)
-            if tick == row.steps - 1:
-                ends.append(free + row.after + row.give)
-        now = max(done)
-    found = run(rows, "step", visits=visits)
-    assert near(found.end, max(ends))
-    assert found.busy == pytest.approx([r.fetch + r.steps * r.step + r.give for r in rows], rel=1e-9)
-
-
-@given(rows=some_cohorts, parallel=st.just(INFINITE) | st.integers(1, 6))
-@settings(max_examples=40)
-def test_a_merged_server_waits_for_all_and_works_for_all_at_once(rows: list[Row], parallel: float) -> None:
-    """Unlimited, it takes as long as for the largest share of the batch; k at a time, no less than the sum over k."""
-    now, ends = 0.0, []
-    for tick in range(max(row.steps for row in rows)):
-        active = [row for row in rows if tick < row.steps]
-        begins = max(now + (row.fetch if tick == 0 else 0) + row.before for row in active)
-        whole = max(*(row.server for row in active), sum(row.server for row in active) / parallel)
-        ready = begins + whole
-        if active[0].ending:
-            ready = max(ready + row.ending for row in active) + whole
-        ends += [ready + row.after + row.give for row in active if tick == row.steps - 1]
-        now = max(ready + row.after for row in active)
-    assert near(run(rows, "step", merges=True, parallel=parallel).end, max(ends))
 
 
 def time_passes(rows: Sequence[Row], servers: int, waits: str) -> list[int]:
@@ -270,22 +178,6 @@ def test_a_late_client_by_hand() -> None:
     assert found.busy == pytest.approx([4.0, 2.5 + 1.2])
     assert found.end == pytest.approx(4.4)
     assert found.gone == [False, False]
-
-
-def test_a_client_that_was_late_once_is_on_time_again() -> None:
-    """Row 1 fetches for 2 s and then takes a second a step, as row 0 does, with 1.5 s to be on time: its first step is
-    done at 3.0, in tick 2, which lasts until row 0 is done at 3.5. Row 0 is through at 4.5, and row 1 goes on alone."""
-    found = run([plain(1.0), plain(1.0, fetch=2.0)], "step", deadline=1.5)
-    assert found.landed == [[0], [0], [0, 1], [0, 1], [1], [1]]
-    assert found.steps == [4, 4]
-    assert found.until == pytest.approx([4.5, 6.5])
-
-
-def test_a_deadline_is_by_the_tick_and_the_queue_counts() -> None:
-    """One server for two clients, 1 s before, on and after it: row 1 is served second and takes 4 s, not 3."""
-    rows = [Row(1, 1, 1, steps=2), Row(1, 1, 1, steps=2)]
-    assert run(rows, "step", parallel=1, deadline=4.0).landed == [[0, 1], [0, 1]]
-    assert run(rows, "step", parallel=1, deadline=3.5).landed[0] == [0]
 
 
 def late_by_the_second(lengths: Sequence[int], steps: Sequence[int], deadline: int) -> tuple[list[list[int]], int]:

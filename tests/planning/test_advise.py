@@ -129,32 +129,9 @@ def test_several_seeds_are_planned_together() -> None:
             assert both.up == pytest.approx((one.up + other.up) / 2)
 
 
-def test_the_sides_are_those_of_the_model() -> None:
-    found = advise(config(method="fedavg"))
-    sizes = [sum(p.numel() for p in block.parameters()) for block in SMALL.arguments()["model"]]
-    assert [side.cut for side in found.sides] == ["0", "1", "2"]
-    assert [side.parameters for side in found.sides] == [sum(sizes[:count]) for count in (1, 2, 3)]
-    macs = [side.macs for side in found.sides]
-    assert 0 < macs[0] < macs[1] < macs[2] < 1
-
-
-def test_without_a_clock_it_is_a_full_one() -> None:
-    plain = advise(config(method="fedavg"))
-    assert plain.config.clock == "full"
-    assert plain.outlooks == advise(config(method="fedavg", clock="full")).outlooks
-    assert plain.outlooks != advise(config(method="fedavg", clock="paper")).outlooks
-
-
 def test_methods_that_take_the_same_stand_together() -> None:
     found = advise(config(method=["fedavg", "smofi", "fedavgm(momentum=0.3)"]))
     assert list(found.alike.values()) == [["fedavg", "fedavgm(momentum=0.3)"], ["smofi"]]
-
-
-def test_nothing_is_drawn_at_random_and_twice_is_the_same() -> None:
-    torch.manual_seed(3)
-    before = torch.random.get_rng_state()
-    assert advise(SMALL) == advise(SMALL)
-    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 # ---------------------------------------------------------------------------------------------------------------- cuts
@@ -245,18 +222,3 @@ def test_the_command_prints_the_table_and_saves_the_picture(tmp_path: Path, caps
     assert "not weigh what activations reveal" in " ".join(text.split())
     assert f"Picture: {picture}" in text
     assert picture.stat().st_size > 10_000
-
-
-def test_mistakes_are_one_sentence_before_any_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, sentence in (
-        (["advise", "--output", str(tmp_path / "cuts.gif"), "--data", "npz:nowhere.npz"], "ends in .png, .svg or .pdf"),
-        (["advise", "--scale", "small"], "the name of a preset"),
-        (["advise", "nowhere.yaml"], "nowhere.yaml does not exist"),
-        (["advise", "--cut", "9"], "--cut 9 is not accepted"),
-    ):
-        assert main(arguments) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert captured.err.startswith("error: ")
-        assert sentence in captured.err
-        assert captured.err.count("\n") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -20,8 +20,7 @@ from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.memory.needs import activation_memory, lasting_memory, round_memory
 from smofi.errors import InputError
-from smofi.methods import parse_method
-from smofi.planning import PlanSummary, plan_run, summary
+from smofi.planning import PlanSummary, plan_run
 from smofi.planning.summary import time_rounds
 from smofi.training import Session
 
@@ -182,40 +181,6 @@ def test_what_a_run_refuses_is_refused() -> None:
         plan_run(Config(clients=500), "smofi")
     with pytest.raises(InputError, match="cut='7' is not accepted: expected 0 <= L <= 3"):
         plan_run(Config(cut="7"), "smofi")
-
-
-def test_more_ticks_than_can_be_counted_are_reckoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
-    client = torch.randn(40, 4), torch.randint(2, (40,))
-    session = smofi.prepare(model, [client] * 4, cut=0, local_epochs=50, batch_size=4, participation=1.0)
-    plan = session.run.planner.intended(0, session.run.planner.eligible)
-    assert summary._ticks(plan, parse_method("smofi")) == 500
-    monkeypatch.setattr(summary, "MOST_TICKS", 7)
-    assert summary._ticks(plan, parse_method("smofi")) == 500
-    endless = replace(plan, steps=[10**12] * 4, epoch_steps=[10**9] * 4, planned_steps=[10**12] * 4)
-    assert summary._ticks(endless, parse_method("smofi")) == 10**12
-
-
-def test_several_workers_share_steps_and_evaluation_and_each_has_its_rows() -> None:
-    config = Config(**SMALL.model_dump() | {"participation": 1.0, "rounds": 1})
-    alone, two = brief(config, "smofi"), plan_run(config, "smofi", workers=2, deadline=0.05)
-    steps = sorted(prepared(config, "smofi")[0].run.planner.plan(0).steps)
-    shares = [sum(n for place, n in enumerate(steps) if _worker(place, len(steps)) == one) for one in (0, 1)]
-    assert two.seconds_per_round == pytest.approx(two.measured.per_round(max(shares), max(steps)))
-    rows, half = [next(i.bytes for i in one.memory if i.what == "rows: weights") for one in (alone, two)]
-    assert (alone.workers, two.workers, half) == (1, 2, rows * -(-len(steps) // 2) / len(steps))
-    common = sum(item.bytes for item in two.memory if item.what in ("initial model", "data"))
-    assert two.bytes == 2 * (sum(item.bytes for item in two.memory) - common) + common
-
-
-def _worker(place: int, count: int) -> int:
-    """Which of two workers has a client's row, by its place among the steps, ascending: a folded strip."""
-    strip = count - 1 - place
-    size = 1 << (count - 1).bit_length()
-    while size > 2:
-        size //= 2
-        strip = min(strip, 2 * size - 1 - strip)
-    return strip
 
 
 def test_the_command_plans_for_the_workers_that_a_run_would_have(capsys: pytest.CaptureFixture[str]) -> None:
