@@ -185,7 +185,7 @@ def read_records(folder: Path, manifest: Manifest) -> list[Fields]:
     path = folder / METRICS
     if os.path.lexists(path) and not path.is_file():
         raise DamagedFile(f"{path} is not a regular file")
-    most = min(LARGEST_HISTORY, max((one.content.size for one in manifest.saved), default=0))
+    most = min(LARGEST_HISTORY, max([0, *(one.content.size for one in manifest.saved)]))
     try:
         with open(path, "rb") as file:
             content = file.read(most)

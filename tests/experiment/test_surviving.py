@@ -7,15 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from smofi.cli import main
 from smofi.engine.events import Record
 from smofi.engine.stopping import BestRound, Stopping
 from smofi.errors import SmofiError, TrainingWarning
 from smofi.experiment import resume, start
-from smofi.runs import RunFolder, read_checkpoint
+from smofi.runs import RunFolder
 from support.crash import TINY, same_end, train
 from support.crash import command as forked_command
 
@@ -158,14 +156,3 @@ def test_the_validation_split_is_nobodys(tmp_path: Path) -> None:
     assert (owners == -1).sum() == round(0.1 * len(owners))
     held = TINY.arguments()["validation"]
     assert len(held) + sum(len(client) for client in TINY.arguments()["clients"]) == len(owners)
-
-
-def test_the_best_round_can_be_exported(tmp_path: Path) -> None:
-    (run,) = start(TINY.model_copy(update={"rounds": 4}), tmp_path / "run")
-    result = run.train()
-    accuracies = [one.validation or 0.0 for one in result.history]
-    assert main(["export", str(tmp_path / "run"), str(tmp_path / "best"), "--best", "--format", "safetensors"]) == 0
-    best = read_checkpoint(tmp_path / "run/checkpoints/best.safetensors")
-    assert best.round == accuracies.index(max(accuracies)) + 1
-    bias = load_file(tmp_path / "best/model.safetensors")["output.linear.bias"]
-    assert torch.equal(bias, best.tensors["weights"][-len(bias) :])
