@@ -24,9 +24,8 @@ from functools import cached_property
 from statistics import fmean
 from typing import NamedTuple
 
-from smofi.clock.devices import ALWAYS, Device, devices_for
+from smofi.clock.devices import ALWAYS, Device, Timing, devices_for
 from smofi.clock.replay import LATENCY, SERVER, Job, Leg, Replayed, Rules, replay
-from smofi.clock.timing import Timing
 from smofi.cut import Cut
 from smofi.engine.plan import RoundPlan, RoundTime
 from smofi.errors import InputError, refuse

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import model_validator
 from typing_extensions import Self
 
-from smofi.clock.timing import Timing
+from smofi.clock.devices import Timing
 from smofi.data.catalogue import check_columns
 from smofi.data.partitions import NATURAL
 from smofi.data.partitions import PREFIX as SAVED

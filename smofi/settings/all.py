@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
-from smofi.clock.timing import CLOCKS, Timing
+from smofi.clock.devices import CLOCKS, Timing
 from smofi.data.augment import Augment, parse_augment
 from smofi.data.catalogue import check_data_name
 from smofi.engine.cohort.wire import WIRES, check_wire
