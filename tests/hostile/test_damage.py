@@ -10,4 +10,5 @@ from hostile.damage import try_damages
 def test_nothing_damaged_is_believed(tmp_path: Path) -> None:
     found = list(try_damages(tmp_path, 12, seed=7))
     assert [how for _, _, how in found if how.startswith("FAILED")] == []
-    assert {how for command, _, how in found if command == "resume"} == {"refused", "warned", "unaffected"}
+    assert len(found) == 12 * 4
+    assert {"refused", "unaffected"} <= {how for _, _, how in found}
