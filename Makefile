@@ -5,7 +5,7 @@ ITEM ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help run test slow fuzz chaos soak check hooks bench paper demo-deploy clean
+.PHONY: help run test slow fuzz chaos soak damage check hooks bench paper demo-deploy clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -27,6 +27,9 @@ chaos: $(STAMP)  ## Train through kills, cuts and bad lines (as root, on Linux):
 
 soak: $(STAMP)  ## Serve 2,000 short rounds and see that nothing grows: tests/hostile/soak.py $(ARGS)
 	@PYTHONPATH=tests $(BIN)/python -m hostile.soak $(ARGS)
+
+damage: $(STAMP)  ## Damage 200 run folders and see that nothing of it is believed: tests/hostile/damage.py $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python -m hostile.damage $(ARGS)
 
 check: $(STAMP)  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import model_validator
 from typing_extensions import Self
 
-from smofi.clock.timing import Timing
+from smofi.clock.devices import Timing
 from smofi.config.definition import read_seeds, seeds_text
 from smofi.config.settings import COMPUTING, FIRST_SEEDS, SETTINGS, TRAIN_ARGUMENTS, Settings
 from smofi.data.catalogue import check_columns

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
-from smofi.clock.timing import CLOCKS, Timing
+from smofi.clock.devices import CLOCKS, Timing
 from smofi.config import definition as accept
 from smofi.config.definition import (
     Checked,

@@ -93,10 +93,8 @@ def read_run(path: Path, best: bool = False) -> TrainedRun:
 
 
 def _record_of(folder: RunFolder, round: int) -> dict[str, Any]:
-    """Return what is on record of a round whose model is read: a run that goes on has recorded it by now."""
-    records = folder.saved_records()
-    if round > len(records):  # the best round may be one since the last save
-        records = folder.records()
+    """What is on record of a round whose model is read already: a run that goes on has recorded it by now."""
+    records = folder.records()
     return records[round - 1] if 0 < round <= len(records) else {"round": round}
 
 

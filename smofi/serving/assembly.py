@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts
+from smofi.clock.clock import AS_COMPUTED, SentBytes, StepCosts
 from smofi.config import Config
 from smofi.cut import parse_cut
 from smofi.data import Source

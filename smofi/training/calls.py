@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from smofi.clock import Timing, start_clock
-from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts
+from smofi.clock.clock import AS_COMPUTED, SentBytes, StepCosts
 from smofi.config.settings import TRAIN_ARGUMENTS
 from smofi.cut import CutSpec, parse_cut
 from smofi.data.augment import Augment

@@ -11,7 +11,7 @@ import pytest
 from smofi.cli import main
 from smofi.report.page import write_page
 from support.browser import CONTRASTS, Browser, browser_path
-from support.damage import TINY_RUN
+from support.crash import TINY_RUN
 from support.pages import write_result, write_seeds
 
 pytestmark = pytest.mark.skipif(browser_path() is None, reason="no Chromium: install the package chromium")

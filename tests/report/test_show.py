@@ -152,14 +152,15 @@ def test_a_line_that_is_being_written_does_not_count(tmp_path: Path) -> None:
     with open(path / "metrics.jsonl", "a") as file:
         file.write("9}\n")  # a whole line, and still without its checksum
     assert "round 2 of 4" in shown(path)
-    writer.history.append({"round": 3, "accuracy": 0.9})
+    writer.write_records([*writer.folder.records(), {"round": 3, "accuracy": 0.9}])
     assert "round 3 of 4" in shown(path)
 
 
 def test_diagnostics_and_validation(tmp_path: Path) -> None:
     path = folder(tmp_path / "run", [0.5, 0.6], validation=0.55, diagnostics={"stale_share": 0.25})
     third = {"round": 3, "accuracy": None, "seconds": 1.0, "diagnostics": {"stale_share": 0.4}}
-    going_on(path).history.append(third)
+    writer = going_on(path)
+    writer.write_records([*writer.folder.records(), third])
     out = shown(path)
     assert "60.0% after round 2, 60.0% at best (round 2); round 3 is not evaluated" in out
     assert "55.0% after round 2, 55.0% at best" in out

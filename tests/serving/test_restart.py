@@ -32,7 +32,7 @@ def accident(folder: Path, kills: int, **changes: object) -> None:
     saved, wanted = RunFolder(folder).model(), tensors(session.result().model)
     for name, tensor in wanted.items():
         assert torch.equal(saved[name], tensor), name
-    assert [facts_of(one) for one in RunFolder(folder).saved_records()] == [
+    assert [facts_of(one) for one in RunFolder(folder).records()] == [
         facts_of(vars(one)) for one in session.run.history
     ]
 
