@@ -1,4 +1,4 @@
-"""Memory that may be taken: what the user's limit leaves, or what is available. What needs more is refused before."""
+"""The cores of this machine, and memory that may be taken: what the user's limit leaves, or what is available."""
 
 from __future__ import annotations
 
@@ -87,6 +87,12 @@ def as_text(count: float) -> str:
     if count >= 1e9:
         return f"{count / 1e9:,.1f} GB"
     return f"{count / 1e6:,.0f} MB" if count >= 1e7 or not count else f"{count / 1e6:.2g} MB"
+
+
+def available_cores() -> int:
+    """Count the cores that this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def in_use() -> int | None:

@@ -18,7 +18,7 @@ from reference import convnet, federation
 from smofi.engine.evaluate import Evaluator, Judges
 from smofi.engine.metrics import macro_f1, top1
 from smofi.errors import InputError
-from smofi.training.arguments import as_samples
+from smofi.training import as_samples
 
 
 def samples(inputs: Tensor, targets: Tensor) -> Any:
