@@ -160,11 +160,7 @@ def as_begun(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_changed(*values: str) -> bool:
-    """Tell whether an earlier version may have written one of these in other words.
-
-    >>> has_changed("fedprox(mu=0.1)+sflv2(turns='step')"), has_changed("smofi", "dirichlet(0.2)", "phones")
-    (True, False)
-    """
+    """Tell whether an earlier version may have written one of these in other words."""
     former = [f"{key}={value!r}" for given in FORMER.values() for key, value in given.items()]
     return any(words in value for words in (*former, WITHOUT_TRIPS) for value in values)
 
@@ -185,11 +181,7 @@ def _filled(text: str, values: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def config_yaml(config: Config) -> str:
-    """Write the whole configuration as YAML, a comment above each setting; `read_config` reads it back.
-
-    >>> print(config_yaml(Config()).splitlines()[1])
-    data: digits
-    """
+    """Write the whole configuration as YAML, a comment above each setting; `read_config` reads it back."""
     lasting = {name: getattr(config, name) for name in SETTINGS} | written_out(config)
     if config.seeds:  # in place of seed
         lasting["seed"] = None
@@ -198,11 +190,7 @@ def config_yaml(config: Config) -> str:
 
 
 def value_as_yaml(name: str, value: Any) -> str:
-    """Write the value of a setting as plainly as it can be.
-
-    >>> value_as_yaml("cut", "1"), value_as_yaml("method", ("smofi",)), value_as_yaml("seeds", (0, 1, 2))
-    ('1', 'smofi', '0-2')
-    """
+    """Write the value of a setting as plainly as it can be."""
     if name == "seeds" and value is not None:
         value = seeds_text(value)
     if isinstance(value, tuple):
