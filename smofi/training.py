@@ -437,7 +437,7 @@ def shown(run: Run) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gives back: the trained `model`, in eval mode, and its `history`, a `smofi.Record` per round.
+    """Give back a run: the trained `model`, in eval mode, and its `history`, a `smofi.Record` per round.
 
     `stopped` says why the run ended early, and is None if it ran to the end; `diverged` and `interrupted` (by Ctrl-C)
     tell two such reasons apart from having reached what was asked for. `metrics` says what people call each metric, the
@@ -467,7 +467,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Session:
-    """A run that is checked and ready: whatever could be refused has been refused."""
+    """Hold a run that is checked and ready: whatever could be refused has been refused."""
 
     model: nn.Module
     layout: Layout

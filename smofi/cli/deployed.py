@@ -31,11 +31,10 @@ from smofi.cli.program import (
     doc,
     print_line,
     reading,
-    resolve,
+    resolve_or_resume,
     settings_given,
 )
 from smofi.cli.train import finishing_the_round, new_folder, print_results
-from smofi.config import stored_config
 from smofi.config.settings import check_served
 from smofi.errors import InputError, check_count, check_number
 from smofi.net.transport.addresses import parse
@@ -56,7 +55,7 @@ Log: TypeAlias = Annotated[Literal["text", "json"] | None, doc("also write event
 
 @dataclass(frozen=True)
 class ServerFlags:
-    """Where a server listens, whom it lets in, and where the run is kept."""
+    """Say where a server listens, whom it lets in, and where the run is kept."""
 
     listen: Annotated[str, doc("the address and port to listen at; port 0 is any free one")] = ANYWHERE
     certs: Annotated[
@@ -80,8 +79,6 @@ class ServerFlags:
 
 @dataclass(frozen=True)
 class WatchingFlags:
-    """How a server is watched."""
-
     status: Annotated[str | None, doc("where to show a live page and /metrics, such as 127.0.0.1:8080")] = None
     log_format: Log = None
     display: Display = "auto"
@@ -89,8 +86,6 @@ class WatchingFlags:
 
 @dataclass(frozen=True)
 class TimeFlags:
-    """The settings of time of a deployment: all that there are."""
-
     away: Annotated[float, doc("seconds that a client may be out of reach before it counts as gone")] = 15
     deadline: Annotated[float, doc("seconds that a client has for a step before the round goes on without it")] = 900
     keepalive: Annotated[
@@ -137,12 +132,7 @@ def serve(
     check_number("away", times.away, above=0, high=1e6)
     waits = Times(patience=times.away, keepalive=times.keepalive, connect=times.connect)
     waits.check_told()
-    if server.resume is None:
-        config = resolve(source, given, scale)
-    elif source is None and server.output is None and scale is None:
-        config = stored_config(server.resume, given, served=True)
-    else:
-        raise InputError("--resume is not accepted with a file, --scale or --output: the run's folder has its settings")
+    config = resolve_or_resume(source, given, scale, server.output, server.resume, served=True)
     config = saving_every_round(config, given, remark, resumed=server.resume is not None)
     with loading():
         from smofi.serving.checks import Serving
@@ -237,7 +227,7 @@ def _resumption(serving: Serving, server: Server) -> str:
 
 @dataclass(frozen=True)
 class ConnectionFlags:
-    """How a client connects, and what may leave its machine."""
+    """Say how a client connects, and what may leave its machine."""
 
     certs: Annotated[
         Path | None,
@@ -249,22 +239,9 @@ class ConnectionFlags:
     name: Annotated[str | None, doc("with --insecure: what this client is called")] = None
     log_format: Log = None
 
-    def check(self) -> None:
-        """Refuse flags that do not go together."""
-        if self.certs is None and not self.insecure:
-            raise InputError("smofi join needs --certs FOLDER, or --insecure for a server on this machine")
-        if self.certs and self.insecure:
-            raise InputError("--insecure is not accepted with --certs: with certificates, the connection is secured")
-        if self.certs and self.name:
-            raise InputError("--name is not accepted with --certs: the certificate has the name")
-        if self.insecure and not self.name:
-            raise InputError("smofi join --insecure needs --name: without certificates, a client names itself")
-
 
 @dataclass(frozen=True)
 class OwnFlags:
-    """What a client brings."""
-
     data: Annotated[str, doc("your samples: folder:PATH, csv:PATH, npz:PATH, or a data set by name")]
     data_folder: Annotated[Path | None, doc("where the official files of a data set are")] = None
     label_column: Annotated[str | None, doc("for csv:PATH, the column to predict")] = None
@@ -297,7 +274,14 @@ def join(
     The connection is made from here, and made again whenever it is lost or the server restarts. The command ends with
     the run, or with Ctrl-C. Look first: `--dry-run` says what would leave this machine.
     """
-    connection.check()
+    if connection.certs is None and not connection.insecure:
+        raise InputError("smofi join needs --certs FOLDER, or --insecure for a server on this machine")
+    if connection.certs and connection.insecure:
+        raise InputError("--insecure is not accepted with --certs: with certificates, the connection is secured")
+    if connection.certs and connection.name:
+        raise InputError("--name is not accepted with --certs: the certificate has the name")
+    if connection.insecure and not connection.name:
+        raise InputError("smofi join --insecure needs --name: without certificates, a client names itself")
     check_count("threads", own.threads)
     if own.part is not None:
         check_count("part", own.part, low=0)

@@ -54,7 +54,6 @@ def show(
 
 
 def _damaged(found: Sequence[object]) -> int:
-    """Say what is damaged. Exit code 2 if anything is."""
     for error in found:
         complain(str(error))
     return 2 if found else 0

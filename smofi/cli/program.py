@@ -12,10 +12,10 @@ from cyclopts import App, Group, Parameter
 from rich.console import Console
 
 import smofi
-from smofi.config import Config, Settings, read_config
+from smofi.config import Config, Settings, read_config, stored_config
 from smofi.config.definition import seeds_text
 from smofi.config.settings import SERVED_DEFAULTS, SERVED_HELP, SETTINGS, UNSERVED
-from smofi.errors import SmofiError, refuse
+from smofi.errors import InputError, SmofiError, refuse
 
 if TYPE_CHECKING:
     from smofi.data.decoded import ReadProgress
@@ -162,6 +162,23 @@ def resolve(source: str | None, given: Mapping[str, Any], scale: str | None = No
     if source is None and scale is not None:
         refuse("scale", scale, "the name of a preset too, for example: smofi run cifar10 --scale small")
     return Config(**given) if source is None else read_config(source, given, scale=scale)
+
+
+def resolve_or_resume(
+    source: str | None,
+    given: Mapping[str, Any],
+    scale: str | None,
+    output: Path | None,
+    resume: Path | None,
+    *,
+    served: bool = False,
+) -> Config:
+    """Return the configuration of a new run, or of the run in the folder `resume`, with the settings given."""
+    if resume is None:
+        return resolve(source, given, scale)
+    if source is not None or output is not None or scale is not None:
+        raise InputError("--resume is not accepted with a file, --scale or --output: the run's folder has its settings")
+    return stored_config(resume, given, served=served)
 
 
 def resolve_with_clock(source: str | None, given: Mapping[str, Any], scale: str | None) -> Config:

@@ -296,7 +296,6 @@ class SweepDisplay:
         if mode == "auto":
             mode = "live" if console.is_terminal and not console.is_dumb_terminal else "plain"
         self.console, self.pace, self.mode, self.now = console, pace, mode, now
-        self.running: dict[str, tuple[Cell, int]] = {}
         self.best: dict[str, float] = {}
         self.ended, self.failed = 0, 0
         self.printed_at = now()
@@ -323,9 +322,8 @@ class SweepDisplay:
         if self.mode == "jsonl":
             self._write(event)
         if isinstance(event, Started):
-            self.running[event.cell.key] = event.cell, 0
-            task = self.bars.add_task(event.cell.title, total=event.cell.config.rounds, note="starting")
-            self.tasks[event.cell.key] = task
+            rounds = event.cell.config.rounds
+            self.tasks[event.cell.key] = self.bars.add_task(event.cell.title, total=rounds, note="starting")
         elif isinstance(event, Advanced):
             self._advance(event)
         elif isinstance(event, Ended):
@@ -338,18 +336,16 @@ class SweepDisplay:
 
     def _advance(self, event: Advanced) -> None:
         key = event.cell.key
-        self.running[key] = event.cell, event.done
         if event.value is not None:
             self.best[key] = max(event.value, self.best.get(key, event.value))
         self.bars.update(self.tasks[key], completed=event.done, note=percent(event.value))
         if self.mode == "plain" and self.now() - self.printed_at >= LINE_EVERY:
-            rounds = (f"{one.title} {done}/{one.config.rounds}" for one, done in self.running.values())
-            self.say(f"{self._count()}; running: {'; '.join(rounds)}; {self._left()}")
+            running = (f"{task.description} {task.completed:g}/{task.total:g}" for task in self.bars.tasks[1:])
+            self.say(f"{self._count()}; running: {'; '.join(running)}; {self._left()}")
             self.printed_at = self.now()
 
     def _end(self, event: Ended) -> None:
         outcome, key = event.outcome, event.outcome.cell.key
-        self.running.pop(key, None)
         if (task := self.tasks.pop(key, None)) is not None:
             self.bars.remove_task(task)
         self.ended += outcome.state != "interrupted"

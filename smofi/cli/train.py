@@ -34,13 +34,13 @@ from smofi.cli.program import (
     doc,
     print_line,
     reading,
-    resolve,
+    resolve_or_resume,
     settings_given,
 )
-from smofi.config import Config, stored_config
+from smofi.config import Config
 from smofi.engine.processes.counting import keep_busy
 from smofi.engine.processes.endings import Interrupted, follows, handled, in_turn
-from smofi.errors import InputError, SmofiError, TrainingWarning, check_choice, refuse
+from smofi.errors import SmofiError, TrainingWarning, check_choice, refuse
 from smofi.memory import refusing
 from smofi.plural import plural
 from smofi.runs import RunFolder, participants_in
@@ -95,12 +95,7 @@ def run(
             check_choice("track", name, (*TRACKERS, NO_TRACKER))
         if NO_TRACKER in track and len(track) > 1:
             refuse("track", track, f"{NO_TRACKER} alone, or trackers without it")
-    if resume is None:
-        config = resolve(source, given, scale)
-    elif source is None and output is None and scale is None:
-        config = stored_config(resume, given)
-    else:
-        raise InputError("--resume is not accepted with a file, --scale or --output: the run's folder has its settings")
+    config = resolve_or_resume(source, given, scale, output, resume)
     if "workers" in given and config.workers and config.clients:
         keep_busy(config.workers, config.per_round, asked=True)  # refused at once; without clients, when they are known
     with loading():
