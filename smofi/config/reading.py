@@ -19,7 +19,7 @@ from smofi.config.presets import preset_names, preset_text
 from smofi.config.settings import RESUMABLE, SETTINGS
 from smofi.data.partitions import PREFIX as SAVED
 from smofi.data.partitions import dirichlet
-from smofi.errors import LONGEST, InputError, SmofiError, refuse, shortened, shown
+from smofi.errors import InputError, SmofiError, refuse, shortened, shown
 from smofi.methods import METHODS
 from smofi.methods.registry import EXAMPLE
 from smofi.plain_yaml import as_yaml, line_of, parse_settings, read_text
@@ -57,13 +57,9 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
     try:
         return Config(**overridden(given, overrides))
     except ValidationError as error:
-        sentence = sentence_of(error)
-        field = sentence.partition("=")[0]
-        if field in given and field not in overrides:
-            value, rest = shown(given[field]), sentence.removeprefix(f"{field}=")
-            value, rest = (as_yaml(given[field]), rest.removeprefix(value)) if rest.startswith(value) else ("", rest)
-            sentence = f"{name}, line {line_of(field, text)}: {field}: {shortened(value, LONGEST)}{rest}"
-        raise InputError(sentence) from None
+        field = (sentence := sentence_of(error)).partition("=")[0]
+        where = f"{name}, line {line_of(field, text)}: " if field in given and field not in overrides else ""
+        raise InputError(where + sentence) from None
 
 
 def overridden(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def test_what_is_refused(given: dict[str, Any], sentence: str, tmp_path: Path, c
     if len(given) > 1 or value == 10**5000 or not isinstance(value, (int, str)):
         return
     (file := tmp_path / "a.yaml").write_text(f"# mine\n{name}: {as_yaml(value)}\n")
-    assert refusal(file).startswith(f"{file}, line 2: {name}: ")
+    assert refusal(file).startswith(f"{file}, line 2: {name}=")
     if name in Config.model_fields and name not in ("diagnose", "data_folder"):
         assert main(["config", f"--{name.replace('_', '-')}={value}"]) == 2
         printed = capsys.readouterr().err
@@ -213,7 +213,7 @@ def test_an_error_names_the_file_only_if_the_file_has_the_setting(write: Any) ->
     path = write("patience: 3\nvalidation: 0.1\n")
     assert refusal(path, {"rounds": "x"}) == f"rounds='x' {COUNT}"
     assert refusal(path, {"round": 3}) == "round=3 is not accepted: there is no such setting, did you mean 'rounds'?"
-    assert refusal(path, {"validation": 0.0}).startswith("a.yaml, line 1: patience: 3 is not accepted: expected ")
+    assert refusal(path, {"validation": 0.0}).startswith("a.yaml, line 1: patience=3 is not accepted: expected ")
     shown = re.findall(r"^    (my\.yaml, .+)$", PAGE, flags=re.MULTILINE)
     assert [refusal(write(one)).replace("a.yaml", "my.yaml") for one in ("round: 50", "rounds: many")] == shown
 
@@ -221,7 +221,7 @@ def test_an_error_names_the_file_only_if_the_file_has_the_setting(write: Any) ->
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("clients: 2\nround: 5", "a.yaml, line 2: round: 5 is not accepted: there is no such setting, did you mean"),
+        ("clients: 2\nround: 5", "a.yaml, line 2: round=5 is not accepted: there is no such setting, did you mean"),
         ("# nothing\n", "a.yaml is empty: expected settings, one per line, such as rounds: 50"),
         ("- smofi", "a.yaml contains a list: expected settings, one per line, such as rounds: 50"),
         ("5: 2", "a.yaml: 5 is not accepted as a key: expected the name of a setting"),
