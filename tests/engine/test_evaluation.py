@@ -95,7 +95,11 @@ def confusion(outputs: Tensor, targets: Tensor) -> list[int]:
     [
         (["top1"], True, {"top1": "accuracy"}),
         (["macro_f1", "top1"], True, {"macro_f1": "macro F1", "top1": "accuracy"}),
-        (["per_client", "macro_f1"], True, {"macro_f1": "macro F1", "per_client": "mean of clients (on training data)"}),
+        (
+            ["per_client", "macro_f1"],
+            True,
+            {"macro_f1": "macro F1", "per_client": "mean of clients (on training data)"},
+        ),
         (["worst_client"], True, {"worst_client": "worst client (on training data)"}),
         ([], True, {"top1": "accuracy"}),
         (["top1", "worst_client"], False, {"worst_client": "worst client (on training data)"}),
@@ -125,7 +129,10 @@ def test_clients_with_names_and_test_samples_of_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("measures", "target", "said"),
-    [(["macro_f1"], 0.001, "reached the target macro F1 0.001 with "), ([negative], -9.0, "reached the target negative -9")],
+    [
+        (["macro_f1"], 0.001, "reached the target macro F1 0.001 with "),
+        ([negative], -9.0, "reached the target negative -9"),
+    ],
 )
 def test_a_target_of_another_metric_is_reached_on_validation_data(measures: Any, target: float, said: str) -> None:
     clients = federation([1, 4, 4], sizes=(12, 9))
@@ -231,7 +238,10 @@ def test_the_last_good_round_of_a_run_that_diverges_is_evaluated() -> None:
 def test_the_command_evaluates_reports_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = "--model cnn --width 4 --clients 4 --batch-size 64 --local-epochs 1 --participation 0.5 --method fedavg"
     output = str(tmp_path / "both")
-    assert main(["run", *asked.split(), "--method", "smofi", "--rounds", "5", "--eval-every", "3", "--output", output]) == 0
+    assert (
+        main(["run", *asked.split(), "--method", "smofi", "--rounds", "5", "--eval-every", "3", "--output", output])
+        == 0
+    )
     out = capsys.readouterr().out
     for method in ("fedavg", "smofi"):
         lines = [json.loads(line) for line in (tmp_path / "both" / method / "metrics.jsonl").read_text().splitlines()]

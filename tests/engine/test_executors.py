@@ -75,7 +75,9 @@ def by_loop(net: nn.Sequential, clients: list[Any], loss: Loss, training: bool =
     return total
 
 
-def check(net: nn.Sequential, shape: tuple[int, ...], loss: Loss = cross_entropy, executors: Any = ("loop", "vmap")) -> None:
+def check(
+    net: nn.Sequential, shape: tuple[int, ...], loss: Loss = cross_entropy, executors: Any = ("loop", "vmap")
+) -> None:
     net = net.double()
     net(torch.zeros(2, *shape, dtype=torch.float64))  # lazy layers are made
     draw = torch.Generator().manual_seed(2)
@@ -206,7 +208,9 @@ def test_layers_for_images(name: str) -> None:
 
 VECTORS: dict[str, list[nn.Module]] = {
     "linear": [nn.Linear(6, 4, bias=False), nn.ReLU(), nn.Linear(4, 6), nn.LayerNorm(6), nn.ReLU(), nn.BatchNorm1d(6)],
-    "rows of rows": [nn.Unflatten(1, (2, 3)), nn.Linear(3, 2), nn.ReLU(), nn.BatchNorm1d(2), nn.Conv1d(2, 2, 2), nn.Flatten()],
+    "rows of rows": [
+        nn.Unflatten(1, (2, 3)), nn.Linear(3, 2), nn.ReLU(), nn.BatchNorm1d(2), nn.Conv1d(2, 2, 2), nn.Flatten(),
+    ],
     "one dimension": [
         nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 4, 3), nn.BatchNorm1d(4), nn.ReLU(), nn.MaxPool1d(2), nn.Flatten(),
     ],
@@ -275,7 +279,8 @@ def test_every_method(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [one if one in ("resnet8", "transformer") else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES]
+    "name",
+    [one if one in ("resnet8", "transformer") else pytest.param(one, marks=pytest.mark.slow) for one in FAMILIES],
 )
 def test_every_family_of_models(name: str) -> None:
     net, clients = family(name)

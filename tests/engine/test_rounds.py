@@ -36,7 +36,9 @@ def rounds(sizes: Sequence[int] = SIZES, **changes: Any) -> list[smofi.Record]:
     """The records of a run, by default of a single round that all eligible clients take part in."""
     how: dict[str, Any] = {"participation": 1.0, "batch_size": 4, "local_epochs": 3, "seed": 7, "rounds": 1, "cut": 1}
     clients = [(torch.zeros(size, 3), torch.zeros(size, dtype=torch.int64)) for size in sizes]
-    return smofi.train(perceptron(), clients, **{"method": "fedavg", "optimizer": "sgd(lr=0.001)", **how, **changes}).history
+    return smofi.train(
+        perceptron(), clients, **{"method": "fedavg", "optimizer": "sgd(lr=0.001)", **how, **changes}
+    ).history
 
 
 # ---------------------------------------------------------------------------------------------------------------- who

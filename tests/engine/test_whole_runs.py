@@ -45,7 +45,9 @@ def test_a_callback_sees_every_event_in_order(method: str) -> None:
     assert (first.rounds, first.clients, first.eligible, first.per_round, first.parameters) == (2, 6, 5, 3, 468)
     assert last == RunEnded(2, None)
     remarks = [event for event in events if isinstance(event, Warned)]
-    assert [remark.message.split(" changes nothing")[0] for remark in remarks] == ["step_deadline"] * (method == "sflv2")
+    assert [remark.message.split(" changes nothing")[0] for remark in remarks] == ["step_deadline"] * (
+        method == "sflv2"
+    )
     assert remarks == events[1 : 1 + len(remarks)]
     expected: list[smofi.Event] = []
     for record in result.history:
@@ -105,7 +107,7 @@ def test_the_callers_model_and_data_are_unchanged_and_a_frozen_part_stays(method
     assert same(model, before)
     assert not model.training
     assert model[0][0].weight.grad.unique().tolist() == [1]
-    assert all(torch.equal(*pair) for one, other in zip(clients, data, strict=True) for pair in zip(one, other))
+    assert all(torch.equal(*pair) for one, other in zip(clients, data, strict=True) for pair in zip(one, other, strict=True))
     assert same(result.model[1][0], before[1][0])
     assert [p.requires_grad for p in result.model.parameters()] == [p.requires_grad for p in before.parameters()]
     assert not same(result.model, before)

@@ -99,6 +99,25 @@ def differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
     return found
 
 
+# ------------------------------------------------------------------------------------------------- the order of sums
+
+
+def fold(strip: Sequence[Tensor | None]) -> Tensor | None:
+    """The strip is folded in half, end over beginning, until one place is left."""
+    if len(strip) == 1:
+        return strip[0]
+    half = 1
+    while 2 * half < len(strip):
+        half *= 2
+    full = [*strip, *[None] * (2 * half - len(strip))]
+    return fold([plus(full[place], full[2 * half - 1 - place]) for place in range(half)])
+
+
+def plus(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """Nothing and a number is that number, bit by bit."""
+    return one if other is None else other if one is None else one + other
+
+
 def accuracies(folder: Path) -> list[float]:
     return [json.loads(line)["accuracy"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 

@@ -1,4 +1,5 @@
-"""The command under torchrun: a signal is for the first worker, and a lost worker is told with the way to go on."""
+"""Under torchrun, on one machine and on two, which are network namespaces: a signal is for the first worker, a lost
+worker is told with the way to go on, and two machines give the bits of one process."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from smofi.runs import RunFolder
-from support.processes import ENVIRONMENT, QUICK, accuracies, gone, workers_of
+from support.network import SERVER, Network, missing
+from support.processes import ENVIRONMENT, QUICK, ROOT, accuracies, differing, flags, gone, sharded, workers_of
 
 pytestmark = pytest.mark.slow
 
@@ -86,3 +89,68 @@ def test_a_lost_worker_is_told_with_the_way_to_go_on(tmp_path: Path) -> None:
     saved = RunFolder(tmp_path / "run").saved_rounds()[-1]
     rest = f"), so the run cannot go on; round {saved} is saved: continue with: smofi run --resume run"
     assert line.endswith(rest)
+
+
+# --------------------------------------------------------------------------------------------------------- two machines
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    """Neither machine has a name that leads to it, so that the workers find each other by an address alone."""
+    if why := missing():
+        pytest.skip(why)
+    with Network(1) as made:
+        yield made
+
+
+def on_machine(network: Network, number: int, *command: str) -> subprocess.Popen[str]:
+    """A torchrun with one worker, on the hub or on the machine beside it."""
+    name = (network.hub, *network.machines)[number]
+    where = ["--nnodes", "2", "--node-rank", str(number), "--master-addr", SERVER, "--master-port", "29517"]
+    asked = [
+        "ip",
+        "netns",
+        "exec",
+        name,
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        *where,
+        "--nproc-per-node",
+        "1",
+    ]
+    return subprocess.Popen(
+        [*asked, *command], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+
+
+def test_two_machines_give_the_bits_of_one_process(network: Network, tmp_path: Path) -> None:
+    cases = ["fednag", "mergesfl", "late, own cuts, adam"]
+    outputs, options = [tmp_path / "first", tmp_path / "second"], flags(cases, dtype="float32")
+    both = [
+        on_machine(network, number, "tests/support/sharded.py", str(output), *options)
+        for number, output in enumerate(outputs)
+    ]
+    (alone,) = sharded(tmp_path, 1, only=cases, dtype="float32")
+    for one in both:
+        told = one.communicate(timeout=200)[1]
+        assert one.returncode == 0, told
+    assert not outputs[1].exists()
+    assert differing(alone, load_file(outputs[0])) == []
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_worker_killed_on_one_machine_ends_the_run_on_the_other(
+    victim: int, network: Network, tmp_path: Path
+) -> None:
+    asked = ["-m", "smofi", "run", *QUICK, "--rounds", "100000", "--output", str(tmp_path / "run")]
+    both = [on_machine(network, number, *asked) for number in range(2)]
+    begun(tmp_path / "run", both[0], rounds=6)
+    workers = [worker for one in both for worker in workers_of(one.pid)]
+    assert len(workers) == 2
+    os.kill(workers[victim], signal.SIGKILL)
+    assert gone(workers[1 - victim], seconds=10)
+    told = [one.communicate(timeout=60)[1] for one in both]
+    other = f"error: worker {2 - victim} of 2 lost contact with another worker, which has ended or was killed"
+    assert other in told[1 - victim]
+    assert all(one.returncode != 0 for one in both)
