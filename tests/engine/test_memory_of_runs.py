@@ -5,16 +5,16 @@ from __future__ import annotations
 import gc
 import re
 import resource
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import smofi
+from support.processes import tensors_in_memory
 
 WIDE = 700  # the model has a million parameters, 4 MB
 CLIENTS = 6
@@ -30,23 +30,6 @@ SIZE = sum(p.numel() for p in network().parameters())
 ON_CLIENT = sum(p.numel() for p in network()[0].parameters())
 ON_SERVER = SIZE - ON_CLIENT
 DATA = [(torch.randn(8, WIDE), torch.arange(8) % 3)] * CLIENTS
-
-
-def tensors_in_memory() -> int:
-    """The bytes of all that tensors of this process live in."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # looking at every object touches deprecated ones
-        kinds = (Tensor, nn.Parameter)
-        found = [one.untyped_storage() for one in gc.get_objects() if type(one) in kinds and plain(one)]
-    return sum({place.data_ptr(): place.nbytes() for place in found}.values())
-
-
-def plain(tensor: Tensor) -> bool:
-    """Whether it has memory of its own, as a tensor that torch has wrapped has not."""
-    try:
-        return tensor.layout == torch.strided and bool(tensor.untyped_storage() is not None)
-    except (NotImplementedError, RuntimeError):
-        return False
 
 
 @pytest.fixture

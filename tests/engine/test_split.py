@@ -78,9 +78,12 @@ def with_dropout() -> nn.Sequential:
 CARELESS: dict[str, tuple[Callable[[], nn.Sequential], list[Any]]] = {
     "nothing to train on the client": (lambda: nn.Sequential(nn.Flatten(), *perceptron()), [0, 1, (0, 1)]),
     "a client part that is frozen": (with_frozen_client, [0, (0, 1)]),
-    "nothing to train on the server": (lambda: nn.Sequential(perceptron()[0], nn.Identity(), *perceptron()[1:]), [(0, 3)]),
+    "nothing to train on the server": (
+        lambda: nn.Sequential(perceptron()[0], nn.Identity(), *perceptron()[1:]), [(0, 3)],
+    ),
     "in place": (
-        lambda: nn.Sequential(nn.Linear(3, 6), block(6, 6), block(6, 6), block(6, 3)).double(), [0, 1, 2, (0, 1), (1, 1)],
+        lambda: nn.Sequential(nn.Linear(3, 6), block(6, 6), block(6, 6), block(6, 3)).double(),
+        [0, 1, 2, (0, 1), (1, 1)],
     ),
     "a module in several blocks": (with_shared_module, [0, 1, 2, 3, 4, (2, 3)]),
     "dropout on both sides": (with_dropout, [0, 2, 3, (1, 1)]),
@@ -102,7 +105,7 @@ def test_models_that_a_careless_split_would_break(case: str) -> None:
                 assert (value - unsplit.state_dict()[name]).abs().max() < 1e-12, (cut, method, name)
 
 
-# -------------------------------------------------------------------------------------------------- what crosses the cut
+# ------------------------------------------------------------------------------------------------ what crosses the cut
 
 
 class Scale(nn.Module):

@@ -107,7 +107,9 @@ def test_the_callers_model_and_data_are_unchanged_and_a_frozen_part_stays(method
     assert same(model, before)
     assert not model.training
     assert model[0][0].weight.grad.unique().tolist() == [1]
-    assert all(torch.equal(*pair) for one, other in zip(clients, data, strict=True) for pair in zip(one, other, strict=True))
+    assert all(
+        torch.equal(*pair) for one, other in zip(clients, data, strict=True) for pair in zip(one, other, strict=True)
+    )
     assert same(result.model[1][0], before[1][0])
     assert [p.requires_grad for p in result.model.parameters()] == [p.requires_grad for p in before.parameters()]
     assert not same(result.model, before)

@@ -29,7 +29,17 @@ from smofi.runs import RunFolder
 from support.crash import command as forked_command
 from support.crash import kill, metrics, same_end
 from support.processes import (
-    ENVIRONMENT, QUICK, accuracies, differing, exit_code, fold, gone, in_each, sharded, sharded_by_torchrun, workers_of,
+    ENVIRONMENT,
+    QUICK,
+    accuracies,
+    differing,
+    exit_code,
+    fold,
+    gone,
+    in_each,
+    sharded,
+    sharded_by_torchrun,
+    workers_of,
 )  # fmt: skip
 from support.sharded import CASES, FAMILIES
 
@@ -236,7 +246,7 @@ def test_a_refusal_is_said_once_and_nobody_is_started_for_it(tmp_path: Path) -> 
     [
         ("--workers 0", "", "expected a whole number >= 1"),
         ("--workers 500", "", "expected at most 6, since that many clients take part"),
-        ("--workers 5 --memory-limit 1MB", "", "memory_limit=1MB"),
+        ("--workers 5 --memory-limit 1MB", "", "but 5 workers take at least 25 MB each"),
         ("", "SMOFI_WORKERS=many", "SMOFI_WORKERS='many' is not accepted: expected a whole number"),
         ("--workers 2", "SMOFI_START=forks", "did you mean 'fork'?"),
         ("--workers 2 --diagnose", "", "--diagnose is not accepted: expected False with 2 workers"),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from smofi.engine.processes.forked import ForkedWorkers
 from support.crash import spawning
@@ -160,3 +163,20 @@ def gone(process: int, seconds: float = 15) -> bool:
     while Path(f"/proc/{process}").exists() and time.monotonic() < until:
         time.sleep(0.1)
     return not Path(f"/proc/{process}").exists()
+
+
+def tensors_in_memory() -> int:
+    """The bytes of all that tensors of this process live in."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # looking at every object touches deprecated ones
+        kinds = (Tensor, nn.Parameter)
+        found = [one.untyped_storage() for one in gc.get_objects() if type(one) in kinds and _plain(one)]
+    return sum({place.data_ptr(): place.nbytes() for place in found}.values())
+
+
+def _plain(tensor: Tensor) -> bool:
+    """Whether it has memory of its own, as a tensor that torch has wrapped has not."""
+    try:
+        return tensor.layout == torch.strided and bool(tensor.untyped_storage() is not None)
+    except (NotImplementedError, RuntimeError):
+        return False
