@@ -99,7 +99,7 @@ def state(model: nn.Module) -> Tensor:
     return torch.cat([one.flatten() for one in model.state_dict().values() if one.is_floating_point()])
 
 
-# ------------------------------------------------------------------------------------------------------------ by a clock
+# ----------------------------------------------------------------------------------------------------------- by a clock
 
 
 def trained(

@@ -79,8 +79,8 @@ METHODS = {
     "mergesfl": Method(server="merged"),
 }
 STEP = 3
-"""The step at which the client with the most of them dies, before it sends its activation, or in the U shape when it has
-the server's output."""
+"""The step at which the client with the most of them dies, before it sends its activation, or in the U shape when it
+has the server's output."""
 
 
 @dataclass

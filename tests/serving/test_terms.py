@@ -122,7 +122,7 @@ def test_a_machine_that_has_too_little_memory_is_refused(tmp_path: Path, monkeyp
     patched = lambda path, *rest, **more: little if str(path) == "/proc/meminfo" else real(path, *rest, **more)  # noqa: E731
     monkeypatch.setattr(Path, "read_text", patched)
     settings = {"model": "resnet18", "clients": 8, "participation": 1.0}
-    with pytest.raises(InputError, match="this run is not accepted: a round needs .* memory are avail"):
+    with pytest.raises(InputError, match=r"this run is not accepted: a round needs .* memory are avail"):
         smofi.serve(settings, str(tmp_path / "run"), insecure=True, listen="127.0.0.1:0")
 
 
@@ -240,8 +240,8 @@ def test_a_folder_with_one_of_the_servers_classes_is_enough(nursery: Nursery, tm
 
 
 def test_judged_by_the_clients_or_by_nobody(nursery: Nursery, tmp_path: Path) -> None:
-    """Together, the clients hold out all that the server would judge by; of a loss, nothing leaves them. A run goes on to
-    be judged where it was, without being told; a curve with other numbers from some round on would mislead."""
+    """Together, the clients hold out all that the server would judge by; of a loss, nothing leaves them. A run goes on
+    to be judged where it was, without being told; a curve with other numbers from some round on would mislead."""
     with Served(nursery, tmp_path / "clients", max_test=None, serve=["--evaluate", "clients"], clients=2) as run:
         run.finish()
     expected = run.simulated("smofi")

@@ -15,20 +15,44 @@ from time import monotonic, sleep
 import grpc
 import pytest
 
-from smofi.errors import InputError
-from smofi.net.transport import door
-from smofi.net.transport.dialer import Dialer
-from smofi.net.transport.envelope import HEAD, Kind, Message, Opening, pack, pack_opening, sentence_in, unpack
-from smofi.net.transport.events import Arrived, Dismissed, Joined, Left, Received, Waiting, Welcomed
-from smofi.net.transport.limits import Limits
-from smofi.net.transport.times import Times
-from support.ends import QUICK, SOON, Ends, echoing, eventually, heard, open_files, quiet, told, welcome
-from support.http2 import opened_stream
-from support.own_time import own_time
+from support.certificates import Authority, Named
+from support.ends import (
+    HEAD,
+    QUICK,
+    SOON,
+    Arrived,
+    Dialer,
+    Dismissed,
+    Ends,
+    Joined,
+    Kind,
+    Left,
+    Limits,
+    Message,
+    Opening,
+    Received,
+    Times,
+    Waiting,
+    Welcomed,
+    echoing,
+    eventually,
+    heard,
+    open_files,
+    opened_stream,
+    own_time,
+    pack,
+    pack_opening,
+    quiet,
+    sentence_in,
+    told,
+    unpack,
+    welcome,
+)  # fmt: skip
 from support.proxy import Proxy
-from support.small_authority import Authority, Named
 
 SMALL = Limits(payload=100_000, hello=1000, waiting=8, waiting_bytes=400_000)
+
+
 OPENING = pack_opening(Opening(bytes(16), False, 0, "bad", b"hello"))
 
 
@@ -161,13 +185,6 @@ def test_a_few_compressed_bytes_do_not_become_many(honest: tuple[int, Dialer]) -
 
 def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def test_other_methods_are_not_there(honest: tuple[int, Dialer]) -> None:
-    with grpc.insecure_channel(f"127.0.0.1:{honest[0]}") as channel:
-        with pytest.raises(grpc.RpcError) as error:
-            channel.unary_unary("/smofi.Training/Leave")(b"", timeout=SOON)
-        assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_messages_that_bring_nothing_end_the_conversation(honest: tuple[int, Dialer]) -> None:
@@ -326,22 +343,6 @@ def test_payloads_before_the_welcome_are_refused(ends: Ends) -> None:
     assert told(listener, Left).reason == "a payload came before the welcome"
 
 
-def test_a_client_of_another_version_is_told_for_good(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    ends.listen()
-    monkeypatch.setattr("smofi.net.transport.envelope.VERSION", 9)
-    pretended = pack_opening(Opening(bytes(16), False, 0, "a", b""))
-    monkeypatch.undo()
-    monkeypatch.setattr("smofi.net.transport.line.pack_opening", lambda opening: pretended)
-    dialer = ends.dial()
-    with pytest.raises(Dismissed, match="version 1 of the protocol and the client version 9"):
-        dialer.receive(SOON)
-
-
-def test_the_head_of_a_message_keeps_numbers_aligned() -> None:
-    assert HEAD % 8 == 0
-    assert QUICK.connect
-
-
 def test_one_that_takes_no_answer_keeps_nobody_else_out(ends: Ends) -> None:
     """It joins and breaks the protocol again and again, and its refusals cannot be delivered."""
     listener = ends.listen(limits=Limits(streams=3), times=Times(patience=1, keepalive=0.5, connect=0.3))
@@ -374,31 +375,6 @@ def test_there_are_only_so_many_connections(ends: Ends) -> None:
             one.close()
 
 
-def test_connections_leave_files_for_the_rest(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where few may be open, connections do not take them all: a checkpoint needs some."""
-    monkeypatch.setattr("smofi.files.OTHER_FILES", resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 80)
-    ends.listen()
-    before = open_files()
-    silent = [socket.create_connection(("127.0.0.1", ends.port)) for _ in range(120)]
-    try:
-        sleep(0.3)
-        assert open_files() - before - len(silent) <= 80
-    finally:
-        for one in silent:
-            one.close()
-
-
-def test_a_server_with_room_for_hardly_any_connection_does_not_start(
-    ends: Ends, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("smofi.files.OTHER_FILES", resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 9)
-    with pytest.raises(InputError, match="leaves room for 9 connections, and a server needs 64: raise it with ulimit"):
-        ends.listen()
-
-
-# ------------------------------------------------------------------------------------------------- with a certificate
-
-
 def opened(channel: grpc.Channel, *, name: str = "", session: bytes | None = None) -> tuple[str, bool]:
     """How the server answers to an opening: "" if it takes it, or a sentence; and whether that is final."""
     opening = pack_opening(Opening(session or random.randbytes(16), False, 0, name, b""))
@@ -417,7 +393,7 @@ TOO_FAST = "too many connections with this certificate in a short time: at most 
 
 def test_a_certificate_opens_only_so_many_streams_in_a_second(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others notice nothing, and after a while it may try again."""
-    monkeypatch.setattr(door, "HOLD", 0.05)
+    monkeypatch.setattr("smofi.net.transport.door.HOLD", 0.05)
     authority, gate = Authority(), Named()
     listener = ends.listen(credentials=authority.server(), gate=gate)
     target = f"localhost:{ends.port}"
@@ -431,19 +407,6 @@ def test_a_certificate_opens_only_so_many_streams_in_a_second(ends: Ends, monkey
         assert eventually(lambda: opened(channel)[0] != TOO_FAST)
 
 
-def test_a_stream_that_is_not_taken_is_told_so_after_a_while(ends: Ends) -> None:
-    """At once would cost the server as much as if it were taken."""
-    authority = Authority()
-    listener = ends.listen(credentials=authority.server(), gate=Named())
-    target = f"localhost:{ends.port}"
-    with echoing(listener), grpc.secure_channel(target, authority.client("bad")) as channel:
-        answer = ""
-        while answer != TOO_FAST:
-            start = monotonic()
-            answer = opened(channel)[0]
-        assert monotonic() - start >= QUICK.connect / 5
-
-
 def test_a_method_that_is_not_there_is_answered_as_slowly(ends: Ends) -> None:
     ends.listen()
     with grpc.insecure_channel(f"127.0.0.1:{ends.port}") as channel:
@@ -451,11 +414,6 @@ def test_a_method_that_is_not_there_is_answered_as_slowly(ends: Ends) -> None:
         with pytest.raises(grpc.RpcError, match="there is no such method"):
             channel.unary_unary("/smofi.Training/Leave")(b"", timeout=SOON)
         assert monotonic() - start >= QUICK.connect / 5
-
-
-def test_in_plain_text_streams_come_as_fast_as_they_like(honest: tuple[int, Dialer]) -> None:
-    with grpc.insecure_channel(f"127.0.0.1:{honest[0]}") as channel:
-        assert not any("in a short time" in opened(channel, name="bad")[0] for _ in range(60))
 
 
 def test_a_client_that_blinks_is_not_too_fast(ends: Ends) -> None:
@@ -477,19 +435,6 @@ def drained(dialer: Dialer) -> Iterator[object]:
         while True:
             yield dialer.receive(0.5)
 
-
-def test_what_is_remembered_of_certificates_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that comes again and again is not forgotten for those that come once."""
-    monkeypatch.setattr(door, "REMEMBERED", 10)
-    one = door.Door(Limits())
-    for number in range(100):
-        one.closed(b"often", 0, now=0.0)
-        assert one.closed(str(number).encode(), 0, now=0.0) is None
-    assert len(one._rates) == 10
-    assert one.closed(b"often", 0, now=0.0) == TOO_FAST
-
-
-# -------------------------------------------------------------------------------------------------- kept out in the end
 
 KEPT_OUT = "; after 3 unusable messages, bad is kept out until the server starts again"
 

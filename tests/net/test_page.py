@@ -1,18 +1,22 @@
 """The live page in a real browser: it follows the run, comes back by itself, and shows names as text."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from smofi.engine.events import Record, RoundDone, RoundStarted, RunStarted, TickDone
+from smofi import Record, RoundDone, RoundStarted, RunStarted, TickDone
 from smofi.net.status import Board, StatusServer
-from smofi.net.transport.notices import Refusal
 from support.browser import CONTRASTS, Browser, browser_path
 
 pytestmark = pytest.mark.skipif(browser_path() is None, reason="no Chromium: install the package chromium")
 
+
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>"
+
+
 ROWS = "[...document.querySelectorAll('tbody tr')].map(row => row.cells[0].querySelector('span').textContent)"
 
 
@@ -62,7 +66,7 @@ def test_it_shows_the_run_and_follows_it(browser: Browser) -> None:
             assert fact in facts
         assert browser.run("document.querySelector('.curve[d]').getAttribute('d').split('L').length") == 12
         assert browser.run(ROWS) == ["ward-10", "ward-9", "ward-1"]
-        board.refused(Refusal("ward-0", "10.0.0.9:1", "it is not on the list"))
+        board.left("ward-0", "it is not on the list", refused=True)
         browser.until("document.querySelectorAll('tbody tr').length === 4")
         assert "3 of 3" in text(browser, "#facts")  # it has never been one of the clients
         row = re.split(r"\s*\t\s*|\n", text(browser, "tbody tr:nth-child(2)"))
@@ -191,22 +195,3 @@ def test_it_is_readable_wide_and_small_light_and_dark(browser: Browser, width: i
         assert worst[0][0] >= 4.5, worst[:5]
         sizes = "[...document.querySelectorAll('body *')].map(one => parseFloat(getComputedStyle(one).fontSize))"
         assert min(browser.run(sizes)) >= 12
-
-
-def test_it_prints(browser: Browser) -> None:
-    with StatusServer(board_of_a_run(), "127.0.0.1:0") as url:
-        watch(browser, url, dark=True)
-        printed = browser.pdf()
-    assert printed.startswith(b"%PDF")
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
-
-
-def test_before_the_run_it_says_what_it_waits_for(browser: Browser) -> None:
-    board = Board()
-    with StatusServer(board, "127.0.0.1:0") as url:
-        browser.open(url)
-        browser.until("document.getElementById('connection').textContent === 'live'")
-        browser.settle()
-        assert text(browser, "#headline") == "Waiting to start: 0 clients are connected."
-        assert (text(browser, "#states"), text(browser, "#no-events")) == ("None has joined yet.", "None yet.")
-        assert browser.console == []
