@@ -75,6 +75,7 @@ def test_blinks_and_a_killed_server_change_no_bit(nursery: Nursery, pki: Path, c
     assert not differing(one.output, clean)
 
 
+@pytest.mark.slow
 def test_a_client_that_is_stopped_for_a_while_changes_no_bit(
     nursery: Nursery, pki: Path, clean: Path, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_client_that_is_stopped_for_a_while_changes_no_bit(
     assert not differing(one.output, clean)
 
 
+@pytest.mark.slow
 def test_clients_that_are_cut_off_and_unplugged_for_a_while_change_no_bit(
     nursery: Nursery, pki: Path, clean: Path, tmp_path: Path
 ) -> None:
@@ -164,6 +166,7 @@ def test_a_server_that_is_told_to_stop_finishes_its_round_and_goes_on_later(
     assert len(rounds_in(one.output)) == ROUNDS
 
 
+@pytest.mark.slow
 def test_a_client_that_is_stopped_for_too_long_is_left_out_and_not_blamed(
     nursery: Nursery, pki: Path, tmp_path: Path
 ) -> None:

@@ -249,7 +249,7 @@ def test_whoever_follows_the_changes_has_the_whole_picture() -> None:
     kept |= {point["round"]: point["values"]["top1"] for point in board_now["history"]}
     whole = board.snapshot()["history"]
     assert kept == {point["round"]: point["values"]["top1"] for point in whole}
-    assert len(whole) < MANY
+    assert len(whole) < 1.5 * MANY
     assert len({one["round"] - other["round"] for one, other in zip(whole[1:], whole, strict=False)}) == 1
 
 
