@@ -1,7 +1,7 @@
 """Attack servers while honest clients train: `make fuzz`, or python -m hostile.fuzz --messages 100000.
 
 Real processes with certificates, on this machine only. Attackers hold good certificates of the same authority. The
-server is one that keeps nobody out for offences, nor for coming too fast: tests/net/transport/test_hostile.py has that.
+server is one that keeps nobody out for offences, nor for coming too fast: tests/net/test_hostile.py has that.
 
 outside   they are never selected, and send what tests/support/attacks.py makes up: openings, envelopes and frames that
           are none, floods and replays

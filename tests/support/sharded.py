@@ -1,7 +1,7 @@
 """Every method, family of models and circumstance with as many workers as it is started with; the first writes what
 came out: the whole state after the last round, and the whole history but for the seconds that rounds took.
 
-Run by tests/engine/processes/, alone, under torchrun, or forked into as many workers as it is told, with a file for
+Run by tests/engine/, alone, under torchrun, or forked into as many workers as it is told, with a file for
 each of these numbers:
 
     python sharded.py OUTPUT --workers 1 2 4 --dtype float32 --executor vmap --only smofi resnet8
