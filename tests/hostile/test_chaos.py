@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support.chaos import Nursery, differing, rounds_in, until
-from support.fleet import Fleet, make_pki
-from support.network import SERVER, Network, missing
+from support.chaos import Fleet, Nursery, differing, make_pki, rounds_in, until
+from support.network import SERVER, Network, Proxy, missing
 from support.ports import free_port
-from support.proxy import Proxy
 
 CLIENTS, ROUNDS = 4, 3
 MODEL = ["--model", "python:support.sleepy:network"]

@@ -17,10 +17,8 @@ from smofi.net.frames import Frame, Parsed, encode, read
 from smofi.net.transport.channels import grpc
 from smofi.net.transport.envelope import Kind, pack, unpack
 from smofi.serving.offer import Accepted
-from support.chaos import Nursery, rounds_in, until
-from support.fleet import Fleet, make_pki
-from support.mallory import PATIENCE, Mallory, Tally
-from support.participant import TESTS, Participant, crossing_of
+from support.attackers import PATIENCE, TESTS, Mallory, Participant, Tally, crossing_of
+from support.chaos import Fleet, Nursery, make_pki, rounds_in, until
 from support.ports import free_port
 
 SETTINGS = ["--data", "digits", "--model", "cnn", "--width", "4", "--cut", "1", "--clients", "2", "--max-train", "64"]

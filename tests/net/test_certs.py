@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 import stat
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -300,25 +297,6 @@ def refusal(gate: Gate, pem: bytes) -> str:
     return str(refused.value)
 
 
-def test_the_allow_list_is_read_again_when_it_changes(pki: Path, tmp_path: Path) -> None:
-    allowed, warnings = tmp_path / "allowed.txt", list[str]()
-    allowed.write_text("# who takes part\nhospital-a   # since May\n\n")
-    gate = gate_of(pki, allowed, warnings)
-    assert gate.admit(pem(pki, "hospital-a")) == "hospital-a"
-    assert refusal(gate, pem(pki, "hospital-b")) == (
-        "hospital-b is not on the server's list of clients; ask the server's operator"
-    )
-    allowed.write_text("hospital-b\n")
-    assert gate.admit(pem(pki, "hospital-b")) == "hospital-b"
-    assert not gate.still_allowed("hospital-a", pem(pki, "hospital-a"))
-    # of the same length, at the same moment
-    status = allowed.stat()
-    allowed.write_text("hospital-a\n")
-    os.utime(allowed, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert gate.still_allowed("hospital-a", pem(pki, "hospital-a"))
-    assert warnings == []
-
-
 @pytest.mark.parametrize("content", [b"", b"# none yet\n", b"hospital-a\n../x\n", b"\xff\xfe", b"hospital a\n"])
 def test_an_allow_list_that_is_wrong_is_refused_at_first_and_later_leaves_the_last_one_in_force(
     pki: Path, tmp_path: Path, content: bytes
@@ -518,78 +496,6 @@ def test_no_such_machine(shared_pki: Path, host: str) -> None:
 def test_a_server_without_tls(shared_pki: Path) -> None:
     with serving(None) as port:
         assert f"localhost:{port} does not use TLS: it is no smofi server" in why(port, client_of(shared_pki))
-
-
-@contextmanager
-def answering(context: ssl.SSLContext | None) -> Iterator[int]:
-    """A server that takes one connection after the other. Without a context, it says nothing."""
-
-    def answer(connection: socket.socket, end: threading.Event) -> None:
-        with connection:
-            if context is None:
-                end.wait(20)
-                return
-            try:
-                with context.wrap_socket(connection, server_side=True) as secure:
-                    secure.recv(100)
-            except OSError:
-                pass
-
-    end = threading.Event()
-    with socket.create_server((HOST, 0)) as listener:
-
-        def accept() -> None:
-            while not end.is_set():
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                answer(connection, end)
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            end.set()
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
-
-
-def context_of(pki: Path, ca: Path, *alpn: str) -> ssl.SSLContext:
-    """A server's TLS with OpenSSL, which sends alerts as web servers and proxies do."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pki / "server/cert.pem", pki / "server/key.pem")
-    context.load_verify_locations(ca)
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.set_alpn_protocols(alpn)
-    return context
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_server_that_says_what_is_wrong(shared_pki: Path, tmp_path: Path, version: ssl.TLSVersion) -> None:
-    context = context_of(shared_pki, make_pki(tmp_path / "other") / "ca.pem", "h2")
-    context.maximum_version = version
-    with answering(context) as port:
-        assert why(port, client_of(shared_pki)).endswith(": the server trusts another certificate authority")
-    folder = sign(shared_pki, tmp_path / "old", "old", "client", now() - timedelta(minutes=5))
-    context = context_of(shared_pki, shared_pki / "ca.pem", "h2")
-    context.maximum_version = version
-    with answering(context) as port:
-        assert why(port, unchecked(folder, "client")).endswith(": it is expired")
-
-
-def test_another_kind_of_server_with_a_good_certificate(shared_pki: Path) -> None:
-    with answering(context_of(shared_pki, shared_pki / "ca.pem", "http/1.1")) as port:
-        assert "is no gRPC server, although its certificate is good" in why(port, client_of(shared_pki))
-
-
-def test_a_server_that_says_nothing(shared_pki: Path) -> None:
-    with answering(None) as port:
-        sentence = why_refused(HOST, port, client_of(shared_pki), timeout=0.2)
-    assert sentence == (
-        f"localhost:{port} takes connections but does not answer (is it a smofi server, and one with certificates?)"
-    )
 
 
 # -------------------------------------------------------------------------------------------- files that cannot be used

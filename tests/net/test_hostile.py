@@ -48,7 +48,7 @@ from support.ends import (
     unpack,
     welcome,
 )  # fmt: skip
-from support.proxy import Proxy
+from support.network import Proxy
 
 SMALL = Limits(payload=100_000, hello=1000, waiting=8, waiting_bytes=400_000)
 

@@ -9,7 +9,7 @@ import pytest
 
 from smofi import Record, RoundDone, RoundStarted, RunStarted, TickDone
 from smofi.net.status import Board, StatusServer
-from support.browser import CONTRASTS, Browser, browser_path
+from support.browser import Browser, browser_path
 
 pytestmark = pytest.mark.skipif(browser_path() is None, reason="no Chromium: install the package chromium")
 
@@ -142,56 +142,3 @@ def test_a_token_in_the_address_opens_the_page_and_leaves_it(browser: Browser) -
     browser.until("document.getElementById('connection').textContent === 'connection lost'")
     with StatusServer(board, f"0.0.0.0:{server.port}"):  # with another token
         browser.until("document.getElementById('lost').textContent.includes('asks for its token')")
-
-
-def test_clients_are_sorted_by_keyboard_and_stay_sorted(browser: Browser) -> None:
-    board = board_of_a_run()
-    with StatusServer(board, "127.0.0.1:0") as url:
-        watch(browser, url)
-        browser.run("document.querySelectorAll('thead button')[4].focus()")
-        browser.press("Enter")
-        assert browser.run(ROWS) == ["ward-1", "ward-9", "ward-10"]
-        board.bytes("ward-10", 10**9, 0)
-        browser.until("document.querySelector('tbody').innerText.includes('1.00 GB')")
-        assert browser.run(ROWS) == ["ward-10", "ward-1", "ward-9"]
-        assert browser.run("document.activeElement.textContent") == "sent"
-        assert browser.run("document.querySelectorAll('thead th')[4].getAttribute('aria-sort')") == "descending"
-        browser.run("document.querySelector('thead button').focus()")
-        browser.press("Enter")
-        assert browser.run(ROWS) == ["ward-1", "ward-9", "ward-10"]
-
-
-def test_the_curve_is_read_by_keyboard_and_shows_other_measures(browser: Browser) -> None:
-    with StatusServer(board_of_a_run(), "127.0.0.1:0") as url:
-        watch(browser, url)
-        browser.run("document.getElementById('plot').focus()")
-        browser.press("ArrowLeft")
-        assert text(browser, ".tip") == "Round 12: accuracy 84.2%"
-        browser.press("ArrowLeft")
-        assert text(browser, ".tip") == "Round 11: accuracy 83.6%"
-        assert browser.run("document.querySelector('.plot [aria-live]').textContent") == text(browser, ".tip")
-        browser.press("Escape")
-        assert browser.run("document.querySelector('.tip').hidden")
-        measures = "[...document.querySelectorAll('#measure option')].map(one => one.textContent)"
-        assert browser.run(measures) == ["Accuracy", "My measure", "Loss", "Training loss", "Seconds per round"]
-        browser.run("(one => { one.selectedIndex = 1; one.dispatchEvent(new Event('change')); })(measure)")
-        assert text(browser, "#curve-title") == "My measure"
-        browser.run("document.getElementById('plot').focus()")
-        browser.press("ArrowLeft")
-        assert text(browser, ".tip") == "Round 12: my measure 36"
-
-
-@pytest.mark.parametrize("width", [360, 1000])
-@pytest.mark.parametrize("dark", [False, True])
-def test_it_is_readable_wide_and_small_light_and_dark(browser: Browser, width: int, dark: bool) -> None:
-    board = board_of_a_run()
-    board.joined("a-name-without-end-" * 5, 3, 10, "[2001:db8:1234:5678:9abc:def0:1234:5678]:51234")
-    board.event("x" * 500, "warning")
-    with StatusServer(board, "127.0.0.1:0") as url:
-        watch(browser, url, width=width, dark=dark)
-        assert browser.run("document.documentElement.scrollWidth") == width
-        worst = browser.run(CONTRASTS)
-        assert len(worst) > 40
-        assert worst[0][0] >= 4.5, worst[:5]
-        sizes = "[...document.querySelectorAll('body *')].map(one => parseFloat(getComputedStyle(one).fontSize))"
-        assert min(browser.run(sizes)) >= 12

@@ -117,53 +117,6 @@ def test_a_run_from_its_first_round_to_its_end() -> None:
     assert (texts(board)[1], board.snapshot()["run"]["warnings"]) == ("it diverges", 1)
 
 
-def test_speed_is_that_of_the_last_steps_and_waiting_between_rounds_does_not_count() -> None:
-    clock = Clock()
-    board = Board(clock=clock, timer=clock)
-
-    def speed() -> float | None:
-        value: float | None = board.snapshot()["clients"][0]["speed"]
-        return value
-
-    board.step("a", 1, 20)
-    assert speed() is None
-    for step in range(2, 11):
-        clock.now += 0.5
-        board.step("a", step, 20)
-    assert speed() == pytest.approx(2.0)
-    board.callback(RoundStarted(2, [0], [20]))
-    clock.now += 1000
-    board.step("a", 1, 20)
-    clock.now += 0.5
-    board.step("a", 2, 20)
-    assert speed() == pytest.approx(2.0)
-    for step in range(3, 60):  # now four times as fast
-        clock.now += 0.125
-        board.step("a", step, 60)
-    assert speed() == pytest.approx(8.0, rel=0.02)
-    board.away("a")
-    assert speed() is None
-
-
-def test_a_client_comes_goes_and_comes_back() -> None:
-    clock = Clock()
-    board = Board(clock=clock)
-    board.joined("a", 0, 1200, "10.0.0.1:5000")
-    board.bytes("a", 10, 20)
-    clock.now += 5
-    board.bytes("a", 10, 20)  # nothing new was heard
-    board.left("a", "no step for 30 s")
-    (client,) = board.snapshot()["clients"]
-    assert (client["state"], client["reason"], client["last_seen"]) == ("left", "no step for 30 s", 1000.0)
-    assert (client["bytes_up"], client["bytes_down"], client["samples"]) == (10, 20, 1200)
-    board.joined("a", 0, 1200, "10.0.0.1:5001")
-    (client,) = board.snapshot()["clients"]
-    assert (client["state"], client["reason"], client["joins"]) == ("waiting", "", 2)
-    assert texts(board) == ["a joined with 1,200 samples.", "a left: no step for 30 s", "a is back with 1,200 samples."]
-    with pytest.raises(InputError, match="state='sleeping' is not accepted: expected one of waiting, training"):
-        board.state("a", "sleeping")
-
-
 def test_a_client_that_is_away_does_what_it_did_when_it_is_back() -> None:
     """What the transport knows and what the run says of it come from two threads, in any order."""
     clock = Clock()
@@ -196,28 +149,6 @@ def test_a_client_that_is_away_does_what_it_did_when_it_is_back() -> None:
         "a is away: its connection is lost.",
     ]
     assert len(texts(board)) == 6
-
-
-def test_a_pause_says_why_and_how_long() -> None:
-    clock = Clock()
-    board = Board(clock=clock)
-    board.callback(started())
-    board.callback(RoundStarted(1, [0], [3]))
-    board.paused("2 of 3 clients are connected")
-    clock.now += 7
-    board.paused("1 of 3 clients is connected")
-    found = board.snapshot()
-    assert found["headline"] == "smofi is paused in round 1 of 40: 1 of 3 clients is connected."
-    assert (found["run"]["state"], found["run"]["paused_since"]) == ("paused", 1000.0)
-    board.resumed()
-    board.resumed()
-    run = board.snapshot()["run"]
-    assert (run["state"], run["paused"], run["paused_seconds"]) == ("running", None, 7.0)
-    assert texts(board)[-3:] == [
-        "Paused: 2 of 3 clients are connected",
-        "Paused: 1 of 3 clients is connected",
-        "Going on.",
-    ]
 
 
 def test_a_resumed_run_keeps_its_curve_and_another_run_begins_a_new_one() -> None:

@@ -3,7 +3,6 @@ whatever the network does, and nothing is left behind."""
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import logging
 import socket
@@ -46,8 +45,8 @@ from support.ends import (
     told,
     welcome,
 )  # fmt: skip
+from support.network import Proxy
 from support.ports import free_port
-from support.proxy import Proxy
 
 
 def test_payloads_go_both_ways_in_order(ends: Ends) -> None:
@@ -172,15 +171,6 @@ def test_a_client_that_comes_first_waits_for_its_server(ends: Ends) -> None:
     heard(dialer, Welcomed)
 
 
-def test_an_explanation_may_end_it(ends: Ends) -> None:
-    def explain(host: str, port: int) -> str | None:
-        raise Refused("your certificate has expired", final=True)
-
-    dialer = ends.dial(port=free_port(), explain=explain)
-    with pytest.raises(Dismissed, match="your certificate has expired"):
-        dialer.receive(SOON)
-
-
 def test_other_times_hold_from_the_next_connection_on_which_is_made_at_once(ends: Ends) -> None:
     """How often a connection asks for signs of life cannot be changed while it lasts; nothing that is said is lost."""
     listener = ends.listen()
@@ -217,36 +207,6 @@ def test_a_hello_that_fails_is_raised(ends: Ends, caplog: pytest.LogCaptureFixtu
     dialer.close()
     with pytest.raises(InputError, match="without certificates, a client connects to 127"):
         Dialer("example.org:7443", None, hello, Limits(), QUICK)
-
-
-def test_closing_wakes_who_receives_and_who_sends(ends: Ends) -> None:
-    limits = Limits(payload=1000, waiting=2, waiting_bytes=10_000)
-    ends.listen(limits=limits)
-    dialer = ends.dial(limits=limits)
-    found: list[str] = []
-
-    def receive() -> None:
-        try:
-            dialer.receive()
-        except RuntimeError as error:
-            found.append(str(error))
-
-    def send() -> None:
-        with contextlib.suppress(RuntimeError):
-            for _ in range(5):
-                dialer.send(bytes(1000))
-        found.append("no longer waits")
-
-    threads = [threading.Thread(target=receive), threading.Thread(target=send)]
-    for thread in threads:
-        thread.start()
-    assert eventually(lambda: dialer._line.session.kept == 2)
-    dialer.close()
-    for thread in threads:
-        thread.join(SOON)
-    assert sorted(found) == ["no longer waits", "the connection is closed"]
-    with pytest.raises(RuntimeError, match="the connection is closed"):
-        dialer.send(b"x")
 
 
 @pytest.mark.parametrize(
@@ -391,23 +351,6 @@ def test_what_is_sent_before_the_restart_is_seen_is_void(ends: Ends) -> None:
     heard(dialer, Restarted)
     dialer.send(b"meant for the server that is")
     assert told(listener, Arrived).payload == b"meant for the server that is"
-
-
-@pytest.mark.slow
-def test_a_slow_network_is_not_taken_for_a_dead_one(ends: Ends) -> None:
-    """A payload takes longer than keepalive and patience together, each way, and fills the network."""
-    listener = ends.listen()
-    with Proxy(ends.port) as proxy:
-        dialer = ends.dial(port=proxy.port)
-        welcome(listener, "a")
-        heard(dialer, Welcomed)
-        proxy.rate = 4_000_000
-        size = 6_000_000
-        dialer.send(bytes(size))
-        assert len(told(listener, Arrived, 60).payload) == size
-        listener.send("a", bytes(size))
-        assert len(heard(dialer, Received, 60).payload) == size
-        assert proxy.passed < 3 * size  # connections that break by mistake do not send all of it again
 
 
 @pytest.mark.slow

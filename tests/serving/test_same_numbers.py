@@ -10,7 +10,7 @@ import torch
 
 from support.certificates import make_pki
 from support.chaos import Nursery
-from support.proxy import Proxy
+from support.network import Proxy
 from support.served import Served, tensors_of
 
 METHODS = [

@@ -21,8 +21,8 @@ import smofi
 from smofi.config import Config
 from smofi.runs import RunFolder, folders_for
 from support.chaos import Nursery, Process, rounds_in, until
+from support.network import Proxy
 from support.ports import free_port
-from support.proxy import Proxy
 
 SOON = 120.0
 """Seconds in which anything here should happen, on a machine that has much else to do."""
