@@ -116,12 +116,12 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_refused_changes_nothing(case: str, pki: Path) -> None:
+def test_what_is_refused_changes_nothing(case: str, shared_pki: Path) -> None:
     call, sentence = WRONG[case]
-    before = contents(pki)
+    before = contents(shared_pki)
     with pytest.raises(InputError, match=sentence):
-        call(pki)
-    assert contents(pki) | {".lock": b""} == before | {".lock": b""}
+        call(shared_pki)
+    assert contents(shared_pki) | {".lock": b""} == before | {".lock": b""}
 
 
 def test_an_authority_that_is_not_whole_does_not_sign(pki: Path, tmp_path: Path) -> None:
