@@ -47,6 +47,7 @@ from support.ends import (
 )  # fmt: skip
 from support.network import Proxy
 from support.ports import free_port
+from support.processes import ENVIRONMENT
 
 
 def test_payloads_go_both_ways_in_order(ends: Ends) -> None:
@@ -477,8 +478,7 @@ def test_nothing_is_left_after_the_end() -> None:
 
 
 FORGETFUL = """
-from smofi.net.transport.dialer import Dialer; from smofi.net.transport.listener import Listener
-from smofi.net.transport.limits import Limits; from smofi.net.transport.times import Times
+from support.ends import Dialer, Limits, Listener, Times
 listener = Listener("127.0.0.1:0", None, None, Limits(), Times())
 dialer = Dialer(f"127.0.0.1:{listener.start()}", None, lambda: b"", Limits(), Times(), "a")
 dialer.start()
@@ -490,7 +490,8 @@ dialer.send(bytes(10**6))
 
 
 def test_a_program_that_closes_nothing_ends_without_noise() -> None:
-    done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=False)
+    program = [sys.executable, "-c", FORGETFUL]
+    done = subprocess.run(program, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from smofi.engine.processes.forked import ForkedWorkers
+from smofi import ForkedWorkers
 from support.crash import spawning
 
 Work = Callable[[ForkedWorkers], dict[str, Tensor]]
