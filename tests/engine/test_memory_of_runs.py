@@ -112,6 +112,7 @@ def test_what_does_not_fit_is_refused_with_the_arithmetic() -> None:
     workers = smofi.ForkedWorkers(2)
     with pytest.raises(smofi.InputError, match=r"MB that a process already uses \+ 2 workers x"):
         smofi.prepare(network(), DATA, memory_limit="1MB", workers=workers, **SETTINGS)
+    workers.end()
 
 
 @pytest.mark.slow

@@ -266,7 +266,6 @@ def test_a_run_that_goes_well_warns_of_nothing() -> None:
         ({"client_tests": [None]}, "client_tests is not accepted: expected a list with one entry for each"),
         ({"client_names": ["north", *"abcd", "north"]}, "expected a name of its own for each client"),
         ({"client_tests": [*[None] * 5, 7]}, r"client_tests\[5\] is not accepted: expected a pair of tensors"),
-        ({"diagnose": True, "workers": smofi.ForkedWorkers(2)}, "diagnose=True is not accepted: expected False with 2"),
     ],
     ids=str,
 )

@@ -87,7 +87,7 @@ def refusal(port: int, messages: Iterable[bytes]) -> tuple[str, bool]:
 
 
 def refused(answers: list[Message]) -> tuple[str, bool]:
-    answer = answers[-1]
+    answer = next(one for one in reversed(answers) if one.kind != Kind.ACKNOWLEDGED)
     assert answer.kind == Kind.REFUSED, answer
     return sentence_in(answer), answer.number == 1
 
