@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from shared.internals import Arguments, Layout, class_counts, divergence, make_planner
+from shared.internals import Layout, arguments_of, class_counts, divergence, make_planner
 from shared.options import parser_for, positive
 from shared.report import COLOURS, PALETTE, save_picture
 from shared.rows import markdown
@@ -65,7 +65,7 @@ def hours(task: str, parts: list[np.ndarray], seed: int, rounds: int) -> dict[st
     model = build(config.model, seed=0, input_shape=(3, side, side), classes=classes)
     found = {}
     for name, method in METHODS.items():
-        asked = Arguments(
+        asked = arguments_of(
             model=model,
             clients=clients,
             method=method.format(steps),

@@ -6,7 +6,7 @@ import os
 
 
 def available_cores() -> int:
-    """How many this process may use.
+    """Count the cores that this process may use.
 
     >>> 1 <= available_cores() <= os.cpu_count()
     True

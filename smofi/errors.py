@@ -69,7 +69,7 @@ def refuse_unwanted(field: str, value: Any, why: str) -> NoReturn:
 
 
 def shown(value: Any) -> str:
-    """A refused value as a sentence shows it: cut off where it is too long; of data and models, what they are.
+    """Show a refused value in a sentence: cut off where it is too long; of data and models, what they are.
 
     >>> shown("round"), len(shown("9" * 1000)), shown(10**5000)
     ("'round'", 303, 'a whole number of more than 4000 digits')
@@ -95,7 +95,6 @@ def shown(value: Any) -> str:
 
 
 def _shown_items(values: Any, most: int = 8) -> str:
-    """The first few items of a list, a tuple, a set or a dictionary."""
     items: list[str] = []
     for item in values.items() if isinstance(values, dict) else values:
         if len(items) == most or sum(map(len, items)) > LONGEST // 3:
@@ -108,7 +107,7 @@ def _shown_items(values: Any, most: int = 8) -> str:
 
 
 def shortened(sentence: str, most: int) -> str:
-    """A sentence of at most `most` characters, without what stands in the middle.
+    """Shorten a sentence to `most` characters by leaving out its middle.
 
     >>> shortened("a name without end", 10)
     'a nam ... t end'
@@ -126,7 +125,7 @@ def check_number(
     below: float | None = None,
     infinite: bool = False,
 ) -> float:
-    """A real number in [low, high], strictly over `above`, strictly under `below`; finite unless `infinite`."""
+    """Check for a real number in [low, high], strictly over `above` and under `below`, finite unless `infinite`."""
     limits = [(">=", low), (">", above), ("<=", high), ("<", below)]
     bounds = [f"{sign} {limit:g}" for sign, limit in limits if limit is not None and not math.isinf(limit)]
     accepted = "a number " + " and ".join(bounds) if bounds else "a finite number"
@@ -143,12 +142,12 @@ def check_number(
 
 
 def check_count(field: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
-    """A whole number in [low, high]; without a `high`, no larger than can be counted to."""
+    """Check for a whole number in [low, high]; without a `high`, no larger than can be counted to."""
     return _whole(field, value, low, LARGEST_COUNT if high is None else high, named=high is not None)
 
 
 def check_seed(field: str, value: Any) -> int:
-    """A whole number >= 0, of up to 128 bits.
+    """Check for a whole number >= 0, of up to 128 bits.
 
     >>> check_seed("seed", 2**70)
     1180591620717411303424
@@ -157,7 +156,6 @@ def check_seed(field: str, value: Any) -> int:
 
 
 def _whole(field: str, value: Any, low: int, high: int, *, named: bool) -> int:
-    """A whole number in [low, high]; whether `high` is always named, or only to those who go beyond it."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or not low <= value <= high:
         beyond = named or (whole and value > high)
@@ -166,14 +164,14 @@ def _whole(field: str, value: Any, low: int, high: int, *, named: bool) -> int:
 
 
 def check_flag(field: str, value: Any) -> bool:
-    """True or False, and nothing that merely looks like it."""
+    """Check for True or False, and nothing that merely looks like it."""
     if not isinstance(value, bool):
         refuse(field, value, "True or False")
     return value
 
 
 def check_choice(field: str, value: Any, options: Iterable[str]) -> str:
-    """One of a few words, with a suggestion for a near miss."""
+    """Check for one of a few words; a refusal suggests the nearest."""
     options = list(options)
     if not isinstance(value, str) or value not in options:
         near = difflib.get_close_matches(value, options, n=1) if isinstance(value, str) else []
@@ -183,7 +181,7 @@ def check_choice(field: str, value: Any, options: Iterable[str]) -> str:
 
 
 def check_path(field: str, value: Any) -> Path:
-    """A path, as text or as a Path. Whether there is such a file shows when it is read.
+    """Check for a path, as text or as a Path. Whether there is such a file shows when it is read.
 
     >>> check_path("folder", "runs/mine").name
     'mine'
@@ -196,7 +194,7 @@ def check_path(field: str, value: Any) -> Path:
 
 
 def check_size(field: str, value: Any) -> int:
-    """A number of bytes, also as people write it.
+    """Check for a number of bytes, also as people write it.
 
     >>> check_size("memory_limit", "1.5GB"), check_size("memory_limit", 4096), check_size("memory_limit", "2Gi")
     (1500000000, 4096, 2147483648)

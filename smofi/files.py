@@ -38,7 +38,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def part_of(name: str) -> str:
-    """The name of a file that is being written.
+    """Name a file while it is being written.
 
     >>> part_of("note.txt")
     '.note.txt.part'
@@ -56,7 +56,7 @@ def flush(*paths: Path) -> None:
 
 
 def read_regular(path: Path, most: int, expected: str) -> bytes:
-    """A whole file of at most `most` bytes; never waits, as reading a pipe would. `expected` is what an error asks for.
+    """Read a whole file of at most `most` bytes, never waiting as for a pipe; `expected` is what an error asks for.
 
     >>> read_regular(Path("/dev/zero"), 100, "a YAML file")
     Traceback (most recent call last):
@@ -84,7 +84,7 @@ def read_regular(path: Path, most: int, expected: str) -> bytes:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Strict JSON: numbers that are not finite become null.
+    """Write strict JSON: numbers that are not finite become null.
 
     >>> to_json({"loss": float("nan")})
     '{"loss": null}'
@@ -101,7 +101,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def sealed(value: Any) -> bytes:
-    """JSON with a checksum of itself, for `unsealed`.
+    """Write JSON with a checksum of itself, for `unsealed`.
 
     >>> sealed({"loop": 0.25})[:28], sealed({"loop": 0.25})[-26:]
     (b'{"sha256": "fdf6749d0e8e1928', b'"content": {"loop": 0.25}}')
@@ -111,7 +111,7 @@ def sealed(value: Any) -> bytes:
 
 
 def unsealed(text: bytes) -> Any:
-    """What was sealed; ValueError if a single byte of it is another.
+    """Read what was sealed; ValueError if a single byte of it is another.
 
     >>> unsealed(sealed({"loop": 0.25})), unsealed(sealed({"loop": 0.25}).replace(b"2", b"3"))
     Traceback (most recent call last):
@@ -142,7 +142,7 @@ OTHER_FILES = 512
 
 
 def allow_files(count: int) -> int:
-    """Raise the limit on open files, as far as that is allowed, if `count` more would come near it; how many of them
+    """Raise the limit on open files, as far as that is allowed, if `count` more would come near it; return how many
     there may be."""
     try:
         import resource

@@ -15,7 +15,7 @@ PREFIX = "python:"
 
 
 def import_function(setting: str, text: str) -> Callable[..., Any]:
-    """The function that `python:module:function` names; modules in the working directory are found first.
+    """Import what `python:module:function` names; modules in the working directory are found first.
 
     >>> import_function("data", "python:math:sqrt")(9)
     3.0
@@ -45,7 +45,7 @@ def import_function(setting: str, text: str) -> Callable[..., Any]:
 
 
 def failed(setting: str, text: str, doing: str, error: BaseException) -> InputError:
-    """The refusal of a setting whose code failed, to be raised from the error it tells about.
+    """Return the refusal of a setting whose code failed, to be raised from the error it tells about.
 
     >>> str(failed("data", "python:mine:load", "importing mine", KeyError("a")))
     "data='python:mine:load' is not accepted: importing mine failed with KeyError: 'a'"
@@ -55,7 +55,7 @@ def failed(setting: str, text: str, doing: str, error: BaseException) -> InputEr
 
 
 def names_in(setting: str, text: str) -> tuple[str, str]:
-    """The module and the function that a setting names; nothing is imported.
+    """Read the module and the function that a setting names; nothing is imported.
 
     >>> names_in("model", "python:mine.nets:small")
     ('mine.nets', 'small')

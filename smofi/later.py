@@ -1,4 +1,4 @@
-"""What takes long to load is loaded when it is first used, so that help and refusals come at once.
+"""Load what takes long when it is first used, so that help and refusals come at once.
 
     from smofi.later import np, torch     in modules that a refusal needs: numpy and torch, once they compute something
     load_later(__name__, load="load")     in packages that a refusal passes through: their public names
@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,28 +18,36 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["function_later", "load_later", "np", "torch"]
 
 
-def _module(name: str) -> Any:
-    """Stands for a module. What has been asked for once is an attribute like any other, and costs no more."""
-    stand_in = ModuleType(name)
+def _fill_later(package: ModuleType, home_of: Callable[[str], str | None]) -> None:
+    """Give a module further names, each loaded from its home when it is first asked for, and kept.
 
-    def load(attribute: str) -> Any:
-        value = getattr(import_module(name), attribute)
-        setattr(stand_in, attribute, value)
+    Python calls a module's own `__getattr__` for a name that it has not.
+    """
+
+    def load(name: str) -> Any:
+        if (home := home_of(name)) is None:
+            raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+        setattr(package, name, value)
         return value
 
-    stand_in.__getattr__ = load  # type: ignore[method-assign]
-    return stand_in
+    package.__getattr__ = load  # type: ignore[method-assign]
 
 
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    np, torch = _module("numpy"), _module("torch")
+def load_later(package: str, **names: str) -> None:
+    """Make names public in a package, by the module of the package that each list of names is in.
+
+    No name may be that of its module, which Python puts in its place when the module is loaded.
+    """
+    homes: Mapping[str, str] = {name: home for home, listed in names.items() for name in listed.split()}
+    assert not homes.keys() & set(names), f"{package} has names that are modules, too: {homes.keys() & set(names)}"
+    module = sys.modules[package]
+    _fill_later(module, lambda name: f"{package}.{homes[name]}" if name in homes else None)
+    module.__dir__ = lambda: sorted({*vars(module), *homes})  # type: ignore[method-assign]
 
 
 def function_later(module: str, name: str) -> Callable[..., Any]:
-    """A function whose module is loaded when it is called.
+    """Stand for a function whose module is loaded when it is called.
 
     >>> function_later("math", "sqrt")(9)
     3.0
@@ -47,28 +55,14 @@ def function_later(module: str, name: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: getattr(import_module(module), name)(*args, **kwargs)
 
 
-class _Package(ModuleType):
-    """A package whose public names are loaded when they are first asked for. `_homes` has the module of each."""
-
-    _homes: dict[str, str]
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self._homes:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = self.__dict__[name] = getattr(import_module(self._homes[name]), name)
-        return value
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Python makes a module that is loaded an attribute of its package: `load` is the function, not its module
-        if not (name in self._homes and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> Iterable[str]:
-        return sorted({*self.__dict__, *self._homes})
+def _module_later(name: str) -> ModuleType:
+    stand_in = ModuleType(name)
+    _fill_later(stand_in, lambda _: name)
+    return stand_in
 
 
-def load_later(package: str, **names: str) -> None:
-    """Make names public in a package, by the module of the package that each list of names is in."""
-    module = sys.modules[package]
-    module.__dict__["_homes"] = {name: f"{package}.{home}" for home, listed in names.items() for name in listed.split()}
-    module.__class__ = _Package
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+else:
+    np, torch = _module_later("numpy"), _module_later("torch")

@@ -25,19 +25,18 @@ _LIMIT: ContextVar[int | str | None] = ContextVar("memory_limit", default=None)
 
 @dataclass(frozen=True)
 class Room:
-    """How many bytes may be taken, and how a refusal calls them; where nothing is known, there is no end of them."""
+    """The bytes that may be taken, infinitely many where nothing is known, and what a refusal calls them."""
 
     bytes: float
     words: str
 
     def holds(self, needed: int) -> bool:
-        """Whether this number of bytes fits."""
         return needed <= max(self.bytes, LITTLE)
 
 
 @contextmanager
 def limited(limit: int | str | None) -> Iterator[None]:
-    """What is read inside takes no more than fits into `limit`, as `memory_limit` is written; None is no limit.
+    """Let what is read inside take no more than fits into `limit`, as `memory_limit` is written; None is no limit.
 
     >>> with limited("0MB"):
     ...     room()
@@ -51,7 +50,7 @@ def limited(limit: int | str | None) -> Iterator[None]:
 
 
 def room() -> Room:
-    """What may be taken now."""
+    """Tell what may be taken now."""
     limit = _LIMIT.get()
     if limit is not None:
         left = max(0, check_size("memory_limit", limit) - (in_use() or 0))
@@ -62,7 +61,7 @@ def room() -> Room:
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Memory that runs out nevertheless, as a sentence: `what` does not fit."""
+    """Say in a sentence that `what` does not fit, where memory runs out nevertheless."""
     try:
         yield
     except MemoryError as error:
@@ -80,7 +79,7 @@ def _does_not_fit(what: str) -> str:
 
 
 def as_text(count: float) -> str:
-    """A number of bytes as people say it.
+    """Write a number of bytes as people say it.
 
     >>> as_text(9.6e9), as_text(412_345_678), as_text(1_200)
     ('9.6 GB', '412 MB', '0.0012 MB')
@@ -91,7 +90,7 @@ def as_text(count: float) -> str:
 
 
 def in_use() -> int | None:
-    """The memory that this process uses, None where the system does not say."""
+    """Return the memory that this process uses, None where the system does not say."""
     with suppress(OSError):
         return _pages(1)
     with suppress(ImportError):
@@ -102,7 +101,7 @@ def in_use() -> int | None:
 
 
 def available() -> float:
-    """What this process can still take: of the machine's memory, of its groups' (containers) and of its own limit."""
+    """Return what this process can still take of the machine, of its groups (containers) and of its own limit."""
     return max(0, min([_of_machine(), *_of_groups(), _of_process()]))
 
 
@@ -116,7 +115,7 @@ def _of_machine() -> float:
 
 
 def _of_groups() -> Iterator[int]:
-    """What every group that this process belongs to leaves, cache that can be dropped included."""
+    """Yield what every group that this process belongs to leaves, cache that can be dropped included."""
     try:
         lines = [line.split(":", 2) for line in (PROC / "self" / "cgroup").read_text().splitlines()]
     except OSError:
@@ -142,7 +141,7 @@ def _cache(group: Path) -> int:
 
 
 def _of_process() -> float:
-    """What `ulimit -v` leaves."""
+    """Return what `ulimit -v` leaves."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -152,5 +151,5 @@ def _of_process() -> float:
 
 
 def _pages(column: int) -> int:
-    """Bytes of this process: 0 for all that is mapped, 1 for what lies in memory."""
+    """Read bytes of this process: 0 for all that is mapped, 1 for what lies in memory."""
     return int((PROC / "self" / "statm").read_text().split()[column]) * mmap.PAGESIZE

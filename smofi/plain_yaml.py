@@ -41,12 +41,12 @@ _Loader.add_implicit_resolver(
 
 
 def read_text(path: Path) -> str:
-    """The text of a YAML file; anything else is refused in a sentence that names the file."""
+    """Read the text of a YAML file; refuse anything else in a sentence that names the file."""
     return _text_in(read_regular(path, LARGEST, "a YAML file of settings"), str(path))
 
 
 def settings_in(content: bytes, name: str) -> dict[str, Any]:
-    """The settings in the bytes of a YAML file; `name` is what an error calls it."""
+    """Read the settings in the bytes of a YAML file; `name` is what an error calls it."""
     return parse_settings(_text_in(content, name), name)
 
 
@@ -58,30 +58,21 @@ def _text_in(content: bytes, name: str) -> str:
 
 
 def parse_settings(text: str, name: str) -> dict[str, Any]:
-    """The settings in a YAML text; `name` is what an error calls it.
+    """Read the settings in a YAML text; `name` is what an error calls it.
 
     >>> parse_settings("rounds: 5\\nmethod: [fedavg, smofi]", "a.yaml")
     {'rounds': 5, 'method': ['fedavg', 'smofi']}
     """
     try:
         settings = yaml.load(text, Loader=_Loader)  # a SafeLoader: builds plain values only
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f"line {mark.line + 1}: " if mark else ""
-        what = ", ".join(text for text in (error.context, error.problem) if text)
-        raise InputError(f"{name} cannot be read as YAML: {line}{what}") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{name} cannot be read as YAML: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise InputError(f"{name} cannot be read as YAML: it is nested too deeply") from None
-    except (ValueError, OverflowError) as error:  # a number or a date that does not exist, such as 2001-99-99
-        raise InputError(f"{name} cannot be read as YAML: {error}") from None
-    if settings is None:
-        raise InputError(f"{name} is empty: expected settings, one per line, such as rounds: 50")
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:  # of 2001-99-99
+        what = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+            what = f"line {mark.line + 1}: " + ", ".join(text for text in (error.context, error.problem) if text)
+        raise InputError(f"{name} cannot be read as YAML: {what}") from None
     if not isinstance(settings, dict):
-        raise InputError(
-            f"{name} contains a {type(settings).__name__}: expected settings, one per line, such as rounds: 50"
-        )
+        found = "is empty" if settings is None else f"contains a {type(settings).__name__}"
+        raise InputError(f"{name} {found}: expected settings, one per line, such as rounds: 50")
     for key in settings:
         if not isinstance(key, str):
             raise InputError(f"{name}: {key!r} is not accepted as a key: expected the name of a setting")
@@ -89,7 +80,7 @@ def parse_settings(text: str, name: str) -> dict[str, Any]:
 
 
 def line_of(key: str, text: str) -> int | None:
-    """The line that a setting is given in, counted from 1.
+    """Find the line that a setting is given in, counted from 1.
 
     >>> line_of("rounds", "# a run\\nrounds: 5")
     2
@@ -100,7 +91,7 @@ def line_of(key: str, text: str) -> int | None:
 
 
 def as_yaml(value: Any) -> str:
-    """A number, a line of text or a list of them as YAML on one line.
+    """Write a number, a line of text or a list of them as YAML on one line.
 
     >>> as_yaml("fedprox(mu=0.01)+smofi"), as_yaml([1, "1"]), as_yaml(None)
     ('fedprox(mu=0.01)+smofi', "[1, '1']", 'null')

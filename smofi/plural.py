@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def plural(number: int, noun: str) -> str:
-    """A number and its noun, which is given in the singular.
+    """Write a number and its noun, which is given in the singular.
 
     >>> plural(1, "client"), plural(1200, "round"), plural(2, "batch"), plural(3, "class"), plural(5, "epoch")
     ('1 client', '1,200 rounds', '2 batches', '3 classes', '5 epochs')
@@ -16,7 +16,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def between(low: int, high: int) -> str:
-    """A range, or the number if there is only one.
+    """Write a range, or the number if there is only one.
 
     >>> between(3, 1200), between(2, 2)
     ('3 to 1,200', '2')
@@ -25,7 +25,7 @@ def between(low: int, high: int) -> str:
 
 
 def all_of(names: Sequence[str]) -> str:
-    """Names as a list in a sentence.
+    """Write names as a list in a sentence.
 
     >>> all_of(["a"]), all_of(["a", "b", "c"])
     ('a', 'a, b and c')
@@ -35,7 +35,7 @@ def all_of(names: Sequence[str]) -> str:
 
 
 def some_of(names: Sequence[str], most: int = 6, separator: str = ", ") -> str:
-    """The first of many names, and how many more there are.
+    """Write the first of many names, and how many more there are.
 
     >>> some_of(["a", "b"]), some_of(["a", "b", "c"], most=1)
     ('a, b', 'a and 2 more')

@@ -39,7 +39,7 @@ class Call:
 
 
 def read_calls(field: str, text: str, example: str) -> list[Call]:
-    """The calls in a string, joined by +.
+    """Read the calls in a string, joined by +.
 
     >>> read_calls("method", "fedprox(mu=0.01)+smofi", "smofi")
     [Call(name='fedprox', args=(), kwargs=(('mu', 0.01),)), Call(name='smofi', args=(), kwargs=())]
@@ -75,7 +75,7 @@ def check_parameters(builder: Callable[..., Any], call: Call, written: str) -> N
 
 
 def build_one(field: str, text: str, builders: Mapping[str, Callable[..., Built]], example: str) -> Built:
-    """The single value that a string stands for, by one of the builders.
+    """Build the single value that a string stands for, by one of the builders.
 
     >>> build_one("kind", "pair(1, b=2)", {"pair": lambda a, b: (a, b)}, "pair(1, b=2)")
     (1, 2)
@@ -87,7 +87,7 @@ def build_one(field: str, text: str, builders: Mapping[str, Callable[..., Built]
 
 
 def describe(builder: Callable[..., Any]) -> str:
-    """How a builder is written: its name and its parameters with their defaults.
+    """Write a builder's name and its parameters with their defaults.
 
     >>> def fedprox(mu: float, scope: str = "model") -> None: ...
     >>> describe(fedprox)
@@ -97,7 +97,7 @@ def describe(builder: Callable[..., Any]) -> str:
 
 
 def parameters_of(builder: Callable[..., Any]) -> str:
-    """The parameters of a builder with their defaults, in brackets."""
+    """Write the parameters of a builder with their defaults, in brackets."""
     parameters = inspect.signature(builder).parameters.values()
     return f"({', '.join(str(p.replace(annotation=inspect.Parameter.empty)) for p in parameters)})"
 
@@ -118,7 +118,7 @@ def _read(term: ast.expr, imported: Mapping[str, str]) -> Call:
 
 
 def _value(node: ast.expr) -> Any:
-    """A plain value: a word needs no quotes, and infinity goes by the name it is printed with."""
+    """Read a plain value: a word needs no quotes, and infinity goes by the name it is printed with."""
     if isinstance(node, ast.Name):
         return math.inf if node.id == "inf" else node.id
     return ast.literal_eval(node)

@@ -1,10 +1,8 @@
 """The benchmarks run, and the page of results says what they found, what is missing and which goals are met."""
 
-import ast
 import doctest
 import importlib
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -139,41 +137,6 @@ def test_examples_in_docstrings(name: str, benchmark: Callable[[str], ModuleType
     failed, tried = doctest.testmod(benchmark(name))
     assert tried
     assert not failed
-
-
-def imports(path: Path) -> list[tuple[str, str]]:
-    """Every module that a file imports from, with the name it takes; the module itself where that is what it takes."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            found += [(str(node.module), alias.name) for alias in node.names]
-        elif isinstance(node, ast.Import):
-            found += [(alias.name, "") for alias in node.names]
-    return found
-
-
-def test_what_is_shared_knows_no_program() -> None:
-    for name in SHARED:
-        modules = {module.split(".")[0] for module, _ in imports(ROOT / f"benchmarks/shared/{name}.py")}
-        assert not modules & (PROGRAMS - {"table"}), name
-
-
-def test_internals_of_smofi_are_imported_in_one_place() -> None:
-    """Whoever changes smofi's engine looks into one file here, and into another for its connections."""
-    for path in [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "benchmarks/shared").glob("*.py")]:
-        if path.stem in ("internals", "connections", "report"):
-            continue
-        for module, name in imports(path):
-            if module.split(".")[0] == "smofi":
-                public = importlib.import_module(module)
-                assert not name or name in public.__all__, f"{path.name} imports {name} from {module}"
-
-
-def test_the_readme_names_every_program_and_nothing_else() -> None:
-    page = (ROOT / "benchmarks/README.md").read_text()
-    assert set(re.findall(r"^\| `(\w+)\.py", page, flags=re.MULTILINE)) == PROGRAMS
-    overview = (ROOT / "benchmarks/shared/__init__.py").read_text()
-    assert set(re.findall(r"\b(\w+)\.py\b", overview.split("\n", 1)[1])) - {"growth", "compare"} == SHARED
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md is followed step by step, in a copy of the project; the hooks it speaks of run what it says."""
+"""CONTRIBUTING.md is followed step by step, in a copy of the project."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
-from support.guide import Section, changed, sections
+from support.guide import sections
 
 ROOT = Path(__file__).parent.parent
 GUIDE = sections()
@@ -78,42 +77,3 @@ def test_the_guide_is_followed(copy: Path, tmp_path: Path) -> None:
         words = "".join(by_command[command] for command in section.commands)
         for expected in EXPECTED[heading]:
             assert re.search(expected, words), everything
-
-
-def test_an_edit_that_fits_nowhere_is_noticed(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="file has this 0 times, not once:\nz"):
-        changed("a\nb\n", " z\n+c\n", "file")
-    with pytest.raises(ValueError, match="2 times"):
-        changed("a\na\n", " a\n+c\n", "file")
-    (tmp_path / "here.py").touch()
-    with pytest.raises(ValueError, match=r"here\.py is there already"):
-        Section("```python\n# here.py\nx = 1\n```\n").apply(tmp_path)
-
-
-# ---------------------------------------------------------------------------------------------------------------- hooks
-
-
-def hooks() -> list[str]:
-    """The commands of the hooks, without the folder of the environment."""
-    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    assert local["repo"] == "local"  # so that nothing is fetched from elsewhere
-    for hook in local["hooks"]:
-        assert hook["language"] == "system"
-        assert {"id", "name", "entry"} <= set(hook)
-    return [hook["entry"].removeprefix(".venv/bin/") for hook in local["hooks"]]
-
-
-def make_target(name: str) -> list[str]:
-    found = re.search(rf"^{name}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-    assert found
-    return [line.strip().lstrip("@").removeprefix("$(BIN)/") for line in found[1].splitlines()]
-
-
-def test_hooks_run_what_make_check_runs() -> None:
-    def words(commands: list[str]) -> list[list[str]]:
-        wanted = [
-            command.replace("$(wildcard benchmarks examples)", "benchmarks examples").split() for command in commands
-        ]
-        return [[word for word in command if word not in (".", "--check", "--force-exclude")] for command in wanted]
-
-    assert words(hooks()) == words(make_target("check"))

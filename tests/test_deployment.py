@@ -19,9 +19,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from smofi.cli.commands import app
 from smofi.net.certs import init, issue
-from smofi.settings import UNSERVED
 from support.certificates import make_pki
 from support.chaos import Nursery, Process, rounds_in, until
 from support.ports import free_port
@@ -269,49 +267,3 @@ def test_the_services_run_and_go_on_after_a_crash(tmp_path: Path) -> None:
         assert not re.search("Traceback|Matplotlib", services.said(log))
     events = [json.loads(line)["event"] for line in services.said("second").splitlines() if line.startswith("{")]
     assert "joined" in events
-
-
-def test_services_have_options_that_there_are() -> None:
-    services = re.findall(r"^ExecStart=(.*)$", GUIDE, flags=re.MULTILINE)
-    assert len(services) == 2
-    found = re.findall(r"bin/smofi (serve|join)(.*?)(?=;|'|$)", "\n".join(services), flags=re.MULTILINE)
-    assert [name for name, _ in found] == ["serve", "serve", "join"]
-    for name, options in found:
-        known = {one for argument in app[name].assemble_argument_collection() for one in argument.names}
-        assert set(re.findall(r"--[\w-]+", options)) <= known
-
-
-def test_services_find_what_is_installed_for_them() -> None:
-    """Its commands need root and the network: here, that units and commands speak of the same user and folders."""
-    home, user = re.findall(r"^    useradd --system --home-dir (\S+) (\S+)$", GUIDE, flags=re.MULTILINE)[0]
-    (program,) = re.findall(r"^    python3 -m venv (\S+)$", GUIDE, flags=re.MULTILINE)
-    ((pip, extra),) = re.findall(r'^    (\S+)/bin/pip install "smofi\[(\w+)\]"$', GUIDE, flags=re.MULTILINE)
-    assert pip == program
-    assert re.search(rf"^{extra} = \[", (ROOT / "pyproject.toml").read_text(), flags=re.MULTILINE)
-    units = re.findall(r"```ini\n(.*?)```", GUIDE, flags=re.DOTALL)
-    assert len(units) == 2
-    for unit in units:
-        given = dict(re.findall(r"^(User|StateDirectory|WorkingDirectory)=(.*)$", unit, flags=re.MULTILINE))
-        assert given == {"User": user, "StateDirectory": Path(home).name, "WorkingDirectory": f"%S/{Path(home).name}"}
-        assert home == f"/var/lib/{given['StateDirectory']}"  # what systemd calls %S
-        assert set(re.findall(r"[\w/]+/bin/smofi", unit)) == {f"{program}/bin/smofi"}
-    assert f"a user `{user}`, the program in `{program}`, and their files in `{home}`" in GUIDE
-
-
-def test_the_times_are_those_of_the_command() -> None:
-    shown = dict(re.findall(r"^\| `(--\w+) (\d+)` \|", GUIDE, flags=re.MULTILINE))
-    asked = {one.names[0]: one.field_info.default for one in app["serve"].assemble_argument_collection()}
-    assert len(shown) == 4
-    assert {name: float(value) for name, value in shown.items()} == {name: float(asked[name]) for name in shown}
-
-
-def test_every_setting_that_is_refused_is_listed() -> None:
-    table = GUIDE.partition("## What cannot be served")[2].partition("\n## ")[0]
-    assert set(UNSERVED) - set(re.findall(r"`(\w+)`", table)) == set()
-
-
-def test_what_is_protected_has_a_test() -> None:
-    rows = re.findall(r"^\| .* \| .* \| (`tests/.*`) \|$", SECURITY, flags=re.MULTILINE)
-    assert len(rows) >= 12
-    for path in re.findall(r"`(tests/[\w/.]+)`", "".join(rows)):
-        assert (ROOT / path).is_file(), path

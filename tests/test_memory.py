@@ -51,33 +51,31 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@linux
-def test_without_groups_it_is_what_the_machine_has(system: Path) -> None:
-    assert available() == 8000 * 1024
+OUTER = {"memory__max": "5000", "memory__current": "3000", "memory__stat": "anon 2\ninactive_file 1000"}
+FIRST = {
+    "memory__limit_in_bytes": "5000",
+    "memory__usage_in_bytes": "3000",
+    "memory__stat": "inactive_file 1\ntotal_inactive_file 100",
+}
 
 
 @linux
-def test_the_strictest_of_all_groups_counts(system: Path) -> None:
-    write(system / "proc" / "self", cgroup="0::/outer/inner\n")
-    write(system / "groups" / "outer" / "inner", memory__max="max", memory__current="70")
-    outer = {"memory__max": "5000", "memory__current": "3000", "memory__stat": "anon 2\ninactive_file 1000"}
-    write(system / "groups" / "outer", **outer)
-    assert available() == 5000 - 3000 + 1000
-
-
-@linux
-def test_groups_of_the_first_version(system: Path) -> None:
-    write(system / "proc" / "self", cgroup="5:cpu:/a\n4:memory:/a\nnonsense\n")
-    group = {"limit_in_bytes": "5000", "usage_in_bytes": "3000", "stat": "inactive_file 1\ntotal_inactive_file 100"}
-    write(system / "groups" / "memory" / "a", **{f"memory__{name}": content for name, content in group.items()})
-    assert available() == 2100
-
-
-@linux
-def test_a_group_that_is_full_leaves_nothing(system: Path) -> None:
-    write(system / "proc" / "self", cgroup="0::/\n")
-    write(system / "groups", memory__max="10", memory__current="70")
-    assert available() == 0
+@pytest.mark.parametrize(
+    ("groups_of", "folders", "left"),
+    [
+        ("", {}, 8000 * 1024),
+        ("0::/outer/inner\n", {"outer/inner": {"memory__max": "max", "memory__current": "70"}, "outer": OUTER}, 3000),
+        ("5:cpu:/a\n4:memory:/a\nnonsense\n", {"memory/a": FIRST}, 2100),
+        ("0::/\n", {"": {"memory__max": "10", "memory__current": "70"}}, 0),
+    ],
+    ids=["the machine", "the strictest group", "groups of the first version", "a full group"],
+)
+def test_what_is_left(system: Path, groups_of: str, folders: dict[str, dict[str, str]], left: int) -> None:
+    if groups_of:
+        write(system / "proc" / "self", cgroup=groups_of)
+    for folder, files in folders.items():
+        write(system / "groups" / folder, **files)
+    assert available() == left
 
 
 def test_elsewhere_it_is_what_is_built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,8 +109,5 @@ def test_memory_that_runs_out_is_a_sentence(take: object) -> None:
     said = r"^x=1 is not accepted: there is not enough memory for it, .* available$"
     with pytest.raises(InputError, match=said), refusing("x=1"):
         take()
-
-
-def test_other_failures_are_left_alone() -> None:
     with pytest.raises(RuntimeError, match="something else"), refusing("x=1"):
         raise RuntimeError("something else")

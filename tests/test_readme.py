@@ -71,18 +71,3 @@ def test_commands_run_one_after_the_other(
             arguments += ["--local-epochs", "1"]
         assert main(arguments) == 0, f"{line}: {capsys.readouterr().err}"
         assert capsys.readouterr().out
-
-
-def test_linked_files_exist() -> None:
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks/README.md"]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
-def test_every_method_is_documented() -> None:
-    from smofi.methods import METHODS
-    from smofi.spec import describe
-
-    page = (ROOT / "docs/methods.md").read_text()
-    for builder in METHODS.values():
-        assert f"`{describe(builder)}`".replace("'", '"') in page

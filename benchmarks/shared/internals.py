@@ -32,8 +32,7 @@ from smofi.experiment.opening import provenance
 from smofi.flat import Layout, shell
 from smofi.models.dropout import dropouts
 from smofi.net.frames import Frame, encode, read
-from smofi.training.arguments import Arguments
-from smofi.training.planner import make_planner
+from smofi.training import arguments_of, make_planner
 
 __all__ = [
     "COMPRESSIONS",
@@ -47,7 +46,7 @@ __all__ = [
     "ClientsAtOnce",
     "RoundPlan",
     "DistributedWorkers",
-    "Arguments",
+    "arguments_of",
     "bare_pass",
     "class_counts",
     "divergence",

@@ -1,8 +1,7 @@
 """What the programs use of smofi's report, which is internal. Apart from internals.py, for it loads matplotlib."""
 
-from smofi.report.heterogeneity import PALETTE
+from smofi.report.clients import PALETTE
 from smofi.report.live import Live
-from smofi.report.saving import save_picture
-from smofi.report.style import COLOURS, FAINT, GRID, MATPLOTLIB_STYLE, METHODS
+from smofi.report.style import COLOURS, FAINT, GRID, MATPLOTLIB_STYLE, METHODS, save_picture
 
 __all__ = ["COLOURS", "FAINT", "GRID", "MATPLOTLIB_STYLE", "METHODS", "PALETTE", "Live", "save_picture"]

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
-from cyclopts import App, Parameter
+from cyclopts import App
 from rich.table import Table
 from rich.text import Text
 
-from smofi.cli.arguments import SEVERAL
-from smofi.cli.examples import epilogue
-from smofi.cli.program import app, console
-from smofi.cli.streams import loading
+from smofi.cli.entry import loading
+from smofi.cli.flags import ONE_OR_MORE, doc
+from smofi.cli.program import app, command, console
 from smofi.errors import InputError
 from smofi.plural import plural
 
-if TYPE_CHECKING:
-    from smofi.net.certs import Issued
+certs = App(
+    name="certs",
+    help="Issue and revoke certificates, by which a server and its clients know each other.",
+    group_parameters=app.group_parameters,
+    sort_key=len(list(app)),
+)
+app.command(certs)
+Pki: TypeAlias = Annotated[Path, doc("the folder of the certificate authority")]
 
-Pki: TypeAlias = Annotated[Path, Parameter(help="the folder of the certificate authority")]
 
-
+@command("smofi certs init pki", of=certs)
 def init(
-    pki: Annotated[Path, Parameter(help="a new or an empty folder")],
+    pki: Annotated[Path, doc("a new or an empty folder")],
     /,
     *,
-    days: Annotated[int, Parameter(help="how long the authority and all its certificates can be valid")] = 3650,
+    days: Annotated[int, doc("how long the authority and all its certificates can be valid")] = 3650,
 ) -> int:
     """Make a certificate authority, which issues certificates to a server and its clients."""
     with loading():
@@ -39,22 +42,27 @@ def init(
     return 0
 
 
+@command(
+    "smofi certs issue pki --server train.example.org 10.0.0.5",
+    "smofi certs issue pki --client hospital-a",
+    "smofi certs issue pki --client hospital-a --days 90 --renew",
+    of=certs,
+)
 def issue(
     pki: Pki,
     /,
     *,
     server: Annotated[
         list[str] | None,
-        Parameter(help="for a server: all host names and IP addresses that clients connect to", **SEVERAL),
+        doc("for a server: all host names and IP addresses that clients connect to"),
+        ONE_OR_MORE,
     ] = None,
-    client: Annotated[str | None, Parameter(help="for a client: the name that the server will know it by")] = None,
-    name: Annotated[
-        str | None, Parameter(help="the name of a server and its folder, for several; by default server")
-    ] = None,
+    client: Annotated[str | None, doc("for a client: the name that the server will know it by")] = None,
+    name: Annotated[str | None, doc("the name of a server and its folder, for several; by default server")] = None,
     days: Annotated[
-        int | None, Parameter(help="how long the certificate is valid; by default 365, or as long as the authority is")
+        int | None, doc("how long the certificate is valid; by default 365, or as long as the authority is")
     ] = None,
-    renew: Annotated[bool, Parameter(help="replace the key and the certificate of this name", negative=())] = False,
+    renew: Annotated[bool, doc("replace the key and the certificate of this name")] = False,
 ) -> int:
     """Issue a certificate to a server or to a client, with a folder to copy to its machine.
 
@@ -74,8 +82,9 @@ def issue(
     return 0
 
 
+@command("smofi certs revoke pki hospital-a", of=certs)
 def revoke(
-    pki: Pki, name: Annotated[str, Parameter(help="the name of a client or a server, as smofi certs list shows it")], /
+    pki: Pki, name: Annotated[str, doc("the name of a client or a server, as smofi certs list shows it")], /
 ) -> int:
     """Revoke all certificates of a name, as when a key is lost or a client leaves.
 
@@ -90,6 +99,7 @@ def revoke(
     return 0
 
 
+@command("smofi certs list pki", name="list", of=certs)
 def list_(pki: Pki, /) -> int:
     """List the certificates that were issued: to whom, until when, and whether they are revoked."""
     with loading():
@@ -98,25 +108,9 @@ def list_(pki: Pki, /) -> int:
     if not found:
         print(f"{pki} has issued no certificates yet: smofi certs issue {pki} --client NAME")
         return 0
-    console.print(_table(found))
-    return 0
-
-
-def _table(found: list[Issued]) -> Table:
-    table = Table()
-    for heading in ("name", "for", "until", "state"):
-        table.add_column(heading)
+    table = Table("name", "for", "until", "state")
     for one in found:
         state = Text(one.state, style="" if one.state == "valid" else "bold")
         table.add_row(Text(one.name), Text("\n".join(one.hosts) or one.kind), f"{one.until:%Y-%m-%d}", state)
-    return table
-
-
-COMMANDS: dict[str, Callable[..., int]] = {"init": init, "issue": issue, "revoke": revoke, "list": list_}
-certs = App(
-    name="certs",
-    help="Issue and revoke certificates, by which a server and its clients know each other.",
-    group_parameters=app.group_parameters,
-)
-for place, (name, command) in enumerate(COMMANDS.items()):
-    certs.command(command, name=name, help_epilogue=epilogue(f"certs {name}"), sort_key=place)
+    console.print(table)
+    return 0

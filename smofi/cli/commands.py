@@ -3,68 +3,55 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any
 
 import cyclopts
 import pydantic
 
-from smofi.cli import certs, compare, data, folders, join, lists, plan, plot, report, reproduce, run, serve, sweep, tune
-from smofi.cli.examples import epilogue
-from smofi.cli.mistakes import Typed, sentence_for
+# as the help lists them
+from smofi.cli import train, plan, sweep, finished, choices, deployed, certs  # noqa: F401  # isort: skip
+from smofi.cli.entry import complain, remark
 from smofi.cli.program import COMMAND_LINE, app
-from smofi.cli.streams import complain, remark
-from smofi.errors import CacheWarning, DataWarning, SmofiError, shortened
+from smofi.config import sentence_of
+from smofi.config.settings import SETTINGS
+from smofi.errors import SmofiError, shortened
+
+__all__ = ["app", "call"]
 
 LONGEST_SENTENCE = 2000
-
-COMMANDS: tuple[Callable[..., int], ...] = (
-    run.run,
-    plan.plan,
-    plan.advise,
-    sweep.sweep,
-    tune.tune,
-    folders.show,
-    compare.compare,
-    plot.plot,
-    folders.timeline,
-    report.report,
-    folders.export,
-    reproduce.reproduce,
-    plan.config,
-    lists.presets,
-    data.data,
-    lists.methods,
-    lists.models,
-    serve.serve,
-    join.join,
-)
-for place, command in enumerate(COMMANDS):
-    app.command(command, help_epilogue=epilogue(command.__name__), sort_key=place)
-certs.certs.sort_key = len(COMMANDS)
-app.command(certs.certs)
+SWITCHES = {f"--{name.replace('_', '-')}" for name, setting in SETTINGS.items() if setting.default is False}
 
 
 def call(arguments: list[str]) -> int:
     """Run the command that these arguments name. Exit code 2 for anything the user can correct."""
     COMMAND_LINE[:] = arguments
-    typed = Typed.of(app, arguments)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _as_sentence(warnings.showwarning)
-            return int(app(typed.plainly, exit_on_error=False, print_error=False) or 0)
+            warnings.showwarning = lambda message, *where, **more: remark(f"warning: {message}")
+            return int(app(_switched(arguments), exit_on_error=False, print_error=False) or 0)
     except (cyclopts.CycloptsError, pydantic.ValidationError, SmofiError, OSError, MemoryError) as error:
-        complain(shortened(sentence_for(error, app, typed), LONGEST_SENTENCE))
+        complain(shortened(_sentence(error), LONGEST_SENTENCE))
     return 2
 
 
-def _as_sentence(show: Callable[..., None]) -> Callable[..., None]:
-    """Shows warnings as before, but those about the cache without the line of code that gives them."""
+def _switched(arguments: list[str]) -> list[str]:
+    """Write `--compile false` as cyclopts does.
 
-    def sentence(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, (CacheWarning, DataWarning)):
-            remark(f"warning: {message}")
+    >>> _switched(["run", "--compile", "false", "--rounds", "1"])
+    ['run', '--compile=false', '--rounds', '1']
+    """
+    words: list[str] = []
+    for word in arguments:
+        if words and words[-1] in SWITCHES and word.lower() in ("true", "false", "yes", "no"):
+            words[-1] += f"={word}"
         else:
-            show(message, category, *where, **more)
+            words.append(word)
+    return words
 
-    return sentence
+
+def _sentence(error: Exception) -> str:
+    checked = error.__cause__ if isinstance(error, cyclopts.CycloptsError) else error
+    if isinstance(checked, pydantic.ValidationError):
+        return sentence_of(checked)
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or "there is not enough memory"

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from smofi.cli.arguments import Flags, Picture, Scale, Source, resolve, resolve_with_clock, settings_given
-from smofi.cli.program import console
-from smofi.cli.streams import loading
-from smofi.config import Settings, config_yaml
+from typing import TYPE_CHECKING
+
+from smofi.cli.entry import loading
+from smofi.cli.flags import NONE_GIVEN, Flags, Picture, Scale, Source, resolve, resolve_with_clock, settings_given
+from smofi.cli.program import HOW_TO_WRITE, command, console, reading
+from smofi.config import Config, config_yaml
 from smofi.memory import refusing
-from smofi.report.saving import check_picture
+from smofi.report.asked import check_picture
+
+if TYPE_CHECKING:
+    from smofi.config.federation import Federation
 
 MEASURED = 2.0
 """Seconds for which the steps of a method are timed."""
 
 
-def plan(
-    source: Source = None,
-    /,
-    *,
-    flags: Flags = Settings(),  # noqa: B008  # frozen
-    scale: Scale = None,
-) -> int:
+@command("smofi plan cifar10 --workers 2", "smofi plan my.yaml --method smofi --seeds 0-2", options=HOW_TO_WRITE)
+def plan(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale = None) -> int:
     """Check a configuration and say what it will take: clients, steps, memory, time. Nothing is trained or written.
 
     Memory and time are those of a run with as many workers as `smofi run` would start, or as --workers says; with
@@ -29,15 +29,11 @@ def plan(
     with loading():
         import torch
 
-        from smofi.cli.reading import reading
-        from smofi.config.federation import gather_each
         from smofi.experiment.following import worker_count
         from smofi.planning import over_seeds, plan_run
         from smofi.report.plan import plan_table
     torch.set_num_threads(config.threads)
-    with reading(config.data) as progress:
-        federations = gather_each(config, progress)
-    config = config.divided(federations[config.seed])
+    config, federations = divided(config)
     workers, deadline = worker_count(config), MEASURED / len(federations)
     with refusing(f"a run of {config.model} on {config.data}"):
         summaries = [
@@ -53,14 +49,8 @@ def plan(
     return 0
 
 
-def advise(
-    source: Source = None,
-    /,
-    *,
-    flags: Flags = Settings(),  # noqa: B008  # frozen
-    scale: Scale = None,
-    output: Picture = None,
-) -> int:
+@command("smofi advise cifar10 --scale small --output cuts.png", options=HOW_TO_WRITE)
+def advise(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale = None, output: Picture = None) -> int:
     """Say which cut suits the clients' devices: the time of a round and a client's load at every cut of the model.
 
     Rounds are planned, by a full clock unless the configuration has another, with each seed; nothing is trained.
@@ -69,13 +59,9 @@ def advise(
         check_picture(output, "output")
     config = resolve_with_clock(source, settings_given(flags), scale)
     with loading():
-        from smofi.cli.reading import reading
-        from smofi.config.federation import gather_each
         from smofi.planning.advice import advise_each
-        from smofi.report.advice import advice_table, save_advice
-    with reading(config.data) as progress:
-        federations = gather_each(config, progress)
-    config = config.divided(federations[config.seed])
+        from smofi.report.plan import advice_table, save_advice
+    config, federations = divided(config)
     with refusing(f"a run of {config.model} on {config.data}"):
         advice = advise_each(config, federations)
     console.print(advice_table(advice))
@@ -84,7 +70,17 @@ def advise(
     return 0
 
 
-def config(source: Source = None, /, *, flags: Flags = Settings(), scale: Scale = None) -> int:  # noqa: B008  # frozen
+def divided(config: Config) -> tuple[Config, dict[int, Federation]]:
+    """Read the data, and divide it with each seed."""
+    with loading():
+        from smofi.config.federation import gather_each
+    with reading(config.data) as progress:
+        federations = gather_each(config, progress)
+    return config.divided(federations[config.seed]), federations
+
+
+@command("smofi config cifar10 --scale small > my.yaml", options=HOW_TO_WRITE)
+def config(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale = None) -> int:
     """Print a configuration in full, as YAML with a comment on every field."""
     print(config_yaml(resolve(source, settings_given(flags), scale)), end="")
     return 0

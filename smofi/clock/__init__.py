@@ -9,9 +9,8 @@ from smofi.later import load_later
 
 if TYPE_CHECKING:
     from smofi.clock.clock import Clock, start_clock
-    from smofi.clock.devices import Device, Presence
-    from smofi.clock.timing import CLOCKS, Timing
+    from smofi.clock.devices import CLOCKS, Device, Presence, Timing
 else:
-    load_later(__name__, clock="Clock start_clock", devices="Device Presence", timing="CLOCKS Timing")
+    load_later(__name__, clock="Clock start_clock", devices="CLOCKS Device Presence Timing")
 
 __all__ = ["CLOCKS", "Clock", "Device", "Presence", "Timing", "start_clock"]

@@ -1,4 +1,18 @@
-"""Virtual time: what each round takes on the clients' devices, and what becomes of it if some are late or leave."""
+"""Virtual time: what each round takes on the clients' devices, and what becomes of it if some are late or leave.
+
+A step costs a client its share of the work, and the bytes that cross the cut, from the real model:
+
+    two parts   client forward | up S | server forward and backward | down S | client backward
+    U shape     client forward | up S | server forward | down S' | client's end, forward and backward | up S' |
+                server backward | down S | client backward
+
+A backward pass takes twice as long as a forward pass, so that the paper's step comes out:
+
+    t_j = 3 B p_j O(L) + 3 B p_s (1 - O(L)) + 2 B S(L) / b_j
+
+A message takes half a round trip r_j longer than its bytes, so that r_j is added to a step, in the U shape 2 r_j, and
+r_j to a round for the weights that a client fetches and gives back.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +22,106 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
+from typing import NamedTuple
 
-from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts, client_bytes, job
-from smofi.clock.devices import ALWAYS, Device, devices_for
-from smofi.clock.replay import LATENCY, SERVER, Job, Replayed, Rules, replay
-from smofi.clock.timing import Timing
+from smofi.clock.devices import ALWAYS, Device, Timing, devices_for
+from smofi.clock.replay import LATENCY, SERVER, Job, Leg, Replayed, Rules, replay
 from smofi.cut import Cut
 from smofi.engine.plan import RoundPlan, RoundTime
 from smofi.errors import InputError, refuse
-from smofi.flat import Layout
+from smofi.flat import Layout, columns_in
 from smofi.method import Method
-from smofi.models.costs import Costs
+from smofi.models.costing import Costs
 from smofi.optim import Optimizer
+
+# --------------------------------------------------------------------------------------------------------------------
+# What a step costs at a cut.
+
+
+class SentBytes(NamedTuple):
+    """The bytes of what crosses the cut: of a number, 0 for as many as the model's own have, and those added to every
+    sample."""
+
+    per_number: int = 0
+    per_sample: int = 0
+
+
+AS_COMPUTED = SentBytes()
+"""Numbers are sent as the model computes them."""
+
+
+@dataclass(frozen=True)
+class StepCosts:
+    """A cut's costs. Shares are of the model's multiply-accumulates: `front` before the server's, `back` after it (U
+    shape). `activation` and `output` are the bytes per sample of what enters and, in the U shape, leaves the server."""
+
+    front: float
+    server: float
+    back: float
+    activation: int
+    output: int
+
+    @classmethod
+    def of(cls, costs: Costs, cut: Cut, sent: SentBytes = AS_COMPUTED) -> StepCosts:
+        """Return the costs of a model at a cut."""
+        macs = [block.macs for block in costs.blocks]
+        sides = macs[: cut.first], macs[cut.first : cut.last], macs[cut.last :]
+        front, server, back = (sum(side) / max(1, sum(macs)) for side in sides)
+        activation, output = (
+            costs.blocks[edge - 1].numbers * (sent.per_number or costs.blocks[edge - 1].width) + sent.per_sample
+            for edge in (cut.first, cut.last)
+        )
+        return cls(front, server, back, activation, output if cut.u_shaped else 0)
+
+    @property
+    def up(self) -> int:
+        """Bytes per sample that the client sends in a step."""
+        return self.activation + self.output
+
+    @property
+    def down(self) -> int:
+        """Bytes per sample that it receives."""
+        return self.activation + self.output
+
+    def step(self, batch: int, device: Device, server: float) -> tuple[Leg, ...]:
+        """Return a step of `batch` samples; `server` is what the server takes for one, through the whole model."""
+        forward, serving = batch * device.seconds * self.front, batch * server * self.server
+        activation, output = batch * self.activation, batch * self.output
+        begin = Leg("compute", forward), *sent(activation, device)
+        end = *received(activation, device), Leg("compute", 2 * forward)
+        if not self.output:
+            return *begin, Leg(SERVER, 3 * serving), *end
+        ending = Leg("compute", 3 * batch * device.seconds * self.back)
+        middle = *received(output, device), ending, *sent(output, device)
+        return *begin, Leg(SERVER, serving), *middle, Leg(SERVER, 2 * serving), *end
+
+
+def sent(count: int, device: Device) -> tuple[Leg, ...]:
+    """Return the legs of a message to the server."""
+    return Leg("up", count / device.up), *_under_way(device)
+
+
+def received(count: int, device: Device) -> tuple[Leg, ...]:
+    """Return the legs of a message from the server."""
+    return *_under_way(device), Leg("down", count / device.down)
+
+
+def _under_way(device: Device) -> tuple[Leg, ...]:
+    # r_j / 2
+    return (Leg(LATENCY, device.rtt / 2),) if device.rtt else ()
+
+
+def client_bytes(layout: Layout, cut: Cut, moments: int = 0) -> int:
+    """Return the bytes that a client fetches at the beginning of a round and gives back at its end: the parameters and
+    statistics of its part, and the momenta of its parameters where they are carried on."""
+    edges = [(blocks.start, blocks.stop) for blocks in cut.client_blocks]
+    columns = sum(columns_in(layout.columns(*edge)) for edge in edges)
+    statistics = sum(columns_in(layout.statistic_columns(*edge)) for edge in edges)
+    return ((1 + moments) * columns + statistics) * layout.dtype.itemsize
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The clock of a run.
 
 
 @dataclass(frozen=True)
@@ -52,15 +154,16 @@ class Clock:
         return deadline if applies and deadline is not None else math.inf
 
     def step_costs(self, cut: Cut) -> StepCosts:
-        """What a step costs at this cut."""
+        """Return what a step costs at this cut."""
         return self._at(cut)[0]
 
     def speeds(self, clients: Sequence[int], cuts: Sequence[Cut]) -> list[float]:
-        """s_j = 1 / (a sample's time on the device and to be sent): round trips take as long for a whole batch."""
+        """Return each client's samples per second, without round trips, which take as long for a whole batch."""
+        # s_j = 1 / (a sample's time on the device and to be sent)
         return [1 / self._sample_seconds(client, cut) for client, cut in zip(clients, cuts, strict=True)]
 
     def present(self, clients: Sequence[int], now: float) -> tuple[float, list[int]]:
-        """The time, later if no client is available now, and the clients that are available then."""
+        """Return the time, later if no client is available now, and the clients that are available then."""
         if self._always:
             return now, list(clients)
         then = min(self.devices[client].presence.comes(now) for client in clients)
@@ -71,7 +174,7 @@ class Clock:
         return then, [client for client in clients if self.devices[client].presence.leaves(then) > then]
 
     def settle(self, plan: RoundPlan, now: float) -> tuple[RoundPlan, float]:
-        """The plan with the steps that get done, the shares of those that take part in the average, and the time."""
+        """Return the plan with the steps that get done and the shares of those that are averaged; and the time."""
         replayed = self.replayed(plan, now)
         enough = [
             2 * done >= planned and not gone
@@ -90,23 +193,23 @@ class Clock:
         return settled, replayed.end
 
     def replayed(self, plan: RoundPlan, now: float, *, watch: bool = False) -> Replayed:
-        """The planned round, replayed; `watch` also records what each client does when."""
+        """Replay the planned round; `watch` also records what each client does when."""
         return replay(self.jobs(plan, now), self.rules(plan), now, watch=watch)
 
     def jobs(self, plan: RoundPlan, now: float) -> list[Job]:
-        """What each of the round's clients has to do."""
-        return [
-            job(
-                self.step_costs(cut), self.devices[client], batch, steps, epoch,
-                server=self.server, weights=self._at(cut)[1], leaves=self.devices[client].presence.leaves(now),
-            )
-            for client, cut, batch, steps, epoch in zip(
-                plan.clients, plan.cuts, plan.batch_sizes, plan.steps, plan.epoch_steps, strict=True
-            )
-        ]  # fmt: skip
+        """Return what each of the round's clients has to do."""
+        jobs = []
+        for client, cut, batch, steps, epoch in zip(
+            plan.clients, plan.cuts, plan.batch_sizes, plan.steps, plan.epoch_steps, strict=True
+        ):
+            device, (costs, weights) = self.devices[client], self._at(cut)
+            step = costs.step(batch, device, self.server)
+            fetch, give = (received(weights, device), sent(weights, device)) if weights else ((), ())
+            jobs.append(Job(step, steps, epoch, fetch, give, device.presence.leaves(now)))
+        return jobs
 
     def rules(self, plan: RoundPlan) -> Rules:
-        """How the method's clients wait, and in which order its server sees them."""
+        """Return how the method's clients wait, and in which order its server sees them."""
         where = self.method.where
         visits = None
         if where.one_server and not where.merges:
@@ -156,7 +259,7 @@ class Clock:
         return {}
 
     def _at(self, cut: Cut) -> tuple[StepCosts, int]:
-        """What a step costs, and the bytes of a client's part that are charged for."""
+        """Return what a step costs, and the bytes of a client's part that are charged for."""
         if cut not in self._costs_by_cut:
             weights = client_bytes(self.layout, cut, self.carried) if self.timing.clock == "full" else 0
             self._costs_by_cut[cut] = StepCosts.of(self.costs, cut, self.sent), weights
@@ -169,16 +272,14 @@ class Clock:
     def _time(self, plan: RoundPlan, replayed: Replayed, enough: Sequence[bool], now: float) -> RoundTime:
         step_costs, weights = zip(*map(self._at, plan.cuts), strict=True) if plan.cuts else ((), ())
         samples = [batch * done for batch, done in zip(plan.batch_sizes, replayed.steps, strict=True)]
-        present = [self._seconds_present(client, now, replayed.end) for client in plan.clients]
+        leaves = [self.devices[client].presence.leaves(now) for client in plan.clients]
+        present = [min(replayed.end, left) - now for left in leaves]
         up = [n * one.up + own * taken for n, one, own, taken in zip(samples, step_costs, weights, enough, strict=True)]
         fetched = [own if busy else 0 for own, busy in zip(weights, replayed.busy, strict=True)]
         down = [n * one.down + own for n, one, own in zip(samples, step_costs, fetched, strict=True)]
         idle = [max(0.0, 1 - busy / time) if time else 0.0 for busy, time in zip(replayed.busy, present, strict=True)]
         left_out = [client for client, taken in zip(plan.clients, enough, strict=True) if not taken]
         return RoundTime(now, replayed.end, up, down, idle, left_out)
-
-    def _seconds_present(self, client: int, start: float, end: float) -> float:
-        return min(end, self.devices[client].presence.leaves(start)) - start
 
 
 def start_clock(
@@ -191,7 +292,7 @@ def start_clock(
     optimizer: Optimizer,
     sent: SentBytes,
 ) -> Clock | None:
-    """The clock of a run, None if it has none. `counted` are the costs of its model."""
+    """Return the clock of a run, None if it has none. `counted` are the costs of its model."""
     if timing.clock == "none":
         return None
     if not counted.macs:

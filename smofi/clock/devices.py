@@ -1,4 +1,4 @@
-"""Clients' devices: how fast they compute and send, and when they are available.
+"""Clients' devices: how fast they compute and send, when they are available, and how their time is kept.
 
 Phones are drawn as they were publicly measured; devices of one's own come from CSV files.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
-from smofi.data.formats.rows import rows
-from smofi.errors import InputError, check_count, check_number, refuse
+from smofi.data.rows import rows
+from smofi.errors import InputError, check_choice, check_count, check_number, refuse, refuse_unwanted
 from smofi.later import np
 from smofi.memory import as_text, room
 from smofi.seeds import generator
@@ -44,11 +44,19 @@ class Sheet:
 
     @classmethod
     def read(cls, setting: str, name: str, accepted: Sequence[str]) -> Sheet:
-        """The whole file, refused if a column has none of the accepted names."""
+        """Read a whole file; refuse one with a column that has none of the accepted names."""
         path = Path(name).expanduser()
         if not os.path.isfile(path):
             refuse(setting, name, "a .csv file that exists")
-        (_, header), *below = _kept(path, setting, name)
+        kept: list[tuple[int, list[str]]] = []
+        taken, left = 0, room()
+        for line, row, length in rows(path, lambda done: None):
+            taken += CELL * (1 + len(row)) + CHARACTER * length
+            if not left.holds(taken):
+                limit = f"the {left.words}, but its first {line:,} lines take {as_text(taken)}"
+                refuse(setting, name, f"what fits into {limit}")
+            kept.append((line, row))
+        (_, header), *below = kept
         sheet = cls(setting, name, [column.strip() for column in header], below)
         for column in sheet.columns:
             if column not in accepted or sheet.columns.count(column) > 1:
@@ -65,11 +73,11 @@ class Sheet:
         refuse(self.setting, self.name, expected)
 
     def words(self, column: str) -> list[str]:
-        """A column of words."""
+        """Return a column of words."""
         return [row[self.columns.index(column)].strip() for _, row in self.rows]
 
     def numbers(self, column: str, *, above: float = -math.inf, low: float = -math.inf) -> list[float]:
-        """A column of finite numbers, all of them over `above` and at least `low`."""
+        """Return a column of finite numbers, all of them over `above` and at least `low`."""
         numbers = [_number(word) for word in self.words(column)]
         limits = "".join(f" {sign} {limit:g}" for sign, limit in ((">", above), (">=", low)) if limit > -math.inf)
         for (line, _), word, number in zip(self.rows, self.words(column), numbers, strict=True):
@@ -79,20 +87,8 @@ class Sheet:
         return numbers
 
 
-def _kept(path: Path, setting: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows, as long as they fit into memory."""
-    taken, left = 0, room()
-    for line, row, length in rows(path, lambda done: None):
-        taken += CELL * (1 + len(row)) + CHARACTER * length
-        if not left.holds(taken):
-            refuse(
-                setting, name, f"what fits into the {left.words}, but its first {line:,} lines take {as_text(taken)}"
-            )
-        yield line, row
-
-
 def _number(word: str) -> float:
-    """A word as a number; NaN if it is not one.
+    """Return a word as a number; NaN if it is not one.
 
     >>> _number("1.5"), _number("fast"), _number("1_000")
     (1.5, nan, nan)
@@ -123,7 +119,7 @@ class Quantiles:
     values: tuple[float, ...]
 
     def at(self, draws: Floats) -> Floats:
-        """The inverse of the distribution, straight from quantile to quantile, for draws from 0 to 1.
+        """Return the inverse of the distribution, straight from quantile to quantile, for draws from 0 to 1.
 
         >>> LATENCY_MS.at(np.array([0.0, 0.5, 1.0])).tolist()
         [60.0, 175.0, 572.0]
@@ -187,7 +183,8 @@ GAP_PER_MEAN = Quantiles((
     0.000239, 0.000478, 0.00103, 0.00238, 0.00466, 0.0083, 0.0139, 0.0226, 0.0364, 0.0555,
     0.0882, 0.144, 0.241, 0.42, 0.744, 1.26, 2.06, 3.25, 5.23,
 ))  # fmt: skip
-"""FLASH: the same of the gaps, those from the last interval of a trace around to its first among them."""
+"""FLASH: the length of a gap, divided by the mean of its phone; also from a trace's last interval around to its
+first."""
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -219,7 +216,7 @@ class Presence:
 
     @classmethod
     def merged(cls, intervals: Iterable[tuple[float, float]], period: float) -> Presence:
-        """From intervals in any order: those that overlap or touch become one, those of no length are dropped.
+        """Make a presence of intervals in any order: join those that overlap or touch, drop those of no length.
 
         >>> Presence.merged([(7.0, 9.0), (1.0, 3.0), (2.0, 4.0), (5.0, 5.0)], period=10.0).intervals
         [(1.0, 4.0), (7.0, 9.0)]
@@ -233,7 +230,7 @@ class Presence:
         return cls(merged, period)
 
     def leaves(self, now: float) -> float:
-        """When it leaves, if it is available at this time; the time itself if it is not.
+        """Return when it leaves, if it is available at this time; the time itself if it is not.
 
         >>> Presence([(10.0, 20.0)], period=100.0).leaves(115.0)
         120.0
@@ -249,7 +246,7 @@ class Presence:
         return self._end(cycle, at)
 
     def comes(self, now: float) -> float:
-        """The earliest time from now on when it is available.
+        """Return the earliest time from now on when it is available.
 
         >>> Presence([(10.0, 20.0)], period=100.0).comes(150.0)
         210.0
@@ -266,12 +263,12 @@ class Presence:
     # is a time when it is available.
 
     def _cycle(self, now: float) -> int:
-        """How often the trace has repeated."""
+        """Count how often the trace has repeated."""
         near = math.floor(now / self.period)
         return near - (now < near * self.period) + (now >= (near + 1) * self.period)
 
     def _started(self, now: float, cycle: int) -> int:
-        """How many of the cycle's intervals have started."""
+        """Count the cycle's intervals that have started."""
         return bisect_right(self.intervals, now, key=lambda interval: cycle * self.period + interval[0])
 
     def _start(self, cycle: int, at: int) -> float:
@@ -295,7 +292,7 @@ T = TypeVar("T")
 
 
 def presences(availability: str, clients: int, seed: int) -> list[Presence]:
-    """One for each client.
+    """Return the availability of each client.
 
     >>> presences("always", 2, seed=0)[1].comes(100.0)
     100.0
@@ -310,7 +307,7 @@ def presences(availability: str, clients: int, seed: int) -> list[Presence]:
 
 
 def one_each(rows: Sequence[T], clients: int, seed: int, purpose: str) -> list[T]:
-    """The rows themselves if there is one for each client; else each client draws one, and several may draw the same.
+    """Return the rows if there is one for each client; else each client draws one, and several may draw the same.
 
     >>> one_each("abc", 3, seed=0, purpose="example")
     ['a', 'b', 'c']
@@ -321,8 +318,10 @@ def one_each(rows: Sequence[T], clients: int, seed: int, purpose: str) -> list[T
 
 
 def phone_presence(seed: int, client: int) -> Presence:
-    """A phone that comes and goes, for about a week that then repeats: its share of ready time and its mean gap are
-    drawn first, then intervals and gaps by turns with just these means, in whole seconds, starting at any moment.
+    """Draw when a phone comes and goes, for about a week that then repeats.
+
+    Its share of ready time and its mean gap are drawn first, then intervals and gaps by turns with just these means, in
+    whole seconds, starting at any moment.
 
     >>> phone_presence(0, 0).period >= WEEK
     True
@@ -348,7 +347,7 @@ def phone_presence(seed: int, client: int) -> Presence:
 
 
 def read_traces(name: str) -> list[Presence]:
-    """The traces of a file in FLASH's layout, in the order in which their devices first occur, each from 0 on."""
+    """Read the traces of a file in FLASH's layout, in the order in which their devices first occur, each from 0 on."""
     sheet = Sheet.read("availability", name, COLUMNS)
     for column in COLUMNS:
         if column not in sheet.columns:
@@ -395,12 +394,12 @@ class Phones:
 
 
 def phones(rtt_ms: float = RTT_MS) -> Phones:
-    """Those with this round-trip time; 0 leaves it out."""
+    """Return phones with this round-trip time; 0 leaves it out."""
     return Phones(check_number("rtt_ms", rtt_ms, low=0))
 
 
 def read_phones(text: object) -> Phones | None:
-    """The phones that a string stands for, None if it names no phones.
+    """Return the phones that a string stands for, None if it names no phones.
 
     >>> read_phones("phones"), read_phones("fleet.csv")
     (Phones(rtt_ms=28.0), None)
@@ -443,8 +442,8 @@ class Device:
 def devices_for(
     devices: str | Sequence[Device], availability: str, clients: int, *, seed: int, macs: int, symmetric: bool
 ) -> list[Device]:
-    """One device for each client: "phones", for a model of `macs` multiply-accumulates; those of a CSV file; or the
-    user's own. `symmetric` gives phones one bandwidth for both directions, as the paper does.
+    """Return a device for each client: "phones", for a model of `macs` multiply-accumulates; the devices of a CSV file;
+    or the user's own. `symmetric` gives phones one bandwidth for both directions, as the paper does.
 
     >>> device, = devices_for("phones", "always", 1, seed=0, macs=555_422_720, symmetric=True)
     >>> device.up == device.down
@@ -467,7 +466,7 @@ def devices_for(
 
 
 def _phones(clients: int, seed: int, macs: int, symmetric: bool) -> list[Device]:
-    """A client's phone depends on the seed and the client, not on how many there are."""
+    """Draw phones; a client's depends on the seed and the client, not on how many there are."""
     compute, network, ratio = generator(seed, "devices").random((clients, 3)).T
     # p_j = latency * MACs of the model / MACs of the measured network
     seconds = LATENCY_MS.at(compute) * (SPEEDS["ms_per_sample"] * macs / MEASURED_MACS)
@@ -477,7 +476,7 @@ def _phones(clients: int, seed: int, macs: int, symmetric: bool) -> list[Device]
 
 
 def read_devices(name: str) -> list[Device]:
-    """The devices of a file, a row each."""
+    """Read the devices of a file, a row each."""
     if not name.endswith(".csv"):
         refuse("devices", name, "phones, or the path of a .csv file")
     sheet = Sheet.read("devices", name, ("device", *SPEEDS, "kbps", "up_kbps", "down_kbps", RTT))
@@ -507,3 +506,47 @@ def _checked(devices: Sequence[Device], clients: int) -> list[Device]:
         if not isinstance(device.presence, Presence):
             refuse(f"devices[{number}].presence", device.presence, "a smofi.Presence")
     return list(devices)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Virtual time, as a user configures it.
+
+CLOCKS = ("none", "paper", "full")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long rounds take on the clients' devices.
+
+    clock             "none"; "paper" charges computation and what crosses the cut; "full" also the clients' weights and
+                      round trips
+    devices           "phones", drawn from public measurements, or "phones(rtt_ms=80)"; a CSV file; or a list of
+                      `smofi.Device`, one per client
+    availability      "always"; "phones", drawn from public measurements; or a CSV file of traces
+    server_speedup    how many times faster the server computes than the average device
+    server_parallel   how many clients the server computes for at the same time; None: all
+    step_deadline     seconds after which a step no longer waits for late clients; for smofi and sflv1, which have a
+                      server model per client and wait at every step; None: it waits for all
+
+    >>> Timing("paper").server_speedup
+    100.0
+    """
+
+    clock: str = "none"
+    devices: str | Sequence[Device] = "phones"
+    availability: str = "always"
+    server_speedup: float = 100.0
+    server_parallel: int | None = None
+    step_deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("clock", self.clock, CLOCKS)
+        check_number("server_speedup", self.server_speedup, above=0)
+        if self.server_parallel is not None:
+            check_count("server_parallel", self.server_parallel)
+        if self.step_deadline is not None:
+            check_number("step_deadline", self.step_deadline, above=0)
+        if self.clock == "none":
+            for field in fields(self)[1:]:
+                if (value := getattr(self, field.name)) != field.default:
+                    refuse_unwanted(field.name, value, "it needs a clock, paper or full")

@@ -22,8 +22,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-import numpy as np
-
 # --------------------------------------------------------------------------------------------------------------------
 # What clients have to do in a round, how they wait for each other, and how the round went.
 
@@ -121,10 +119,13 @@ class _Row:
 
 
 class Replay:
-    """One round that begins at `start`. Rows that have taken at least half of their steps give back what they have."""
+    """One round that begins at `start`. Rows that have taken at least half of their steps give back what they have.
 
-    def __init__(self, jobs: Sequence[Job], rules: Rules, start: float = 0.0) -> None:
-        self.rules, self.start, self.now = rules, start, start
+    In a `calm` round no client waits for the server, is late, or leaves: all steps up to the next barrier are one leg.
+    """
+
+    def __init__(self, jobs: Sequence[Job], rules: Rules, start: float = 0.0, *, calm: bool = False) -> None:
+        self.rules, self.start, self.now, self.calm = rules, start, start, calm
         self.rows = [_Row(job, self._legs(number, job), until=start) for number, job in enumerate(jobs)]
         self.events: list[tuple[float, int, int]] = []
         self.idle: set[int] = set()
@@ -156,13 +157,18 @@ class Replay:
         return self._end()
 
     def _legs(self, number: int, job: Job) -> Iterator[Leg | None]:
-        """All that a row does; None where it waits for its next step to be released."""
-        for step in range(job.steps):
+        """Yield all that a row does; None where it waits for its next step to be released."""
+        done, to_barrier = 0, {"step": 1, "epoch": job.epoch_steps}.get(self.rules.waits, job.steps)
+        while done < job.steps:
             yield None
-            if step == 0:
-                yield from job.fetch
-            yield from job.step
-            self._land(number)
+            taken = min(to_barrier, job.steps - done) if self.calm else 1
+            fetch = () if done else job.fetch
+            if self.calm:
+                yield Leg("own", seconds(fetch) + taken * seconds(job.step))
+            else:
+                yield from (*fetch, *job.step)
+            done += taken
+            self._land(number, taken)
 
     def _next_leg(self, number: int) -> None:
         """The row's next leg begins."""
@@ -215,10 +221,10 @@ class Replay:
             row.busy += self.now - row.since
             self.spans.append(Span(number, row.leg.kind, row.since, self.now))
 
-    def _land(self, number: int) -> None:
-        """A row's step is done."""
+    def _land(self, number: int, taken: int) -> None:
+        """Count a row's steps that are done."""
         row = self.rows[number]
-        row.done += 1
+        row.done += taken
         row.until = self.now
         self.working -= 1
         if self.rules.waits == "step":
@@ -326,74 +332,31 @@ class Replay:
         )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The same without events, by a formula: where no client waits for the server, is late, or leaves.
-
-
 def replay(jobs: Sequence[Job], rules: Rules, start: float = 0.0, *, watch: bool = False) -> Replayed:
-    """Replay a round: by a formula where there is one, event by event elsewhere, or to `watch` it.
+    """Replay a round with as few events as tell its times; leg by leg to `watch` it.
 
     >>> job = Job((Leg("compute", 2.0), Leg("server", 1.0)), steps=4, epoch_steps=4)
     >>> replay([job, job], Rules("round")).end
     12.0
     """
-    orderly = rules.visits is None or rules.waits == "client"
-    untimed = rules.deadline == math.inf and all(job.leaves == math.inf for job in jobs)
-    if watch or rules.parallel < math.inf or rules.merges or not orderly or not untimed or not jobs:
-        return Replay(list(map(_compact, jobs)) if untimed and not watch else jobs, rules, start).run()
-    steps = np.array([job.steps for job in jobs])
-    fetch, each, give = (np.array([seconds(legs) for legs in kind]) for kind in zip(*map(_phases, jobs), strict=True))
-    sizes = np.array([job.epoch_steps for job in jobs])
-    until = start + _finish(rules, steps, sizes, fetch, each) + give
-    busy = fetch + steps * each + give
-    none = [False] * len(jobs)
-    return Replayed(float(until.max()), steps.tolist(), busy.tolist(), until.tolist(), none, [], [])
+    if watch or not jobs or rules.deadline < math.inf or any(job.leaves < math.inf for job in jobs):
+        return Replay(jobs, rules, start).run()
+    if rules.parallel < math.inf or rules.merges or (rules.visits is not None and rules.waits != "client"):
+        return Replay(list(map(_compact, jobs)), rules, start).run()
+    calm = Replay([replace(job, give=()) for job in jobs], rules, calm=True).run()
+    gives = [seconds(job.give) for job in jobs]
+    until = [start + own + give for own, give in zip(calm.until, gives, strict=True)]
+    busy = [seconds(job.fetch) + job.steps * seconds(job.step) + give for job, give in zip(jobs, gives, strict=True)]
+    return replace(calm, end=max(until), busy=busy, until=until, landed=[], spans=[])
 
 
 def seconds(legs: Sequence[Leg]) -> float:
-    """The time of some legs, one after the other."""
+    """Return the time of some legs, one after the other."""
     return sum(leg.seconds for leg in legs)
 
 
 def _compact(job: Job) -> Job:
-    """The same job, with consecutive legs on the device merged into one: fewer events, the same times."""
+    """Merge consecutive legs on the device into one: fewer events, the same times."""
     runs = [list(run) for _, run in groupby(job.step, key=lambda leg: leg.kind == SERVER)]
     legs = [run if run[0].kind == SERVER else [Leg("own", seconds(run))] for run in runs]
     return replace(job, step=tuple(leg for run in legs for leg in run))
-
-
-def _phases(job: Job) -> tuple[Sequence[Leg], Sequence[Leg], Sequence[Leg]]:
-    return job.fetch, job.step, job.give
-
-
-def _finish(rules: Rules, steps: np.ndarray, sizes: np.ndarray, fetch: np.ndarray, each: np.ndarray) -> np.ndarray:
-    """When each row has taken its last step, counted from the beginning of the round."""
-    own: np.ndarray = fetch + steps * each
-    if rules.waits == "client":
-        assert rules.visits is not None
-        order = [row for rows in rules.visits for row in rows]
-        finish = np.empty_like(own)
-        finish[order] = own[order].cumsum()
-        return finish
-    if rules.waits == "epoch":
-        return _by_epoch(steps, sizes, fetch, each)
-    if rules.waits == "round":
-        return own
-    # the slowest of those with more than n steps, for every n
-    slowest = np.zeros(steps.max())
-    np.maximum.at(slowest, steps - 1, each)
-    slowest = np.maximum.accumulate(slowest[::-1])[::-1]
-    slowest[0] = (fetch + each).max()
-    begins = np.concatenate([[0.0], slowest.cumsum()])
-    ends: np.ndarray = begins[steps - 1] + each + np.where(steps == 1, fetch, 0.0)
-    return ends
-
-
-def _by_epoch(steps: np.ndarray, sizes: np.ndarray, fetch: np.ndarray, each: np.ndarray) -> np.ndarray:
-    now, before, done, finish = 0.0, fetch, np.zeros_like(steps), np.zeros_like(each)
-    while (left := steps - done).any():
-        taken = np.minimum(sizes, left)
-        ends = now + before + taken * each
-        finish = np.where(taken > 0, ends, finish)
-        now, before, done = float(ends[taken > 0].max()), np.zeros_like(each), done + taken
-    return finish

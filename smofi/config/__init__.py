@@ -1,5 +1,12 @@
 """What a run is, as one typed object, whether it comes from YAML, from flags or from Python.
 
+definition.py   what the definition of a setting says, and what settings accept
+settings.py     every setting, defined once
+config.py       all settings, checked together, and what they stand for
+federation.py   data divided among clients, as a configuration says
+reading.py      YAML, presets and run folders: read, written, compared
+presets/        runs that come with the package
+
 Public: the names in `__all__`.
 """
 
@@ -14,7 +21,7 @@ from smofi.config.reading import (
     sentence_of,
     stored_config,
 )
-from smofi.settings import RESUMABLE, Settings
+from smofi.config.settings import RESUMABLE, Settings
 
 __all__ = [
     "RESUMABLE",

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import model_validator
 from typing_extensions import Self
 
-from smofi.clock.timing import Timing
+from smofi.clock.devices import Timing
+from smofi.config.definition import read_seeds, seeds_text
+from smofi.config.settings import COMPUTING, FIRST_SEEDS, SETTINGS, TRAIN_ARGUMENTS, Settings
 from smofi.data.catalogue import check_columns
 from smofi.data.partitions import NATURAL
 from smofi.data.partitions import PREFIX as SAVED
@@ -16,7 +18,6 @@ from smofi.engine.metrics import CLIENT_METRICS
 from smofi.errors import InputError, refuse, refuse_unwanted, shown
 from smofi.memory import limited
 from smofi.models.catalogue import MODELS, options_of, takes
-from smofi.settings import COMPUTING, FIRST_SEEDS, SETTINGS, TRAIN_ARGUMENTS, Settings, seeds_text
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,36 +39,24 @@ class Config(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _own_width(cls, given: Any) -> Any:
-        """A model named without a width gets its own default, not the first run's."""
-        return {"width": None, **given} if isinstance(given, dict) and "model" in given else given
-
-    @model_validator(mode="before")
-    @classmethod
-    def _own_clients(cls, given: Any) -> Any:
-        """Where the partition tells how many clients there are, their number need not be given."""
-        if not isinstance(given, dict) or given.get("clients") not in (None, "null", "none"):
-            return given
-        told = str(given.get("partition")).strip().startswith((NATURAL, SAVED))
-        return {**given, "clients": None} if told else {name: given[name] for name in given if name != "clients"}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_seed_or_several(cls, given: Any) -> Any:
-        """`seed` is the first of several; one of `seeds` is the same as `seed`. The first run has three, as long as
-        nothing is given that changes what it learns."""
+    def _fill_in(cls, given: Any) -> Any:
+        """Fill in what follows from what is given: one seed or several, a model's own width, no clients."""
         if not isinstance(given, dict):
             return given
-        if given.keys() <= COMPUTING:
+        none = (None, "null", "none")
+        if given.keys() <= COMPUTING:  # the first run, as long as nothing is given that changes what it learns
             given = {**given, "seeds": FIRST_SEEDS}
-        named = {name: given[name] for name in ("seed", "seeds") if given.get(name) not in (None, "null", "none")}
-        others = {name: value for name, value in given.items() if name not in ("seed", "seeds")}
-        if "seeds" not in named:
-            return others | named
-        seeds = SETTINGS["seeds"].check.read("seeds", named["seeds"])
-        if named.get("seed", seeds[0]) not in (seeds[0], str(seeds[0])):
-            refuse("seeds", seeds_text(seeds), f"seed or seeds, not both, and seed is {shown(named['seed'])}")
-        return {**others, "seed": seeds[0], "seeds": seeds if len(seeds) > 1 else None}
+        if given.get("seeds") not in none:
+            seeds = read_seeds("seeds", given["seeds"])
+            if given.get("seed") not in (*none, seeds[0], str(seeds[0])):
+                refuse("seeds", seeds_text(seeds), f"seed or seeds, not both, and seed is {shown(given['seed'])}")
+            given = {**given, "seed": seeds[0], "seeds": seeds if len(seeds) > 1 else None}
+        told = str(given.get("partition")).strip().startswith((NATURAL, SAVED))  # how many clients there are
+        absent = {name for name in ("seed", "seeds", "clients") if given.get(name) in none}
+        filled = {"width": None} if "model" in given else {}  # a model's own width, not the first run's
+        if told and "clients" in absent:
+            filled["clients"] = None
+        return filled | {name: value for name, value in given.items() if name not in absent}
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -89,12 +78,12 @@ class Config(Settings):
 
     @property
     def timing(self) -> Timing:
-        """The settings of virtual time."""
+        """Return the settings of virtual time."""
         return Timing(**{name: getattr(self, name) for name, setting in SETTINGS.items() if setting.timing})
 
     @property
     def each_seed(self) -> tuple[int, ...]:
-        """All seeds, of which there may be one.
+        """Return all seeds, of which there may be one.
 
         >>> Config(seeds="0-2").each_seed, Config(seed=5).each_seed
         ((0, 1, 2), (5,))
@@ -102,11 +91,11 @@ class Config(Settings):
         return self.seeds or (self.seed,)
 
     def with_seed(self, seed: int) -> Self:
-        """The same with this seed alone."""
+        """Return the configuration with this seed alone."""
         return self.model_copy(update={"seed": seed, "seeds": None})
 
     def divided(self, federation: Federation) -> Self:
-        """The same with the number of clients that its data was divided among.
+        """Return the configuration with the number of clients that its data was divided among.
 
         >>> from smofi.config.federation import gather
         >>> config = Config(clients=4)
@@ -117,25 +106,31 @@ class Config(Settings):
 
     @property
     def known_clients(self) -> int:
-        """The number of clients, where it is known: given, or found by `divided`."""
+        """Return the number of clients, where it is known: given, or found by `divided`."""
         assert self.clients is not None, "data that has not been divided yet"
         return self.clients
 
     @property
     def per_round(self) -> int:
-        """How many clients take part in a round, if as many have a batch of samples."""
+        """Count the clients that take part in a round, if as many have a batch of samples."""
         return max(1, round(self.participation * self.known_clients))
 
     def with_absolute_paths(self) -> Self:
-        """The same, understood from any working folder."""
+        """Return the configuration as it is understood from any working folder."""
+
+        def absolute(path: str) -> str:
+            return str(Path(path).expanduser().absolute())
+
         scheme, colon, path = self.data.partition(":")
-        data = f"{scheme}:{Path(path).expanduser().absolute()}" if colon and scheme != "python" else self.data
-        folder = self.data_folder and str(Path(self.data_folder).expanduser().absolute())
-        files = {name: _absolute_csv(getattr(self, name)) for name in ("devices", "availability")}
-        return self.model_copy(update={"data": data, "data_folder": folder, **files})
+        data = f"{scheme}:{absolute(path)}" if colon and scheme != "python" else self.data
+        files = {name: getattr(self, name) for name in ("devices", "availability")}
+        files = {name: absolute(file) if file.endswith(".csv") else file for name, file in files.items()}
+        return self.model_copy(
+            update={"data": data, "data_folder": self.data_folder and absolute(self.data_folder), **files}
+        )
 
     def executor_of(self, method: str) -> str:
-        """How the clients of one of its methods are computed.
+        """Return the executor of one of its methods.
 
         >>> Config(method=["fedavg", "smofi"], executor=["loop", "vmap"]).executor_of("smofi")
         'vmap'
@@ -143,7 +138,7 @@ class Config(Settings):
         return self.executor[self.method.index(method) if len(self.executor) > 1 else 0]
 
     def arguments(self, federation: Federation | None = None, method: str | None = None) -> dict[str, Any]:
-        """What these settings stand for as arguments of `smofi.train`, all but the method: data loaded, model built.
+        """Return what the settings stand for as arguments of `smofi.train`, but the method: data loaded, model built.
 
         `method` tells for which of several it is, by default for the first: they may have executors of their own.
         """
@@ -163,7 +158,7 @@ class Config(Settings):
         }
 
     def owners(self) -> Owners:
-        """The client of each training sample, -1 for those held out for validation, -2 for those that are not used.
+        """Return the client of each training sample, -1 where held out for validation, -2 where not used.
 
         >>> sorted(set(Config(clients=4, validation=0.1).owners().tolist()))
         [-1, 0, 1, 2, 3]
@@ -173,7 +168,7 @@ class Config(Settings):
         return gather(self).owners
 
     def build_model(self, source: Source) -> nn.Sequential:
-        """The initial model, a function of the seed."""
+        """Build the initial model, a function of the seed."""
         from smofi.models.building import build
 
         if (needed := takes(self.model)) not in (None, source.kind):
@@ -195,8 +190,3 @@ class Config(Settings):
             if str(error).startswith(("model=", "norm=")):
                 raise
             raise InputError(f"model={self.model!r} does not fit data={self.data!r}: {error}{size}") from error
-
-
-def _absolute_csv(name: str) -> str:
-    """A file's full path; names of another kind as they are."""
-    return str(Path(name).expanduser().absolute()) if name.endswith(".csv") else name

@@ -1,4 +1,4 @@
-"""What a configuration's data becomes: every client's samples and name, those held out, the client of each sample."""
+"""Divide data as a configuration says: every client's samples and name, those held out, the client of each sample."""
 
 from __future__ import annotations
 
@@ -17,53 +17,6 @@ from smofi.data.source import Source
 
 if TYPE_CHECKING:
     from smofi.config.config import Config
-
-# --------------------------------------------------------------------------------------------------------------------
-# Whose samples a client has, where data has owners: what the client is called, and which test samples are its own.
-
-
-def owners_of_clients(source: Source, indices: Sequence[Indices]) -> Indices | None:
-    """The owner of each client's samples; None unless every client has the samples of one owner, and no two of the
-    same."""
-    if source.owner is None or not all(map(len, indices)):
-        return None
-    found = [np.unique(source.owner[samples]) for samples in indices]
-    owners = np.array([some[0] for some in found], dtype=np.int64)
-    alone = all(len(some) == 1 for some in found) and len(np.unique(owners)) == len(owners)
-    return owners if alone else None
-
-
-def names_of_clients(source: Source, owners: Indices | None) -> tuple[str, ...]:
-    """What the data calls these owners, each once; nothing if it has no names for them."""
-    if owners is None or not source.owners:
-        return ()
-    names = [source.owners[owner] for owner in owners]
-    often = Counter(names)
-    return tuple(name if often[name] == 1 else f"{name} ({number})" for number, name in enumerate(names))
-
-
-def clients_of_tests(source: Source, owners: Indices | None, chosen: Indices) -> Indices | None:
-    """The client that each of the chosen test samples comes from, -1 for none; None if that is not known, or if no
-    client has any.
-
-    >>> import torch
-    >>> from smofi.data.samples import TensorSamples
-    >>> blank = TensorSamples.of(torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64))
-    >>> source = Source("blank", blank, blank, ("a", "b"), test_owner=np.array([5, 7, 6, 5]))
-    >>> clients_of_tests(source, np.array([7, 5]), np.arange(4)).tolist()
-    [1, 0, -1, 1]
-    """
-    if owners is None or source.test_owner is None:
-        return None
-    order = np.argsort(owners)
-    theirs = source.test_owner[chosen]
-    place = np.searchsorted(owners, theirs, sorter=order).clip(max=len(owners) - 1)
-    clients: Indices = np.where(owners[order[place]] == theirs, order[place], -1)
-    return clients if (clients >= 0).any() else None
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# What a configuration's data becomes: every client's samples, those held out, and the client of each sample.
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +38,7 @@ class Federation:
     test_clients: Indices | None = None
 
     def client_tests(self) -> list[TensorSamples | None] | None:
-        """The test samples of each client, None for one without; None where it is not known whose they are."""
+        """Return the test samples of each client, None for one without; None where it is not known whose they are."""
         if self.test_clients is None:
             return None
         _ = self.test.store  # images are resized once, for all clients
@@ -105,13 +58,13 @@ def gather(config: Config, progress: ReadProgress = silent) -> Federation:
 
 
 def gather_each(config: Config, progress: ReadProgress = silent) -> dict[int, Federation]:
-    """The same for each seed: the data is loaded once, and divided anew."""
+    """Load the data once, and divide it anew for each seed."""
     source = read_source(config, progress)
     return {seed: divide(config.with_seed(seed), source) for seed in config.each_seed}
 
 
 def read_source(config: Config, progress: ReadProgress = silent) -> Source:
-    """The data that a configuration names."""
+    """Load the data that a configuration names."""
     return data.load(
         config.data,
         folder=config.data_folder,
@@ -125,7 +78,7 @@ def read_source(config: Config, progress: ReadProgress = silent) -> Source:
 
 
 def divide(config: Config, source: Source) -> Federation:
-    """Data divided as the configuration says."""
+    """Divide data as the configuration says."""
     owners = assign(
         source.train.labels.numpy(),
         config.clients,
@@ -137,8 +90,20 @@ def divide(config: Config, source: Source) -> Federation:
     )
     held_out = np.flatnonzero(owners == VALIDATION)
     indices = samples_by_client(owners, config.clients)
-    tests = _tests_of(source, owners)[: config.max_test]
-    own = owners_of_clients(source, indices)
+    tests = np.arange(len(source.test))
+    if source.owner is not None and source.test_owner is not None and (owners == UNUSED).any():
+        # where owners are left out in training, their test samples are, too, unless there are no others
+        theirs = np.isin(source.test_owner, np.unique(source.owner[owners >= 0]))
+        tests = np.flatnonzero(theirs) if theirs.any() else tests
+    tests = tests[: config.max_test]
+    owner_of = _owners_of_clients(source, indices)
+    names = [source.owners[owner] for owner in owner_of] if source.owners else []
+    often = Counter(names)
+    test_clients = None
+    if source.test_owner is not None:
+        client_of = {owner: client for client, owner in enumerate(owner_of)}
+        found = np.array([client_of.get(owner, -1) for owner in source.test_owner[tests].tolist()], dtype=np.int64)
+        test_clients = found if (found >= 0).any() else None
     return Federation(
         source=source,
         owners=owners,
@@ -146,15 +111,15 @@ def divide(config: Config, source: Source) -> Federation:
         clients=[source.train[samples] for samples in indices],
         test=source.test[tests],
         validation=source.train[held_out] if len(held_out) else None,
-        client_names=names_of_clients(source, own),
-        test_clients=clients_of_tests(source, own, tests),
+        client_names=tuple(name if often[name] == 1 else f"{name} ({at})" for at, name in enumerate(names)),
+        test_clients=test_clients,
     )
 
 
-def _tests_of(source: Source, owners: Owners) -> Indices:
-    """All test samples; where some owners are left out in training, those of the others, if there are any."""
-    everything = np.arange(len(source.test))
-    if source.owner is None or source.test_owner is None or not (owners == UNUSED).any():
-        return everything
-    theirs = np.isin(source.test_owner, np.unique(source.owner[owners >= 0]))
-    return np.flatnonzero(theirs) if theirs.any() else everything
+def _owners_of_clients(source: Source, indices: Sequence[Indices]) -> list[int]:
+    """Return the owner of each client's samples; nothing unless each has those of one owner, and no two share one."""
+    if source.owner is None or not all(map(len, indices)):
+        return []
+    found = [np.unique(source.owner[samples]).tolist() for samples in indices]
+    owners = [owner for some in found for owner in some]
+    return owners if len(found) == len(owners) == len(set(owners)) else []

@@ -14,7 +14,9 @@ from pydantic import ValidationError
 
 from smofi.clock.devices import PHONES, RTT_MS, Phones
 from smofi.config.config import Config
+from smofi.config.definition import seeds_text
 from smofi.config.presets import preset_names, preset_text
+from smofi.config.settings import RESUMABLE, SETTINGS
 from smofi.data.partitions import PREFIX as SAVED
 from smofi.data.partitions import dirichlet
 from smofi.errors import LONGEST, InputError, SmofiError, refuse, shortened, shown
@@ -22,8 +24,92 @@ from smofi.methods import METHODS
 from smofi.methods.registry import EXAMPLE
 from smofi.plain_yaml import as_yaml, line_of, parse_settings, read_text
 from smofi.runs import RunFolder, is_of_a_run, whole_of
-from smofi.settings import RESUMABLE, SETTINGS, seeds_text
 from smofi.spec import read_calls
+
+# --------------------------------------------------------------------------------------------------------------------
+# A configuration from a YAML file or a preset, and what is wrong with it as a sentence.
+
+LONGEST_SENTENCE = 600
+
+
+def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, *, scale: str | None = None) -> Config:
+    """Read the configuration in a YAML file or of a preset; the overrides, as given on the command line, win.
+
+    `scale` is that of a preset: "full", or "small" for a version of it that suits a CPU.
+
+    >>> read_config("digits", {"rounds": 5, "seed": 0}) == Config(rounds=5)
+    True
+    """
+    overrides = overrides or {}
+    if isinstance(source, str) and source in preset_names():
+        name, text = f"preset {source}", preset_text(source, scale)
+    else:
+        _refuse_missing(source)
+        if scale is not None:
+            refuse("scale", scale, f"the name of a preset with it: {', '.join(preset_names())}")
+        if (inside := RunFolder(Path(source)).config_file).is_file():
+            raise InputError(f"{source} is a folder: expected a YAML file; did you mean {inside}?")
+        name, text = str(source), read_text(Path(source))
+    given = parse_settings(text, name)
+    given = as_begun(given) if is_of_a_run(Path(source)) else given
+    if given.get("seed") is not None and given.get("seeds") is not None:
+        raise InputError(f"{name} has both seed and seeds: expected one of them")
+    try:
+        return Config(**overridden(given, overrides))
+    except ValidationError as error:
+        sentence = sentence_of(error)
+        field = sentence.partition("=")[0]
+        if field in given and field not in overrides:
+            value, rest = shown(given[field]), sentence.removeprefix(f"{field}=")
+            value, rest = (as_yaml(given[field]), rest.removeprefix(value)) if rest.startswith(value) else ("", rest)
+            sentence = f"{name}, line {line_of(field, text)}: {field}: {shortened(value, LONGEST)}{rest}"
+        raise InputError(sentence) from None
+
+
+def overridden(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Put other settings in the place of these; one seed takes the place of several, and several that of one.
+
+    >>> overridden({"seeds": "0-2", "rounds": 5}, {"seed": 7})
+    {'rounds': 5, 'seed': 7}
+    """
+    replaced = {"seed", "seeds"} if {"seed", "seeds"} & overrides.keys() else set()
+    return {name: value for name, value in given.items() if name not in replaced} | dict(overrides)
+
+
+def sentence_of(error: ValidationError) -> str:
+    """Say the first thing that is wrong with a configuration.
+
+    >>> try: Config(round=5)
+    ... except ValidationError as error: print(sentence_of(error))
+    round=5 is not accepted: there is no such setting, did you mean 'rounds'?
+    """
+    first = error.errors(include_url=False)[0]
+    cause, field = first.get("ctx", {}).get("error"), ".".join(map(str, first["loc"]))
+    if isinstance(cause, SmofiError):
+        return shortened(str(cause), LONGEST_SENTENCE)
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(field, SETTINGS, n=1)
+        hint = f", did you mean {near[0]!r}?" if near else "; the settings are " + ", ".join(SETTINGS)
+        why = f"there is no such setting{hint}"
+    else:
+        why = str(cause or first["msg"])
+    return shortened(f"{field}={shown(first['input'])} is not accepted: {why}", LONGEST_SENTENCE)
+
+
+def _refuse_missing(source: str | Path) -> None:
+    path = Path(source)
+    try:
+        missing = not path.exists()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if missing or not str(source):
+        names = preset_names()
+        near = difflib.get_close_matches(str(path), names, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise InputError(
+            f"{source or repr(source)} does not exist: expected a YAML file, or a preset: {', '.join(names)}{hint}"
+        )
+
 
 # --------------------------------------------------------------------------------------------------------------------
 # Keep the meaning of a run's config.yaml when a default changes.
@@ -95,129 +181,11 @@ def _filled(text: str, values: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A configuration from a YAML file or a preset, and what is wrong with it as a sentence.
-
-LONGEST_SENTENCE = 600
-
-
-def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, *, scale: str | None = None) -> Config:
-    """The configuration in a YAML file or of a preset; the overrides, as given on the command line, win.
-
-    `scale` is that of a preset: "full", or "small" for a version of it that suits a CPU.
-
-    >>> read_config("digits", {"rounds": 5, "seed": 0}) == Config(rounds=5)
-    True
-    """
-    overrides = overrides or {}
-    if isinstance(source, str) and source in preset_names():
-        name, text = f"preset {source}", preset_text(source, scale)
-    else:
-        _refuse_missing(source)
-        if scale is not None:
-            refuse("scale", scale, f"the name of a preset with it: {', '.join(preset_names())}")
-        if (inside := RunFolder(Path(source)).config_file).is_file():
-            raise InputError(f"{source} is a folder: expected a YAML file; did you mean {inside}?")
-        name, text = str(source), read_text(Path(source))
-    given = parse_settings(text, name)
-    given = as_begun(given) if is_of_a_run(Path(source)) else given
-    if given.get("seed") is not None and given.get("seeds") is not None:
-        raise InputError(f"{name} has both seed and seeds: expected one of them")
-    try:
-        return Config(**overridden(given, overrides))
-    except ValidationError as error:
-        field = _field_of(error)
-        # Where several settings do not go together, it is the file's fault only if it fails without the overrides too.
-        guilty = field not in overrides if field else _sentence_for(given) == sentence_of(error)
-        raise InputError(_in_file(sentence_of(error), name, text, given) if guilty else sentence_of(error)) from None
-
-
-def overridden(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with others in their place; one seed takes the place of several, and several that of one.
-
-    >>> overridden({"seeds": "0-2", "rounds": 5}, {"seed": 7})
-    {'rounds': 5, 'seed': 7}
-    """
-    replaced = {"seed", "seeds"} if {"seed", "seeds"} & overrides.keys() else set()
-    return {name: value for name, value in given.items() if name not in replaced} | dict(overrides)
-
-
-def run_config(folder: RunFolder) -> Config | None:
-    """The configuration of a run, or of a comparison, from its folder; None if there is no run."""
-    settings = folder.config()
-    try:
-        return None if settings is None else Config(**as_begun(settings))
-    except ValidationError as error:
-        raise InputError(f"{folder.config_file}: {sentence_of(error)}") from None
-
-
-def sentence_of(error: ValidationError) -> str:
-    """The first thing that is wrong with a configuration, as a sentence.
-
-    >>> try: Config(round=5)
-    ... except ValidationError as error: print(sentence_of(error))
-    round=5 is not accepted: there is no such setting, did you mean 'rounds'?
-    """
-    first = error.errors(include_url=False)[0]
-    cause = first.get("ctx", {}).get("error")
-    field, value = ".".join(map(str, first["loc"])), first["input"]
-    if isinstance(cause, SmofiError):
-        text = str(cause)
-    elif first["type"] == "extra_forbidden":
-        text = f"{field}={shown(value)} is not accepted: there is no such setting{_near(field)}"
-    else:
-        text = f"{field}={shown(value)} is not accepted: {cause or first['msg'][:1].lower() + first['msg'][1:]}"
-    return shortened(text, LONGEST_SENTENCE)
-
-
-def _in_file(sentence: str, name: str, text: str, given: Mapping[str, Any]) -> str:
-    """The same sentence about a setting as its file has it, and where."""
-    field = sentence.partition("=")[0]
-    if field not in given:
-        return f"{name}: {sentence}"
-    written, rest = shortened(as_yaml(given[field]), LONGEST), sentence.removeprefix(f"{field}={shown(given[field])}")
-    as_written = f"{field}: {written}{rest}" if rest != sentence else sentence.replace("=", ": ", 1)
-    return f"{name}, line {line_of(field, text)}: {as_written}"
-
-
-def _near(field: str) -> str:
-    near = difflib.get_close_matches(field, SETTINGS, n=1)
-    return f", did you mean {near[0]!r}?" if near else "; the settings are " + ", ".join(SETTINGS)
-
-
-def _field_of(error: ValidationError) -> str | None:
-    where = error.errors(include_url=False)[0]["loc"]
-    return str(where[0]) if where else None
-
-
-def _sentence_for(given: Mapping[str, Any]) -> str | None:
-    try:
-        Config(**given)
-    except ValidationError as error:
-        return sentence_of(error)
-    return None
-
-
-def _refuse_missing(source: str | Path) -> None:
-    path = Path(source)
-    try:
-        missing = not path.exists()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if missing or not str(source):
-        names = preset_names()
-        near = difflib.get_close_matches(str(path), names, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise InputError(
-            f"{source or repr(source)} does not exist: expected a YAML file, or a preset: {', '.join(names)}{hint}"
-        )
-
-
-# --------------------------------------------------------------------------------------------------------------------
 # A configuration as YAML, and how two of them differ.
 
 
 def config_yaml(config: Config) -> str:
-    """The whole configuration as YAML, a comment above each setting; `read_config` reads it back.
+    """Write the whole configuration as YAML, a comment above each setting; `read_config` reads it back.
 
     >>> print(config_yaml(Config()).splitlines()[1])
     data: digits
@@ -230,7 +198,7 @@ def config_yaml(config: Config) -> str:
 
 
 def value_as_yaml(name: str, value: Any) -> str:
-    """The value of a setting, as plainly as it can be written.
+    """Write the value of a setting as plainly as it can be.
 
     >>> value_as_yaml("cut", "1"), value_as_yaml("method", ("smofi",)), value_as_yaml("seeds", (0, 1, 2))
     ('1', 'smofi', '0-2')
@@ -245,59 +213,72 @@ def value_as_yaml(name: str, value: Any) -> str:
 
 
 def changed_fields(old: Config, new: Config) -> list[str]:
-    """A sentence for every setting that differs and may not, when a run is resumed.
+    """Return a sentence for every setting that differs and may not, when a run is resumed.
 
     >>> changed_fields(Config(seed=0), Config(rounds=50, seed=1))
     ['seed=1 is not accepted: the run was started with seed=0, and a resumed run cannot change it']
     """
+
+    def given(name: str, config: Config) -> str:
+        if name == "seed" and config.seeds:
+            return f"seeds={seeds_text(config.seeds)!r}"
+        value = getattr(config, name)
+        return f"{name}={list(value) if isinstance(value, tuple) else value!r}"
+
+    fixed = {name: given(name, new) for name in SETTINGS if name not in RESUMABLE and name != "seeds"}
+    scheme, colon, _ = old.data.partition(":")
+    if colon and scheme != "python" and new.data.startswith(f"{scheme}:"):  # where files lie may change
+        fixed.pop("data")
     return [
-        f"{_given(name, new)} is not accepted: the run was started with {_given(name, old)}, and a resumed run cannot "
-        "change it"
-        for name in SETTINGS
-        if name not in RESUMABLE and name != "seeds" and _value(name, old) != _value(name, new)
-        if not (name == "data" and _moved(old.data, new.data))
+        f"{value} is not accepted: the run was started with {before}, and a resumed run cannot change it"
+        for name, value in fixed.items()
+        if value != (before := given(name, old))
     ]
 
 
-def _moved(old: str, new: str) -> bool:
-    """Whether both name the user's own data in the same form: where it lies may change, what it is may not."""
-    return ":" in old and old.partition(":")[0] == new.partition(":")[0] != "python"
-
-
-def _value(name: str, config: Config) -> Any:
-    return config.each_seed if name == "seed" else getattr(config, name)
-
-
-def _given(name: str, config: Config) -> str:
-    """A setting and its value, several seeds as they are written."""
-    if name == "seed" and config.seeds:
-        return f"seeds={seeds_text(config.seeds)!r}"
-    value = getattr(config, name)
-    return f"{name}={list(value) if isinstance(value, tuple) else value!r}"
-
-
 # --------------------------------------------------------------------------------------------------------------------
-# The settings of a run that is to go on, as its folder has them, and what may change.
+# The settings of a run from its folder, and what may change where it is to go on.
+
+
+def run_config(folder: RunFolder) -> Config | None:
+    """Read the configuration of a run, or of a comparison, from its folder; None if there is no run."""
+    settings = folder.config()
+    try:
+        return None if settings is None else Config(**as_begun(settings))
+    except ValidationError as error:
+        raise InputError(f"{folder.config_file}: {sentence_of(error)}") from None
 
 
 def stored_config(path: Path, overrides: Mapping[str, Any] | None = None, *, served: bool = False) -> Config:
-    """The configuration of the run in this folder, with what is to change; refuses, field by field, what may not.
+    """Read the configuration of the run in this folder, with what is to change; refuse, field by field, what may not.
 
     A `served` run is resumed by a server, any other is not.
     """
+    refused = f"resume={str(path)!r} is not accepted"
     try:
         before = run_config(RunFolder(path))
     except OSError as error:  # a name that is too long, a folder that may not be read
-        raise InputError(f"resume={str(path)!r} is not accepted: {error.strerror}") from None
+        raise InputError(f"{refused}: {error.strerror}") from None
     if before is None:
         missing = "it has no config.yaml" if path.exists() else "there is none"
-        raise InputError(f"resume={str(path)!r} is not accepted: expected the folder of a run, but {missing}")
+        raise InputError(f"{refused}: expected the folder of a run, but {missing}")
     if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise InputError(
-            f"resume={str(path)!r} is not accepted: the folder cannot be written; copy it to where you may write, and "
-            "resume the copy"
+            f"{refused}: the folder cannot be written; copy it to where you may write, and resume the copy"
         )
-    _check_kind(path, served)
+    whole = whole_of(RunFolder(path))
+    whole_is_served = RunFolder(whole).clients_file.exists()
+    if served and not RunFolder(path).clients_file.exists():
+        if whole_is_served:
+            raise InputError(f"{refused}: it is a part of {whole}, which goes on as a whole")
+        raise InputError(
+            f"{refused}: no clients took part in it, so that smofi serve cannot go on with it; smofi run --resume "
+            f"{path} can"
+        )
+    if not served and whole_is_served:
+        raise InputError(
+            f"{refused}: it was served to clients, who have the samples; go on with smofi serve --resume {whole}"
+        )
     try:
         config = Config(**overridden(before.model_dump(), overrides or {}))
     except ValidationError as error:
@@ -305,20 +286,3 @@ def stored_config(path: Path, overrides: Mapping[str, Any] | None = None, *, ser
     if changed := changed_fields(before, config):
         raise InputError(f"{path} cannot be resumed with other settings: " + "; ".join(changed))
     return config
-
-
-def _check_kind(path: Path, served: bool) -> None:
-    """Refuse a simulation where a served run is to go on, and the other way."""
-    whole = whole_of(RunFolder(path))
-    if served and not RunFolder(path).clients_file.exists():
-        if RunFolder(whole).clients_file.exists():
-            raise InputError(f"resume={str(path)!r} is not accepted: it is a part of {whole}, which goes on as a whole")
-        raise InputError(
-            f"resume={str(path)!r} is not accepted: no clients took part in it, so that smofi serve cannot go on with "
-            f"it; smofi run --resume {path} can"
-        )
-    if not served and RunFolder(whole).clients_file.exists():
-        raise InputError(
-            f"resume={str(path)!r} is not accepted: it was served to clients, who have the samples; go on with smofi "
-            f"serve --resume {whole}"
-        )

@@ -10,7 +10,7 @@ from smofi.later import load_later
 if TYPE_CHECKING:
     from smofi.data.batches import batch_order
     from smofi.data.catalogue import check_data_name
-    from smofi.data.load import fetch, load
+    from smofi.data.loading import fetch, load
     from smofi.data.partitions import (
         PARTITIONS,
         assign,
@@ -29,7 +29,7 @@ else:
         __name__,
         batches="batch_order",
         catalogue="check_data_name",
-        load="fetch load",
+        loading="fetch load",
         partitions="PARTITIONS assign dirichlet iid natural partition read_partition shards write_partition",
         samples="TensorSamples",
         source="Source",

@@ -27,14 +27,14 @@ class Augment:
     flips: bool = False
 
     def draw(self, steps: int, batch_size: int, *, seed: int, round: int, client: int) -> Tensor:
-        """How each image of a client's round is varied, `[steps, batch_size, 3]`: down, across, and whether flipped."""
+        """Draw how each image of a client's round is varied, `[steps, batch_size, 3]`: down, across, flipped or not."""
         rng = generator(seed, "augment", round, client)
         # in one go, step by step: a client that takes more steps sees the same in the first ones
         most = np.array([2 * self.padding + 1, 2 * self.padding + 1, 2 if self.flips else 1])
         return torch.from_numpy(rng.integers(0, most, size=(steps, batch_size, 3)))
 
     def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
-        """A batch `[samples, channels, height, width]` varied as drawn, in one gather; channels-last as before.
+        """Vary a batch `[samples, channels, height, width]` as drawn, in one gather; channels-last as before.
 
         >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
         >>> Augment(padding=1, flips=True).apply(image, torch.tensor([[1, 1, 1]])).tolist()
@@ -70,7 +70,7 @@ AUGMENTS: dict[str, Callable[..., Augment]] = {"crop": crop, "flip": flip}
 
 
 def parse_augment(text: str) -> Augment:
-    """What a string such as "crop(4)+flip" stands for.
+    """Read a string such as "crop(4)+flip".
 
     >>> parse_augment("crop(4)+flip")
     Augment(padding=4, flips=True)

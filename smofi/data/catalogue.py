@@ -30,32 +30,32 @@ EMBEDDED = {"digits": "1,797 handwritten digits, 8x8 grey, 10 classes; comes wit
 CATALOGUE: dict[str, CatalogueEntry] = {
     "cifar10": CatalogueEntry(
         "60,000 photographs, 32x32 colour, 10 classes",
-        function_later("smofi.data.readers.cifar", "find_cifar10"),
+        function_later("smofi.data.cifar", "find_cifar10"),
         "cifar-10-binary.tar.gz or cifar-10-python.tar.gz of https://www.cs.toronto.edu/~kriz/cifar.html, unpacked",
     ),
     "cifar100": CatalogueEntry(
         "60,000 photographs, 32x32 colour, 100 classes",
-        function_later("smofi.data.readers.cifar", "find_cifar100"),
+        function_later("smofi.data.cifar", "find_cifar100"),
         "cifar-100-binary.tar.gz or cifar-100-python.tar.gz of https://www.cs.toronto.edu/~kriz/cifar.html, unpacked",
     ),
     "tiny-imagenet": CatalogueEntry(
         "110,000 photographs, 64x64 colour, 200 classes",
-        function_later("smofi.data.readers.tiny_imagenet", "find_tiny_imagenet"),
+        function_later("smofi.data.tiny_imagenet", "find_tiny_imagenet"),
         "http://cs231n.stanford.edu/tiny-imagenet-200.zip, unpacked",
     ),
     "shakespeare": CatalogueEntry(
         "the plays by speaking role, 80 characters in and the next one out; already divided by role",
-        function_later("smofi.data.readers.shakespeare", "find_shakespeare"),
+        function_later("smofi.data.shakespeare", "find_shakespeare"),
         "the json files that LEAF writes for shakespeare (https://github.com/TalwalkarLab/leaf), or a text per role",
     ),
     "speech-commands": CatalogueEntry(
         "105,829 spoken words of one second as 49x40 log-mel spectrograms, 35 classes; can be divided by speaker",
-        function_later("smofi.data.readers.speech_commands", "find_speech_commands"),
+        function_later("smofi.data.speech_commands", "find_speech_commands"),
         "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz, unpacked",
     ),
     "fashion-mnist": CatalogueEntry(
         "70,000 articles of clothing, 28x28 grey, 10 classes",
-        function_later("smofi.data.readers.idx_files", "find_fashion_mnist"),
+        function_later("smofi.data.idx_files", "find_fashion_mnist"),
         "the four idx files of https://github.com/zalandoresearch/fashion-mnist, or Debian's dataset-fashion-mnist",
     ),
 }
@@ -71,7 +71,7 @@ OWN = {
 
 
 def descriptions() -> dict[str, str]:
-    """A line about each data set that is known by name.
+    """Describe each data set that is known by name in a line.
 
     >>> list(descriptions())[:2]
     ['digits', 'cifar10']
@@ -80,7 +80,7 @@ def descriptions() -> dict[str, str]:
 
 
 def check_data_name(field: str, name: Any) -> str:
-    """A name that `load` knows, or the user's own data.
+    """Accept a name that `load` knows, or the user's own data.
 
     >>> check_data_name("data", "folder:pictures")
     'folder:pictures'
@@ -96,7 +96,7 @@ def check_data_name(field: str, name: Any) -> str:
 
 
 def _as_own(path: str) -> list[str]:
-    """How a bare path is written: by its ending, or as a folder if it is one.
+    """Write a bare path as data: by its ending, or as a folder if it is one.
 
     >>> _as_own("patients.csv"), _as_own("nowhere")
     (['csv:patients.csv'], [])

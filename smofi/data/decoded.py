@@ -1,23 +1,44 @@
-"""What a reader makes of a data set's files: compact arrays, and what it takes to understand them."""
+"""Decoded data sets, as readers make them: compact arrays, and what it takes to understand them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 ReadProgress: TypeAlias = Callable[[int, int], None]
 """Called now and then with how many files or samples are read, and how many there are."""
 
-KINDS = ("image", "vector", "text")
+SUMMED_AT_ONCE = 2**20
 
 
 def silent(done: int, total: int) -> None:
-    """Reports nothing."""
+    """Report nothing."""
+
+
+def every_hundredth(progress: ReadProgress) -> ReadProgress:
+    """Pass on what is read only when a hundredth more of it is.
+
+    >>> told = []
+    >>> report = every_hundredth(lambda done, total: told.append(done))
+    >>> for done in range(1, 1001): report(done, 1000)
+    >>> len(told), told[-1]
+    (100, 1000)
+    """
+    reported = 0
+
+    def report(done: int, total: int) -> None:
+        nonlocal reported
+        if 100 * done // max(1, total) > reported:
+            reported = 100 * done // max(1, total)
+            progress(done, total)
+
+    return report
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +58,38 @@ class Split:
     owner: Array | None = None
     rows: Array | None = None
 
+    def __getitem__(self, chosen: Any) -> Split:
+        """Return some of the samples, unless they are excerpts."""
+        return Split(self.inputs[chosen], self.targets[chosen], None if self.owner is None else self.owner[chosen])
+
+
+def named_split(
+    inputs: Array,
+    labels: Sequence[str],
+    classes: Sequence[str],
+    clients: Sequence[str] = (),
+    owners: Sequence[str] = (),
+) -> Split:
+    """Make a split of samples whose classes, and perhaps clients, are given by name.
+
+    >>> import numpy as np
+    >>> named_split(np.zeros((2, 8)), ["dog", "cat"], ["cat", "dog"]).targets
+    array([1, 0])
+    """
+    number_of_class = {name: number for number, name in enumerate(classes)}
+    number_of_owner = {name: number for number, name in enumerate(owners)}
+    targets = np.array([number_of_class[label] for label in labels], np.int64)
+    owner = np.array([number_of_owner[client] for client in clients], np.int32) if clients else None
+    return Split(inputs, targets, owner)
+
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """A data set, read. The first samples of a split should be a fair sample of it: readers shuffle what is in order.
 
-    `standardise` asks for inputs of mean 0 and deviation 1 (per channel or feature, over the training set).
-    `length` is that of an excerpt, where inputs are one long text. `folder` is that of its cache, if it came from one,
-    and `checksums` are those of its arrays there, by name ("train.inputs").
+    `kind` is image, vector or text. `standardise` asks for inputs of mean 0 and deviation 1 (per channel or feature,
+    over the training set). `length` is that of an excerpt, where inputs are one long text. `file` is its cache, if it
+    came from there, of this `checksum`.
 
     `raw_input` says what a sample is in the user's files and how it became an input, in JSON values: `kind` is table,
     picture, sound, text or array, and the rest are that kind's facts (docs/export.md lists them). A reader that has
@@ -65,8 +110,8 @@ class Decoded:
     length: int = 0
     about: dict[str, Any] = field(default_factory=dict)
     raw_input: dict[str, Any] | None = None
-    folder: Path | None = None
-    checksums: dict[str, str] = field(default_factory=dict)
+    file: Path | None = None
+    checksum: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,3 +120,22 @@ class DataFiles:
 
     paths: list[Path]
     read: Callable[[ReadProgress], Decoded]
+
+
+def with_moments(decoded: Decoded) -> Decoded:
+    """Add mean and deviation of the training inputs, per channel or feature, to what is known about the data."""
+    if not decoded.standardise or decoded.kind == "text":
+        return decoded
+    inputs = decoded.train.inputs
+    columns = inputs.reshape(-1, inputs.shape[-1])
+    if inputs.dtype == np.uint8:
+        # exact, from how often each of the 256 values occurs
+        pieces = np.array_split(columns, 1 + len(columns) // SUMMED_AT_ONCE)
+        counted = [np.stack([np.bincount(column, minlength=256) for column in piece.T]) for piece in pieces]
+        shares = sum(counted) / len(columns)
+        mean = shares @ np.arange(256.0)
+        deviation = np.sqrt(np.maximum(shares @ np.arange(256.0) ** 2 - mean**2, 0))
+    else:
+        mean, deviation = columns.mean(0, dtype=np.float64), columns.std(0, dtype=np.float64)
+    deviation = np.where(deviation > 0, deviation, 1.0)  # a constant becomes 0
+    return replace(decoded, about={**decoded.about, "mean": mean.tolist(), "deviation": deviation.tolist()})

@@ -1,4 +1,4 @@
-"""Which client has which samples.
+"""Divide samples among clients.
 
 A way of dividing is a small value with a string form: dirichlet(0.2), shards(2), iid, natural, or file:PATH for the
 partition of another run. `partition` gives the samples of each client; `assign` the client of each sample, with those
@@ -44,7 +44,7 @@ class Saved:
         return f"{PREFIX}{self.path}"
 
     def clients_of(self, labels: npt.NDArray[Any], clients: int | None) -> Owners:
-        """The client of each sample, -1 for validation, -2 for unused; refuses other data or other clients.
+        """Return the client of each sample, -1 for validation, -2 for unused; refuse other data or other clients.
 
         Without a number of clients, there are as many as in the file.
         """
@@ -65,7 +65,7 @@ class Saved:
 
 
 def saved(path: str) -> Saved:
-    """The same clients as in another run, by its folder or its partition file.
+    """Take the clients of another run, by its folder or its partition file.
 
     >>> str(saved("runs/a"))
     'file:runs/a'
@@ -76,7 +76,7 @@ def saved(path: str) -> Saved:
 
 
 def read_partition(path: str | Path) -> Owners:
-    """The client of each sample, -1 for validation, -2 for unused, from a run folder or its partition file.
+    """Read the client of each sample, -1 for validation, -2 for unused, from a run folder or its partition file.
 
     >>> read_partition("no-such-run")
     Traceback (most recent call last):
@@ -113,7 +113,7 @@ def _read(path: Path) -> StoredPartition:
 
 
 def _fault(owners: npt.NDArray[Any]) -> str | None:
-    """What keeps the numbers from being a partition."""
+    """Say what keeps the numbers from being a partition."""
     low = int(owners.min(initial=0))
     if low < UNUSED:
         return f"a sample has client {low}; expected clients from 0, -1 for validation, -2 for unused"
@@ -136,7 +136,7 @@ NATURAL = "natural"
 
 @dataclass(frozen=True)
 class Natural:
-    """Some of the owners become the clients; samples of the others are not used, and no client gets any of them."""
+    """Owners that become the clients; samples of the other owners are not used."""
 
     most: int | None = None
 
@@ -146,7 +146,7 @@ class Natural:
     def clients_of(
         self, owners: Indices | None, clients: int | None, min_size: int, rng: np.random.Generator
     ) -> npt.NDArray[np.int64]:
-        """The client of each sample, or UNUSED. Clients are numbered in the order of their owners.
+        """Return the client of each sample, or UNUSED. Clients are numbered in the order of their owners.
 
         Without a number of clients, every owner with `min_size` samples is one.
         """
@@ -184,7 +184,7 @@ class Natural:
 
 
 def natural(most: int | None = None) -> Natural:
-    """Samples stay with their owners; of an owner with more than `most`, that many are drawn at random.
+    """Leave samples with their owners; of an owner with more than `most`, that many are drawn at random.
 
     >>> str(natural()), str(natural(most=400))
     ('natural', 'natural(most=400)')
@@ -201,7 +201,7 @@ class Spread(Protocol):
     """A way of spreading samples over clients by their labels; `str()` of it is what `partition` reads back."""
 
     def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
-        """The client of each sample, before clients with too few samples get more."""
+        """Return the client of each sample, before clients with too few samples get more."""
         ...
 
 
@@ -359,7 +359,7 @@ def dirichlet(gamma: float, *, balance: bool = True, by: str = "class", equal: b
 
 
 def iid() -> Iid:
-    """Every client a random sample of the whole.
+    """Give every client a random sample of the whole.
 
     >>> str(iid())
     'iid'
@@ -368,7 +368,7 @@ def iid() -> Iid:
 
 
 def shards(k: int) -> Shards:
-    """Label skew with clients of one size: each sees about `k` classes.
+    """Divide with label skew into clients of one size: each sees about `k` classes.
 
     >>> str(shards(k=2))
     'shards(2)'
@@ -380,7 +380,7 @@ PARTITIONS: dict[str, Callable[..., Kind]] = {"dirichlet": dirichlet, "iid": iid
 
 
 def parse(text: str) -> Kind:
-    """The value that a string stands for: "dirichlet(0.2)", "dirichlet(gamma=0.2)", "natural", "file:runs/a".
+    """Return the value that a string stands for: "dirichlet(0.2)", "dirichlet(gamma=0.2)", "natural", "file:runs/a".
 
     >>> parse("shards(2)")
     Shards(k=2)
@@ -435,7 +435,8 @@ def partition(
     seed: int = 0,
     owners: Any = None,
 ) -> list[Indices]:
-    """The sample indices of each client, ascending. `min_size` is best one batch: with less, a client cannot train.
+    """Return the sample indices of each client, ascending; with less than a batch, `min_size`, a client cannot train.
+
     `clients=None` makes a client of every owner with that many samples ("natural"), or of every one in the file.
 
     Every sample is used, except by "natural", for which `owners` gives the owner of each sample, and by "file:PATH",
@@ -452,7 +453,7 @@ def partition(
 def clients_of(
     labels: Indices, clients: int | None, how: str | Kind, *, min_size: int, seed: int, owners: Any = None
 ) -> npt.NDArray[Any]:
-    """The same as the client of each sample; negative where a sample has none.
+    """Return the client of each sample, as `partition` divides them; negative where a sample has none.
 
     >>> clients_of(np.array([0, 1, 0, 1]), 2, "iid", min_size=1, seed=0).tolist()
     [0, 1, 0, 1]
@@ -474,8 +475,9 @@ def clients_of(
 
 
 def samples_by_client(owner: npt.NDArray[Any], clients: int | None = None) -> list[Indices]:
-    """The samples of each client, ascending, from the client of each sample; negative numbers are no client. Where the
-    number of clients is not given, it is that of those with samples.
+    """Return the samples of each client, ascending, from the client of each sample; negative numbers are no client.
+
+    Without a number of clients, it is that of those with samples.
 
     >>> [samples.tolist() for samples in samples_by_client(np.array([1, 0, -1, 1]), clients=2)]
     [[1], [0, 3]]
@@ -486,7 +488,7 @@ def samples_by_client(owner: npt.NDArray[Any], clients: int | None = None) -> li
 
 
 def as_labels(labels: Any) -> Indices:
-    """Labels as an array, one per sample."""
+    """Take labels as an array, one per sample."""
     if hasattr(labels, "labels") or hasattr(labels, "train"):
         refuse("labels", labels, "the labels alone, one per sample, such as source.train.labels")
     try:
@@ -499,7 +501,7 @@ def as_labels(labels: Any) -> Indices:
 
 
 def as_owners(owners: Any, samples: int) -> Indices | None:
-    """Natural owners as an array, one whole number per sample; None where the data knows none."""
+    """Take natural owners as an array, one whole number per sample; None where the data knows none."""
     if owners is None:
         return None
     array = np.asarray(owners)
@@ -537,7 +539,7 @@ def assign(
     validation: float = 0.0,
     owners: Any = None,
 ) -> Owners:
-    """The client of each sample, -1 for those held out for validation, -2 for those not used.
+    """Return the client of each sample, -1 for those held out for validation, -2 for those not used.
 
     The validation share is drawn from all samples before the rest is divided. With "natural" each client holds out its
     own share, so that validation has the same owners as training; with "file:PATH" the file has decided.
@@ -587,7 +589,7 @@ def _of_each_client(
 
 
 def class_counts(labels: Any, clients: Sequence[npt.NDArray[np.int64]], classes: int) -> npt.NDArray[np.int64]:
-    """How many samples of each class each client has, `[clients, classes]`; `clients` has the samples of each.
+    """Count the samples of each class that each client has, `[clients, classes]`; `clients` has the samples of each.
 
     >>> class_counts([0, 1, 1, 2], [np.array([0, 1]), np.array([2, 3])], classes=3).tolist()
     [[1, 1, 0], [0, 1, 1]]
@@ -604,7 +606,7 @@ def class_counts(labels: Any, clients: Sequence[npt.NDArray[np.int64]], classes:
 
 
 def mixes(targets: Sequence[Tensor]) -> npt.NDArray[np.int64]:
-    """The same from each client's own targets.
+    """Count the samples of each class that each client has, from its own targets.
 
     >>> import torch
     >>> mixes([torch.tensor([0, 1]), torch.tensor([2, 2])]).tolist()
@@ -617,7 +619,7 @@ def mixes(targets: Sequence[Tensor]) -> npt.NDArray[np.int64]:
 
 
 def divergence(counts: Any) -> npt.NDArray[np.float64]:
-    """The Jensen-Shannon divergence of each client's class mix from balance, in bits: 0 balanced, never more than 1.
+    """Return the Jensen-Shannon divergence of each client's class mix from balance, in bits: 0 balanced, at most 1.
 
     A client without samples has no mix, and NaN.
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 from torch.utils.data import Dataset, default_collate
 
-from smofi.data.resizing import Keep, resize, resize_now
 from smofi.seeds import draws, untouched_streams
 
 PROBED = 8
 """About this many samples of a Dataset are read to find out whether reading draws random numbers."""
 
+AT_ONCE, NUMBERS_AT_ONCE = 1000, 2**25
+"""Images that are resized at once, and the numbers that they may have together, before or after."""
+
+Keep: TypeAlias = Callable[[int, Tensor, Callable[[], Tensor]], Tensor]
+"""Returns the images of these rows, resized to this side: what was kept of them, or what a function gives, kept."""
+
 
 class Samples(Protocol):
-    """What the engine needs from data, wherever it comes from. `pixels` is the size of an image, infinite if unknown;
+    """Samples as the engine needs them, wherever they come from. `pixels` is the size of an image, infinite if unknown;
     `slow` tells that batches are worth reading ahead, and may be."""
 
     pixels: float
@@ -27,10 +34,27 @@ class Samples(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of these samples."""
+        """Return inputs and targets of these samples."""
 
     def targets(self, indices: Tensor) -> Tensor:
-        """Their targets alone."""
+        """Return the targets of these samples alone."""
+
+
+def resize(stored: Tensor, rows: Tensor, side: int) -> Tensor:
+    """Return the images in these rows as squares `[samples, side, side, channels]`; average what falls together.
+
+    >>> resize(torch.arange(4.0).reshape(1, 2, 2, 1), torch.tensor([0]), 1).flatten().tolist()
+    [1.5]
+    """
+    small = torch.empty((len(rows), side, side, stored.shape[3]), dtype=stored.dtype, device=stored.device)
+    largest = max(small.shape[1:].numel(), stored.shape[1:].numel(), 1)
+    step = max(1, min(AT_ONCE, NUMBERS_AT_ONCE // largest))
+    for begin in range(0, len(rows), step):
+        images = stored[rows[begin : begin + step]].permute(0, 3, 1, 2).to(torch.float32)
+        planes = interpolate(images, size=(side, side), mode="area")
+        whole = planes.round_() if stored.dtype == torch.uint8 else planes
+        small[begin : begin + step] = whole.to(stored.dtype).permute(0, 2, 3, 1)
+    return small
 
 
 class Store:
@@ -49,7 +73,7 @@ class Store:
         image: bool = False,
         mean: Tensor | None = None,
         deviation: Tensor | None = None,
-        keep: Keep = resize_now,
+        keep: Keep | None = None,
     ) -> None:
         self.inputs, self.targets, self.dtype, self.image, self.keep = inputs, targets, dtype, image, keep
         self.mean, self.deviation = mean, deviation
@@ -57,7 +81,7 @@ class Store:
         self.moved: dict[tuple[torch.dtype, torch.device], Store] = {}
 
     def to(self, dtype: torch.dtype, device: torch.device) -> Store:
-        """The same samples for a model of this type on this device; moved once, however many clients share them."""
+        """Return the same samples for a model of this type on this device, moved once for all clients."""
         if (dtype, device) == (self.dtype, self.inputs.device):
             return self
         if (dtype, device) not in self.moved:
@@ -73,9 +97,10 @@ class Store:
         return self.moved[dtype, device]
 
     def resized(self, rows: Tensor, side: int) -> Store:
-        """The images in these rows, and only these, as squares of another size."""
+        """Return the images in these rows, and only these, as squares of another size."""
+        resized = partial(resize, self.inputs, rows, side)
         return Store(
-            self.resized_inputs(rows, side),
+            self.keep(side, rows, resized) if self.keep else resized(),
             self.targets[rows],
             self.dtype,
             image=True,
@@ -83,18 +108,12 @@ class Store:
             deviation=self.deviation,
         )
 
-    def resized_inputs(self, rows: Tensor, side: int, some: Tensor | None = None) -> Tensor:
-        """The images in these rows, or in `some` of them alone, as they are stored when they have been resized."""
-        wanted, numbers = (rows, None) if some is None else (rows[some], some.cpu().numpy())
-        images = self.keep(side, rows.cpu().numpy(), lambda: resize(self.inputs, wanted, side).cpu().numpy(), numbers)
-        return torch.from_numpy(images).to(self.inputs.device)
-
     def _spread(self, moment: Tensor | None) -> Tensor | None:
-        """A number per channel or feature as one per element of a sample: much quicker to compute with."""
+        """Repeat a number per channel or feature for each element of a sample: much quicker to compute with."""
         return None if moment is None else moment.to(self.dtype).expand(self.inputs.shape[1:]).contiguous()
 
     def gather(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """These samples, as a model sees them."""
+        """Return these samples, as a model sees them."""
         inputs = self.inputs.index_select(0, rows)  # always a copy, so it may be changed in place
         if self.shift is not None and self.scale is not None:
             # (x - mean) / deviation
@@ -125,7 +144,7 @@ class TensorSamples:
 
     @classmethod
     def of(cls, inputs: Tensor, targets: Tensor) -> TensorSamples:
-        """All of these, images as `[samples, channels, height, width]`."""
+        """Take all of these, images as `[samples, channels, height, width]`."""
         image = inputs.dim() == 4
         dtype = inputs.dtype if inputs.is_floating_point() else torch.float32
         stored = inputs.permute(0, 2, 3, 1).contiguous() if image else inputs.contiguous()
@@ -158,23 +177,23 @@ class TensorSamples:
         return self._store.targets[self._rows]
 
     def tensors(self) -> tuple[Tensor, Tensor]:
-        """All these samples as two plain tensors, inputs as a model sees them."""
+        """Return all these samples as two plain tensors, inputs as a model sees them."""
         return self.store.gather(self.rows)
 
     def stored(self, indices: Tensor) -> Tensor:
-        """The inputs of these samples as they are stored; no others are resized for it."""
+        """Return the inputs of these samples as they are stored; no others are resized for it."""
         if self._side is None:
             return self._store.inputs[self._rows[indices]]
-        return self._store.resized_inputs(self._rows, self._side, indices)
+        return resize(self._store.inputs, self._rows[indices], self._side)
 
     def resized(self, side: int) -> TensorSamples:
-        """The same images as squares of another size, as compact as before, in a store of their own."""
+        """Return the same images as squares of another size, as compact as before, in a store of their own."""
         small = self.resized_when_used(side)
         small._resize()
         return small
 
     def resized_when_used(self, side: int) -> TensorSamples:
-        """The same, resized when they are first used: what is cut off before that is never resized.
+        """Return the same images, resized when they are first used: what is cut off before that is never resized.
 
         >>> both = TensorSamples.of(torch.zeros(3, 1, 8, 8), torch.arange(3)).resized_when_used(4)
         >>> both.shape, tuple(both[:1].tensors()[0].shape)
@@ -188,12 +207,12 @@ class TensorSamples:
             self._rows, self._side = torch.arange(len(self), device=self._rows.device), None
 
     def to(self, dtype: torch.dtype, device: torch.device) -> TensorSamples:
-        """The same samples for a model of this type on this device."""
+        """Return the same samples for a model of this type on this device."""
         return TensorSamples(self.store.to(dtype, device), self.rows.to(device))
 
     @property
     def bytes_of_sample(self) -> int:
-        """What the inputs of one sample take when they have been gathered."""
+        """Bytes that the inputs of one sample take when they have been gathered."""
         kept = self._store.inputs.dtype
         dtype = kept if kept.is_floating_point else self._store.dtype if self._store.image else torch.int64
         return math.prod(self.shape) * dtype.itemsize
@@ -229,7 +248,7 @@ class DatasetSamples:
 
 
 def batches(samples: Sequence[Samples], indices: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """A batch of each of several clients, `[clients, batch, ...]`, in one go where they share a store.
+    """Return a batch of each of several clients, `[clients, batch, ...]`, in one go where they share a store.
 
     >>> both = TensorSamples.of(torch.zeros(5, 2), torch.arange(5))
     >>> batches([both[:2], both[2:]], [torch.tensor([0, 1]), torch.tensor([0, 2])])[1].tolist()
@@ -246,7 +265,7 @@ def batches(samples: Sequence[Samples], indices: Sequence[Tensor]) -> tuple[Tens
 
 
 def _may_be_read_ahead(dataset: Dataset[Any], size: int) -> bool:
-    """Whether reading draws nothing at random; one that cannot be read fails later, when it is used."""
+    """Tell whether reading draws nothing at random; a data set that cannot be read fails later, when it is used."""
     some = range(0, size, max(1, size // PROBED))
     try:
         return size > 0 and not draws(lambda: [dataset[index] for index in some])
@@ -255,7 +274,7 @@ def _may_be_read_ahead(dataset: Dataset[Any], size: int) -> bool:
 
 
 def _moved(tensor: Tensor, device: torch.device, dtype: torch.dtype | None) -> Tensor:
-    """A tensor elsewhere; of excerpts that overlap in one long text, only the text is moved."""
+    """Move a tensor; of excerpts that overlap in one long text, only the text is moved."""
     if tensor.dim() == 2 and tensor.stride() == (1, 1) and len(tensor):
         count, length = tensor.shape
         return tensor.as_strided((count + length - 1,), (1,)).to(device, dtype).unfold(0, length, 1)
@@ -263,6 +282,6 @@ def _moved(tensor: Tensor, device: torch.device, dtype: torch.dtype | None) -> T
 
 
 def _pixels_of(sample: Any) -> float:
-    """The size of an image `[channels, height, width]`, infinite for anything else."""
+    """Return the size of an image `[channels, height, width]`, infinite for anything else."""
     shape: tuple[int, ...] = tuple(getattr(sample, "shape", ()))
     return float(shape[1] * shape[2]) if len(shape) == 3 else math.inf

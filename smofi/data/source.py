@@ -1,20 +1,20 @@
-"""What a data set is to the rest of the library: samples to train on, samples to test on, and what they are."""
+"""A data set as the rest of the library has it: samples to train on, samples to test on, and what they are."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from smofi.data.cache import ResizedImages
+from smofi.data.cache import kept_images
 from smofi.data.decoded import Array, Decoded, Split
-from smofi.data.resizing import Keep, resize_now
-from smofi.data.samples import Store, TensorSamples
+from smofi.data.samples import Keep, Store, TensorSamples
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +51,11 @@ class Source:
 
     @property
     def classes(self) -> int:
-        """How many classes there are; of text, characters."""
+        """The number of classes; of text, of characters."""
         return len(self.class_names)
 
     def limited(self, max_train: int | None = None, max_test: int | None = None) -> Source:
-        """The same with fewer samples: the first ones."""
+        """Return the same with fewer samples: the first ones."""
         return replace(
             self,
             train=self.train[:max_train],
@@ -65,7 +65,7 @@ class Source:
         )
 
     def resized(self, side: int) -> Source:
-        """The same with square images of another size; those to test on are resized when they are first used."""
+        """Return the same with square images of another size; those to test on are resized when they are first used."""
         preparation = self.preparation and {
             **self.preparation,
             "resize_by_area": [*self.preparation.get("resize_by_area", ()), side],
@@ -78,7 +78,7 @@ class Source:
         )
 
     def task(self) -> dict[str, Any]:
-        """What a model for this data takes and gives, as plain values."""
+        """Describe what a model for this data takes and gives, as plain values."""
         moments = {"mean": self.train.store.mean, "deviation": self.train.store.deviation}
         known: dict[str, Any] = {name: moment.tolist() for name, moment in moments.items() if moment is not None}
         if self.preparation is not None:
@@ -86,7 +86,7 @@ class Source:
         return {"kind": self.kind, "input_shape": self.input_shape, "classes": self.class_names, **known}
 
     def fingerprint(self) -> str:
-        """A hash of what the samples are: all labels, and the inputs of up to a thousand of each split; computed once.
+        """Hash what the samples are: all labels, and the inputs of up to a thousand of each split; computed once.
 
         >>> blank = TensorSamples.of(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
         >>> len(Source("blank", blank, blank, ("cat", "dog")).fingerprint())
@@ -110,7 +110,7 @@ class Source:
 
 
 def as_source(name: str, decoded: Decoded) -> Source:
-    """What was read, ready to be used.
+    """Make what was read ready to be used.
 
     >>> import numpy as np
     >>> split = Split(np.zeros((5, 8, 8, 1), np.uint8), np.arange(5))
@@ -133,7 +133,7 @@ def as_source(name: str, decoded: Decoded) -> Source:
 
 
 def _preparation(raw_input: Mapping[str, Any], store: Store) -> dict[str, Any]:
-    """From raw input to what a model sees: how it is read, resized, brought to mean 0 and deviation 1."""
+    """Describe how raw input becomes what a model sees: read, resized, brought to mean 0 and deviation 1."""
     facts = dict(raw_input)
     moments = {name: facts.pop(name, None) for name in ("mean", "deviation")}
     if store.mean is not None and store.deviation is not None:
@@ -146,7 +146,7 @@ def _preparation(raw_input: Mapping[str, Any], store: Store) -> dict[str, Any]:
 
 
 def _remarks(decoded: Decoded) -> Iterator[str]:
-    """What the reader found worth saying."""
+    """Say what the reader found worth saying."""
     for key, sentence in (("features", "features: {}"), ("test", "tested on: {}"), ("left_out", "left out: {}")):
         if key in decoded.about:
             said = decoded.about[key]
@@ -174,20 +174,18 @@ def _samples(name: str, decoded: Decoded) -> TensorSamples:
         torch.tensor(decoded.about[name], dtype=torch.float32) if name in decoded.about else None
         for name in ("mean", "deviation")
     )
-    store = Store(
-        inputs,
-        targets,
-        image=decoded.kind == "image",
-        mean=mean,
-        deviation=deviation,
-        keep=_keep(name, decoded),
-    )
-    return TensorSamples(store, rows)
+    image, keep = decoded.kind == "image", _keep(name, decoded)
+    return TensorSamples(Store(inputs, targets, image=image, mean=mean, deviation=deviation, keep=keep), rows)
 
 
-def _keep(name: str, decoded: Decoded) -> Keep:
-    """How resized images of a split are kept: beside what it was decoded to."""
-    if decoded.folder is None:
-        return resize_now
-    inputs = getattr(decoded, name).inputs
-    return ResizedImages(decoded.folder, name, inputs, decoded.checksums[f"{name}.inputs"]).keep
+def _keep(name: str, decoded: Decoded) -> Keep | None:
+    """Keep resized images of a split beside the file that it came from."""
+    if decoded.file is None:
+        return None
+
+    def keep(side: int, rows: Tensor, resized: Callable[[], Tensor]) -> Tensor:
+        device = rows.device
+        kept = kept_images(decoded, name, side, rows.cpu().numpy(), lambda: resized().cpu().numpy())
+        return torch.from_numpy(kept).to(device)
+
+    return keep

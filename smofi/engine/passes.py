@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from smofi.models.costs import Cast
+from smofi.models.costing import Cast
 
 __all__ = ["IGNORED", "Cast", "Loss", "Passes", "Wire", "direct"]
 

@@ -1,4 +1,4 @@
-"""The workers that share a run: how many there are, and what all but the first one do."""
+"""Follow the first of the workers that share a run; say how many there are."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from smofi.training import prepare
 
 
 def worker_count(config: Config, *, resumed: bool = False) -> int:
-    """How many workers share a configured run; one where further ones would gain nothing, unless more are asked for.
-    A run that is `resumed` keeps the number that it has.
+    """Return how many workers share a configured run; one where further ones would gain nothing, unless more are asked
+    for. A run that is `resumed` keeps the number that it has.
 
     >>> worker_count(Config(workers=3)), worker_count(Config(method="sflv2"))
     (3, 1)
@@ -44,7 +44,7 @@ def follow(config: Config, resumed: Path | None = None) -> None:
 
 
 def follow_on(runs: list[FolderRun]) -> None:
-    """The same in a worker forked from the first one, which has the runs as they were then."""
+    """Take part in a worker forked from the first one, which has the runs as they were then."""
     for one in runs:
         one.close()  # still locked for the first one
     while runs:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -38,17 +38,18 @@ from smofi.training import Result, Session, prepare
 # Where a result comes from: versions, platform, git state, time and command.
 
 
-PACKAGES = ("smofi", "torch", "numpy", "safetensors")
-
-
 def provenance(command: str) -> dict[str, Any]:
-    """What to note down when a run starts.
+    """Return what to note down when a run starts.
 
     >>> sorted(provenance("smofi run"))[:3]
     ['command', 'git', 'numpy']
     """
+    versions: dict[str, str | None] = dict.fromkeys(("smofi", "torch", "numpy", "safetensors"))
+    for package in versions:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
     return {
-        **{name: _version(name) for name in PACKAGES},
+        **versions,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "git": _git_state(),
@@ -57,15 +58,8 @@ def provenance(command: str) -> dict[str, Any]:
     }
 
 
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
 def _git_state() -> dict[str, Any] | None:
-    """The commit of the working folder and whether anything is changed since, None outside a repository."""
+    """Return the commit of the working folder and whether anything is changed since, None outside a repository."""
     try:
         commit, status = (
             subprocess.run(["git", *words], capture_output=True, text=True, timeout=5, check=True).stdout.strip()
@@ -92,7 +86,7 @@ class NotSaved(SmofiError):
 
 
 class RunKeeper:
-    """Saves a run's rounds in a folder, which no other process may write until `close`.
+    """Save a run's rounds in a folder, which no other process may write until `close`.
 
     A finished run whose last state is lost has none to save.
     """
@@ -112,12 +106,13 @@ class RunKeeper:
         self.lock.release()
 
     def after_round(self, run: Run) -> None:
-        """Append the record; save a checkpoint when one is due. If the disk fails, it is tried again after every
-        round. At the end of the run, `finish` saves the model first."""
+        """Append the record; save a checkpoint when one is due. If the disk fails, try again after every round. At the
+        end of the run, `finish` saves the model first."""
+        ends = run.over and not run.cut_short and not run.diverged
+        due = (self.unsaved or run.over or len(run.history) % self.every == 0) and not ends
         try:
-            self.writer.append_records(run.history)
-            ends = run.over and not run.cut_short and not run.diverged
-            if (self.unsaved or run.over or len(run.history) % self.every == 0) and not ends:
+            self.writer.append_records(run.history, listed=not due)
+            if due:
                 self.unsaved = True
                 self._save(run)
             else:
@@ -126,6 +121,8 @@ class RunKeeper:
                 self.writer.write_records(map(asdict, run.history))
         except OSError as error:
             self.unsaved = True
+            with suppress(OSError):  # there may be room for the record
+                self.writer.list_records()
             run.warn(
                 f"round {len(run.history)} could not be saved in {self.folder.path}: {error.strerror}; {self._safe()}. "
                 f"The run goes on and tries again after the next round."
@@ -134,27 +131,25 @@ class RunKeeper:
     def finish(self, run: Run, result: Result) -> None:
         """Write the final model and how the run ended, then the last state, from which more rounds may follow.
 
-        Raises NotSaved if the model, or the state of an interrupted run, is not saved.
+        Raise NotSaved if the model, or the state of an interrupted run, is not saved.
         """
+        go_on = f"with: {resuming_command(self.folder)}"
         try:
             self.writer.append_records(run.history)
             if not run.cut_short:
                 self.writer.write_end(result.model.state_dict(), _result(run))
         except OSError as error:
-            self._save_at_least_the_state(run)
-            path = self.folder.path
-            raise NotSaved(
-                f"the result could not be written to {path}: {error.strerror}; {self._safe()}. "
-                f"Free some space and continue with: {resuming_command(self.folder)}",
-                result,
-            ) from error
+            with suppress(OSError):  # at least the state
+                self._save(run)
+            lost = f"the result could not be written to {self.folder.path}: {error.strerror}; {self._safe()}"
+            raise NotSaved(f"{lost}. Free some space and continue {go_on}", result) from error
         try:
             if self.has_state and (self.unsaved or len(run.history) not in self.writer.saved_rounds):
                 self._save(run)
         except OSError as error:
             lost = f"the state after round {len(run.history)} could not be saved: {error.strerror}; {self._safe()}"
             if run.cut_short:
-                raise NotSaved(f"{lost}. Continue from there with: {resuming_command(self.folder)}", result) from error
+                raise NotSaved(f"{lost}. Continue from there {go_on}", result) from error
             run.warn(f"{lost}. The final model is saved; more rounds would have to go on from there.")
 
     def _save(self, run: Run) -> None:
@@ -163,12 +158,6 @@ class RunKeeper:
         ended = self.writer.ended
         if ended is not None and ended < len(run.history):
             self.writer.remove_end()  # it is of earlier rounds, and a later state is safe
-
-    def _save_at_least_the_state(self, run: Run) -> None:
-        try:
-            self._save(run)
-        except OSError:  # the caller reports which rounds are safe
-            self.unsaved = True
 
     def keep_best(self, run: Run) -> None:
         """Save the state after the last round if it is the best one."""
@@ -184,7 +173,7 @@ class RunKeeper:
 
 
 def stored(run: Run) -> StoredCheckpoint:
-    """A run's state as plain values."""
+    """Return a run's state as plain values."""
     checkpoint = run.checkpoint()
     return StoredCheckpoint(len(checkpoint.history), checkpoint.tensors, checkpoint.notes)
 
@@ -205,7 +194,7 @@ def _result(run: Run) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FolderRun:
-    """A session whose rounds are kept in a folder: that of the method `name` with a seed. `served`: clients compute for
+    """A session whose rounds are kept in a folder: the method `name` with a seed. `served`: clients compute for
     themselves, so that nothing was decided about how."""
 
     name: str
@@ -237,7 +226,7 @@ class FolderRun:
         return {"metrics": evaluator.headings, "chance": evaluator.chance}
 
     def train(self) -> Result:
-        """All rounds that are still to do, kept as they are done; then the final model."""
+        """Train all rounds that are still to do, and keep them as they are done; then the final model."""
         self.session.run.keeper = self.keeper
         try:
             result = self.session.train()
@@ -265,23 +254,26 @@ def opened(
     *,
     resumed: bool = False,
 ) -> Iterator[list[FolderRun]]:
-    """A session per seed and method, each with its folder locked; all are closed if anything fails. A comparison's own
+    """Yield a session per seed and method, each with its folder locked; close all if anything fails. A comparison's own
     folder is locked as long as this block lasts."""
     workers = workers or own_workers(config)
-    sessions: dict[tuple[int, str], Session] = {}
+    sessions: list[tuple[int, str, Session]] = []
+    remarks: set[str] = set()  # what several runs would remark, the first one does
     for seed in config.each_seed:
         if len(sessions) == len(config.method) and not resumed:  # the first seed decides how clients are computed
-            config = config.model_copy(update={"executor": tuple(one.executor for one in sessions.values())})
+            config = config.model_copy(update={"executor": tuple(one.executor for _, _, one in sessions)})
         for method in config.method:
             arguments = own_arguments(config.with_seed(seed), federations[seed], method)
-            sessions[seed, method] = prepare(**arguments, callback=callback, workers=workers)
-    _remark_once(sessions.values())
+            session = prepare(**arguments, callback=callback, workers=workers)
+            session.run.remarks = [remark for remark in session.run.remarks if remark not in remarks]
+            remarks.update(session.run.remarks)
+            sessions.append((seed, method, session))
     # those of a run that goes on are as they were named when it began
     folders = folders_in(path) if resumed else folders_for(path, config.method, config.each_seed)
     runs: list[FolderRun] = []
     whole = FolderLock(path) if len(sessions) > 1 else None
     try:
-        for ((seed, method), session), folder in zip(sessions.items(), folders, strict=True):
+        for (seed, method, session), folder in zip(sessions, folders, strict=True):
             runs.append(FolderRun(method, seed, session, RunKeeper(folder.path, config.checkpoint_every)))
         yield runs
     except BaseException:
@@ -294,21 +286,13 @@ def opened(
 
 
 def own_arguments(config: Config, federation: Federation, method: str) -> dict[str, Any]:
-    """The arguments of one of the runs, on this worker's own device."""
+    """Return the arguments of one of the runs, on this worker's own device."""
     return config.arguments(federation, method) | {"method": method, "device": own_device(config.device)}
 
 
 def own_workers(config: Config) -> Workers:
-    """The workers that share the runs, as this process sees them that was started as one of them."""
+    """Return the workers that share the runs, as this process sees them that was started as one of them."""
     return joined(torch.device(own_device(config.device)))
-
-
-def _remark_once(sessions: Iterable[Session]) -> None:
-    """What several runs would remark, the first one does."""
-    made: set[str] = set()
-    for session in sessions:
-        session.run.remarks = [remark for remark in session.run.remarks if remark not in made]
-        made.update(session.run.remarks)
 
 
 def describe_new(
@@ -323,8 +307,24 @@ def describe_new(
     """Write what new runs are, and `more` about them, whose folders are locked: into each run's folder and, of several,
     into that of all."""
     check_free(path, [one.folder.path for one in runs if one.folder.path != path])  # another process may have begun
+    origin = provenance(command) | more
     try:
-        _describe(runs, config, federations, data_hash, provenance(command) | more)
+        for one in runs:
+            federation = federations[one.seed]
+            source = federation.source
+            about = {**origin, "seed": one.seed, "task": source.task(), "data_sha256": data_hash}
+            if federation.client_names:
+                about["client_names"] = federation.client_names
+            first = next(first for first in runs if first.name == one.name)  # which decided for all seeds
+            about |= {
+                "devices_sha256": one.devices_hash,
+                "executor": first.executor,
+                "executor_why": first.session.run.simulation.execution.because(config.executor_of(one.name)),
+                "threads": config.threads,
+                "workers": _workers(one),
+                **one.judged,
+            }
+            one.keeper.writer.describe(own_config(config, one), about, federation.owners, source.train.labels.numpy())
         if len(runs) > 1:
             compared = {one.folder.path.relative_to(path).as_posix(): one.keeper.writer.manifest.run for one in runs}
             RunWriter(RunFolder(path)).describe_comparison(whole_config(config, runs), compared)
@@ -332,33 +332,14 @@ def describe_new(
         raise InputError(f"output={str(path)!r} is not accepted: {error.strerror}") from error
 
 
-def _describe(
-    runs: Sequence[FolderRun], config: Config, federations: Federations, data_hash: str, origin: Mapping[str, Any]
-) -> None:
-    for one in runs:
-        federation = federations[one.seed]
-        source = federation.source
-        about = {**origin, "seed": one.seed, "task": source.task(), "data_sha256": data_hash}
-        about |= {"client_names": federation.client_names} if federation.client_names else {}
-        decided = next(first for first in runs if first.name == one.name)  # for all seeds
-        about |= {"devices_sha256": one.devices_hash} | _computed(config, decided) | one.judged
-        one.keeper.writer.describe(own_config(config, one), about, federation.owners, source.train.labels.numpy())
-
-
-def _computed(config: Config, one: FolderRun) -> dict[str, Any]:
-    """With what a run begins to compute, and why its clients are computed like this."""
-    why = one.session.run.simulation.execution.because(config.executor_of(one.name))
-    return {"executor": one.executor, "executor_why": why, "threads": config.threads, "workers": _workers(one)}
-
-
 def own_config(config: Config, one: FolderRun) -> str:
-    """The configuration of one of the runs as it was resolved, as YAML."""
+    """Return the configuration of one of the runs as it was resolved, as YAML."""
     decided = {} if one.served else {"executor": (one.executor,), "workers": _workers(one)}
     return config_yaml(config.with_seed(one.seed).model_copy(update={"method": (one.name,), **decided}))
 
 
 def whole_config(config: Config, runs: Sequence[FolderRun]) -> str:
-    """The configuration of all runs together, likewise."""
+    """Return the configuration of all runs together as it was resolved, as YAML."""
     if runs[0].served:
         return config_yaml(config)
     executors = tuple(one.executor for one in runs[: len(config.method)])
@@ -382,10 +363,10 @@ def start(
     progress: ReadProgress = silent,
     workers: Workers | None = None,
 ) -> list[FolderRun]:
-    """Runs ready to train, one per method and seed, in folders without a run; `progress` watches the data being read.
+    """Return runs ready to train, one per method and seed, in folders without a run.
 
-    They are shared by `workers`, or by the workers that this process is one of, which uses as many threads as `config`
-    says from now on.
+    `progress` watches the data being read. The runs are shared by `workers`, or by the workers that this process is one
+    of, which uses as many threads as `config` says from now on.
     """
     path = check_path("path", path)
     below = [folder.path for folder in folders_for(path, config.method, config.each_seed) if folder.path != path]

@@ -22,7 +22,6 @@ from smofi.engine.processes.workers import Workers
 from smofi.engine.run import Run
 from smofi.errors import InputError, check_path, refuse
 from smofi.experiment.opening import FolderRun, RunKeeper, opened, own_config, whole_config
-from smofi.models.transformer import refuse_former
 from smofi.plural import plural
 from smofi.runs import (
     DamagedFile,
@@ -50,7 +49,7 @@ class Restored:
     missing: Sequence[str]
 
     def write(self) -> None:
-        """Make the folder go with it: nothing is listed that is lost, and the rounds since then are cut off."""
+        """Make the folder go with the run: list nothing that is lost, and cut off the rounds since then."""
         run, folder, writer = self.run, self.keeper.folder, self.keeper.writer
         wrong = [error.what for error in self.unusable.values()]
         wrong += [f"{folder.path / name} is missing" for name in self.missing]
@@ -66,27 +65,35 @@ class Restored:
 
 
 def restore(keeper: RunKeeper, session: Session) -> Restored:
-    """Make a run what it was when it was last saved. Raises InputError if that is lost; changes no file."""
-    run, folder = session.run, keeper.folder
+    """Make a run what it was when it was last saved; raise InputError if that is lost. Change no file."""
+    run, folder, ended = session.run, keeper.folder, keeper.writer.ended
     missing = keeper.writer.missing()
-    history = [record_of(fields, folder, run.evaluator.gives_loss) for fields in folder.saved_records()]
-    ended = keeper.writer.ended
+    history = [record_of(fields, folder, run.evaluator.gives_loss) for fields in folder.records()]
     found, unusable = _newest(session, folder, len(history))
     done = max(ended or 0, found.round if found else 0)
     if done > run.rounds:
         refuse("rounds", run.rounds, f"at least {done}, the rounds that {folder.path} has already done")
-    if ended is not None and (found is None or found.round < ended) and _nothing_left(run, history[:ended]):
-        _restore_end(session, keeper, history[:ended])
+    finished = history[:ended]
+    nothing_left = len(finished) >= run.rounds or run.stopping.reason(finished) is not None
+    if ended is not None and nothing_left and (found is None or found.round < ended):
+        _restore_end(session, keeper, finished)
     elif found is not None:
         run.restore(Checkpoint(found.tensors, history[: found.round], found.notes))
-    elif unusable or ended is not None or history:
-        raise InputError(_lost(folder, ended, unusable))
+    elif unusable or folder.has_model:
+        lost = "; ".join(error.what for error in unusable.values()) or "there is none"
+        why = "the state to go on from is lost"
+        if ended is not None:
+            why = f"it is finished after {plural(ended, 'round')}, and more need its last state"
+        raise InputError(
+            f"{folder.path} cannot go on: {why}: {lost}. Put the file back, or start anew in another folder: "
+            f"smofi run {folder.config_file} --output NEW"
+        )
     return Restored(keeper, run, unusable, missing)
 
 
 def record_of(fields: Mapping[str, Any], folder: RunFolder, gives_loss: bool = True) -> Record:
-    """A round as a run has it: JSON has null for numbers that are not finite, and for a test loss that was not asked
-    for."""
+    """Return a round as a run has it: JSON has null for numbers that are not finite, and for a test loss that was not
+    asked for."""
     try:
         record = Record(**fields)
     except TypeError as error:
@@ -99,7 +106,7 @@ def record_of(fields: Mapping[str, Any], folder: RunFolder, gives_loss: bool = T
 
 
 def _newest(session: Session, folder: RunFolder, rounds: int) -> tuple[StoredCheckpoint | None, dict[int, DamagedFile]]:
-    """The newest state that is whole and of this run, and why newer ones are not."""
+    """Return the newest state that is whole and of this run, and why newer ones are not."""
     unusable: dict[int, DamagedFile] = {}
     for round in reversed(folder.saved_rounds()):
         try:
@@ -118,8 +125,6 @@ def _check_fits(checkpoint: StoredCheckpoint, session: Session, folder: RunFolde
     mine = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in session.run.state.tensors().items()}
     theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in checkpoint.tensors.items()}
     if mine != theirs:
-        if "weights" in checkpoint.tensors:
-            refuse_former(session.model, checkpoint.tensors["weights"].numel(), folder.path, folder.config_file)
         name = next(name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name))
         raise DamagedFile(
             f"{folder.path}: the checkpoint of round {checkpoint.round} is of another model or method: {name} is "
@@ -129,35 +134,18 @@ def _check_fits(checkpoint: StoredCheckpoint, session: Session, folder: RunFolde
         raise DamagedFile(f"{folder.path}: round {checkpoint.round} has a checkpoint, but only {rounds} are on record")
 
 
-def _nothing_left(run: Run, history: list[Record]) -> bool:
-    return len(history) >= run.rounds or run.stopping.reason(history) is not None
-
-
 def _restore_end(session: Session, keeper: RunKeeper, history: list[Record]) -> None:
-    """A finished run from its model: its last state is lost, and no longer needed."""
+    """Restore a finished run from its model: its last state is lost, and no longer needed."""
     run, model, folder = session.run, copy.deepcopy(session.model), keeper.folder
     stored = folder.model()
     try:
         model.load_state_dict(stored)
     except RuntimeError as error:
-        refuse_former(model, sum(one.numel() for one in stored.values()), folder.path, folder.config_file)
         raise InputError(f"{folder.model_file} does not fit the run's configuration: {error}") from None
     weights, statistics = session.layout.pack(model, run.state.weights.device)
     run.state.weights.copy_(weights)
     run.state.statistics.copy_(statistics)
     run.history, keeper.has_state = history, False
-
-
-def _lost(folder: RunFolder, ended: int | None, unusable: Mapping[int, DamagedFile]) -> str:
-    """Why a run cannot go on, and what to do."""
-    lost = "; ".join(error.what for error in unusable.values()) or "there is none"
-    why = "the state to go on from is lost"
-    if ended is not None:
-        why = f"it is finished after {plural(ended, 'round')}, and more need its last state"
-    return (
-        f"{folder.path} cannot go on: {why}: {lost}. Put the file back, or start anew in another folder: "
-        f"smofi run {folder.config_file} --output NEW"
-    )
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -171,7 +159,7 @@ def resume(
     progress: ReadProgress = silent,
     workers: Workers | None = None,
 ) -> list[FolderRun]:
-    """Runs ready to go on from where they were.
+    """Return runs ready to go on from where they were.
 
     `settings` are those that are to change, or the whole configuration if `stored_config` has read it already.
     """
@@ -212,15 +200,18 @@ def go_on(
 
 
 def abouts_in(path: Path) -> list[Mapping[str, Any]]:
-    """What the folders of all runs say about them; refused if one is gone."""
+    """Return what the folders of all runs say about them; refuse if one is gone."""
     return [folder.about() or {} for folder in folders_in(path)]
 
 
 def as_started(
     config: Config, path: Path, abouts: Sequence[Mapping[str, Any]] | None = None, progress: ReadProgress = silent
 ) -> tuple[Config, dict[int, Federation]]:
-    """The settings, and for each seed the data, as the run in this folder had them. Earlier versions kept nothing about
-    metrics. They judged by the accuracy, and clients by the samples that they train on: such a run goes on so."""
+    """Return the settings, and for each seed the data, as the run in this folder had them.
+
+    Earlier versions kept nothing about metrics. They judged by the accuracy, and clients by the samples that they train
+    on: such a run goes on so.
+    """
     federations = gather_each(with_own_partition(config, path), progress)
     if all("metrics" in about for about in abouts or abouts_in(path)):
         return config, federations
@@ -232,7 +223,7 @@ def as_started(
 
 
 def with_own_partition(config: Config, path: Path) -> Config:
-    """A run divided by another run's file has a copy of it, and no longer needs the other run."""
+    """Read the partition of a run that was divided by another run's file from its own copy."""
     copy = partition_in(path)
     if not config.partition.startswith(SAVED) or copy is None:
         return config
@@ -240,7 +231,7 @@ def with_own_partition(config: Config, path: Path) -> Config:
 
 
 def _remarks(one: FolderRun, config: Config) -> list[str]:
-    """That a name meant something else when the run was begun."""
+    """Say that a name meant something else when the run was begun."""
     now = {"method": one.name, "partition": config.partition, "devices": config.devices}
     if not has_changed(*now.values()):
         return []

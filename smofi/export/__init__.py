@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from smofi.later import load_later
 
 if TYPE_CHECKING:
+    from smofi.export.exporting import Exported, export_run
     from smofi.export.request import FORMATS
-    from smofi.export.run import Exported, export_run
 else:
-    load_later(__name__, request="FORMATS", run="Exported export_run")
+    load_later(__name__, exporting="Exported export_run", request="FORMATS")
 
 __all__ = ["FORMATS", "Exported", "export_run"]

@@ -1,93 +1,93 @@
-"""The model card: what the model is, how raw input is prepared, how to load it, and what it is not good for."""
+"""What an export says of itself: the model card, preprocessing.json, and the program that follows it."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import smofi
 from smofi.cut import Cut
 from smofi.data.catalogue import descriptions
-from smofi.export.raw import PREPROCESSING, preprocessing, without_places
 from smofi.export.trained import ModelPiece, TrainedRun
 from smofi.methods import METHODS
 from smofi.spec import read_calls
 
-# --------------------------------------------------------------------------------------------------------------------
-# The model card's words about raw input: what it is, how it is prepared, how predict.py reads it.
+PREPROCESSING = "preprocessing.json"
+FORMAT = 1
+"""Of preprocessing.json: increase it when a field changes its meaning."""
 
+STANDALONE = Path(__file__).parent / "standalone"
+RUNNABLE = {"torch", "onnx"}
+"""The formats that hold the computation as well as the weights."""
+
+
+def preprocessing(run: TrainedRun) -> dict[str, Any]:
+    """Describe what turns raw input into the model's, and outputs into classes; `raw_input` is None if unknown."""
+    task, example = run.task, run.task.example(1)
+    moments = {"mean": list(task.mean), "deviation": list(task.deviation)} if task.mean else None
+    known: dict[str, Any] = {"raw_input": None, "resize_by_area": [], "standardise": moments}
+    return {
+        "format": FORMAT,
+        **known,
+        **(task.preparation or {}),
+        "model_input": {
+            "type": str(example.dtype).removeprefix("torch."),
+            "shape": ["batch", *example.shape[1:]],
+        },
+        "classes": list(task.classes),
+    }
+
+
+def why_no_program(run: TrainedRun, part: str | None, formats: Sequence[str]) -> str | None:
+    """Say why there cannot be a predict.py, as a clause; None if there can."""
+    if part is not None:
+        return "it needs the whole model"
+    kind = (run.task.preparation or {}).get("raw_input", {}).get("kind")
+    if kind is None:
+        return "the run folder does not say how raw input was prepared"
+    if kind not in KINDS:
+        return f"it cannot read raw input of the kind {kind!r}"
+    if not RUNNABLE & set(formats):
+        return "it needs the model in the format torch or onnx"
+    return None
+
+
+def copy_program(run: TrainedRun, folder: Path) -> list[str]:
+    """Put predict.py into a folder, with what reads this kind of raw input."""
+    assert run.task.preparation is not None
+    sources = [STANDALONE / "predict.py", STANDALONE / f"read_{run.task.preparation['raw_input']['kind']}.py"]
+    for source in sources:
+        shutil.copyfile(source, folder / source.name)
+    return [source.name for source in sources]
+
+
+def without_places(value: Any) -> Any:
+    """Write a setting without the folders of this machine: of a path that begins at its root or home, the last part.
+
+    >>> without_places("csv:~/own/my table.csv"), without_places("dirichlet(0.2)")
+    ('csv:my table.csv', 'dirichlet(0.2)')
+    """
+    if isinstance(value, (list, tuple)):
+        return [without_places(one) for one in value]
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"""(?:^|(?<=[:=(,\s"']))[/~][^,()"']*""", lambda found: Path(found[0]).name, value)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Kinds of raw input: what each is, in the words of the card.
 
 MOST_COLUMNS = 40
 """Of a table, listed in the card; all of them are in preprocessing.json."""
 
 MOST_MOMENTS = 4
 """Channels whose mean and deviation fit into a sentence."""
-
-EXAMPLES = {
-    "table": "rows.csv",
-    "picture": "photo.png",
-    "sound": "clip.wav",
-    "text": '--text "To be, or not to b"',
-    "array": "samples.npz",
-}
-"""What predict.py might be given."""
-
-
-def describe_input(facts: Mapping[str, Any]) -> str:
-    """How raw input becomes the model's, for people; `facts` is the content of preprocessing.json."""
-    raw, moments = facts["raw_input"], facts["standardise"]
-    lines = []
-    if raw is None:
-        lines.append(
-            f"How raw input was prepared is not known in full: the run folder does not say it. `{PREPROCESSING}` holds "
-            "what is known."
-        )
-    elif raw["kind"] in DESCRIPTIONS:
-        lines.append(DESCRIPTIONS[raw["kind"]](raw))
-    lines += [
-        f"Images are then resized to {side} x {side}: each value is the mean of the area that falls on it."
-        for side in facts["resize_by_area"]
-    ]
-    if moments is not None:
-        lines.append(_standardised(raw, moments, "channel" if len(facts["model_input"]["shape"]) == 4 else "column"))
-    elif raw is not None and raw["kind"] != "text":
-        lines.append("Values go into the model as they are.")
-    if raw is not None:
-        lines.append(f"`{PREPROCESSING}` holds all of this in full, for programs.")
-    return "\n\n".join(lines)
-
-
-def describe_program(facts: Mapping[str, Any], missing: str | None) -> str:
-    """How to run predict.py, or why it is not there."""
-    if missing is not None:
-        return f"There is no `predict.py`, which would answer for raw input: {missing}."
-    kind = facts["raw_input"]["kind"]
-    return (
-        "`predict.py` reads raw input and prints a line of CSV per sample: the most likely class and its probability. "
-        f"It needs numpy{', pillow' if kind == 'picture' else ''}, and onnxruntime or torch; smofi is not needed.\n\n"
-        f"```\npython predict.py {EXAMPLES.get(kind, 'FILE')}\npython predict.py --help\n```"
-    )
-
-
-def _standardised(raw: Mapping[str, Any] | None, moments: Mapping[str, Sequence[float]], each: str) -> str:
-    """Mean and deviation of `each`, as a table where columns have names."""
-    mean, deviation = moments["mean"], moments["deviation"]
-    columns = raw.get("columns") if raw else None
-    if columns is not None and len(columns) <= MOST_COLUMNS:
-        head = "Each value x becomes (x - mean) / deviation; the columns in the model's order:\n\n"
-        rows = [f"| {_cell(name)} | {a:.6g} | {b:.6g} |" for name, a, b in zip(columns, mean, deviation, strict=True)]
-        return head + "\n".join(["| column | mean | deviation |", "|---|---|---|", *rows])
-    if len(mean) <= MOST_MOMENTS:
-        means, deviations = (", ".join(f"{one:.6g}" for one in some) for some in (mean, deviation))
-        per = "" if len(mean) == 1 else f", by {each}"
-        return f"Each value x becomes (x - mean) / deviation; mean {means}, deviation {deviations}{per}."
-    return "Each value x becomes (x - mean) / deviation, with a mean and a deviation for each column."
-
-
-def _cell(name: str) -> str:
-    return name.replace("|", "\\|").replace("\n", " ")
 
 
 def _table(raw: Mapping[str, Any]) -> str:
@@ -139,25 +139,85 @@ def _array(raw: Mapping[str, Any]) -> str:
     return f"Arrays of {what}, each sample {shape} ({layout})."
 
 
-DESCRIPTIONS: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "table": _table,
-    "picture": _picture,
-    "sound": _sound,
-    "text": _text,
-    "array": _array,
+@dataclass(frozen=True)
+class Kind:
+    """Describe a kind of raw input: its words in the card, an example for predict.py, the task on model hubs."""
+
+    describe: Callable[[Mapping[str, Any]], str]
+    example: str
+    pipeline: str | None = None
+
+
+KINDS = {
+    "table": Kind(_table, "rows.csv", "tabular-classification"),
+    "picture": Kind(_picture, "photo.png", "image-classification"),
+    "sound": Kind(_sound, "clip.wav", "audio-classification"),
+    "text": Kind(_text, '--text "To be, or not to b"', "text-generation"),
+    "array": Kind(_array, "samples.npz"),
 }
+
+
+def _describe_input(facts: Mapping[str, Any]) -> str:
+    """Tell people how raw input becomes the model's; `facts` is the content of preprocessing.json."""
+    raw, moments = facts["raw_input"], facts["standardise"]
+    lines = []
+    if raw is None:
+        lines.append(
+            f"How raw input was prepared is not known in full: the run folder does not say it. `{PREPROCESSING}` holds "
+            "what is known."
+        )
+    elif raw["kind"] in KINDS:
+        lines.append(KINDS[raw["kind"]].describe(raw))
+    lines += [
+        f"Images are then resized to {side} x {side}: each value is the mean of the area that falls on it."
+        for side in facts["resize_by_area"]
+    ]
+    if moments is not None:
+        lines.append(_standardised(raw, moments, "channel" if len(facts["model_input"]["shape"]) == 4 else "column"))
+    elif raw is not None and raw["kind"] != "text":
+        lines.append("Values go into the model as they are.")
+    if raw is not None:
+        lines.append(f"`{PREPROCESSING}` holds all of this in full, for programs.")
+    return "\n\n".join(lines)
+
+
+def _describe_program(facts: Mapping[str, Any], missing: str | None) -> str:
+    """Say how to run predict.py, or why it is not there."""
+    if missing is not None:
+        return f"There is no `predict.py`, which would answer for raw input: {missing}."
+    kind = facts["raw_input"]["kind"]
+    return (
+        "`predict.py` reads raw input and prints a line of CSV per sample: the most likely class and its probability. "
+        f"It needs numpy{', pillow' if kind == 'picture' else ''}, and onnxruntime or torch; smofi is not needed.\n\n"
+        f"```\npython predict.py {KINDS[kind].example}\npython predict.py --help\n```"
+    )
+
+
+def _standardised(raw: Mapping[str, Any] | None, moments: Mapping[str, Sequence[float]], each: str) -> str:
+    """Write mean and deviation of `each`, as a table where columns have names."""
+    mean, deviation = moments["mean"], moments["deviation"]
+    columns = raw.get("columns") if raw else None
+    if columns is not None and len(columns) <= MOST_COLUMNS:
+        head = "Each value x becomes (x - mean) / deviation; the columns in the model's order:\n\n"
+        rows = [
+            f"| {_in_a_cell(name)} | {a:.6g} | {b:.6g} |" for name, a, b in zip(columns, mean, deviation, strict=True)
+        ]
+        return head + "\n".join(["| column | mean | deviation |", "|---|---|---|", *rows])
+    if len(mean) <= MOST_MOMENTS:
+        means, deviations = (", ".join(f"{one:.6g}" for one in some) for some in (mean, deviation))
+        per = "" if len(mean) == 1 else f", by {each}"
+        return f"Each value x becomes (x - mean) / deviation; mean {means}, deviation {deviations}{per}."
+    return "Each value x becomes (x - mean) / deviation, with a mean and a deviation for each column."
+
+
+def _in_a_cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # The model card: what the model is, how it came about, how to load it, and what it is not good for.
 
 MOST_CLASSES = 100
-PIPELINES = {
-    "table": "tabular-classification",
-    "picture": "image-classification",
-    "sound": "audio-classification",
-    "text": "text-generation",
-}
 
 LIMITS = """\
 Made by an experiment in split federated learning with simulated clients; meant for studying and comparing such methods.
@@ -180,14 +240,14 @@ CITATION = """\
 def model_card(
     run: TrainedRun, part: str | None, cut: Cut | None, pieces: list[ModelPiece], files: list[str], missing: str | None
 ) -> str:
-    """README.md of an export, in the form that model hubs read. The licence is the user's to choose.
+    """Write README.md of an export, in the form that model hubs read. The licence is the user's to choose.
 
     `missing` is why there is no predict.py among the files, as a clause; None if there is.
     """
     data, facts = without_places(run.config["data"]), preprocessing(run)
     sections = [
         _front_matter(data, facts),
-        f"# {run.config['model']} on {data}, {_what(part, cut)}",
+        f"# {run.config['model']} on {data}, " + (f"the {part}'s part, cut at {cut}" if part else "the whole model"),
         _summary(run, part, pieces),
         "## Input\n\n" + _input(part, facts, missing),
         "## Loading\n\n" + _loading(part, pieces, files),
@@ -200,10 +260,8 @@ def model_card(
 
 def _front_matter(data: str, facts: dict[str, Any]) -> str:
     kind = (facts["raw_input"] or {}).get("kind")
-    if kind in PIPELINES:
-        pipeline = PIPELINES[kind]
-    else:
-        pipeline = "image-classification" if len(facts["model_input"]["shape"]) == 4 else "tabular-classification"
+    by_shape = "image-classification" if len(facts["model_input"]["shape"]) == 4 else "tabular-classification"
+    pipeline = (KINDS[kind].pipeline if kind in KINDS else None) or by_shape
     return f"""\
 ---
 license:  # yours to choose; the training data may bind you
@@ -215,14 +273,13 @@ tags: [federated-learning, split-learning, smofi]
 ---"""
 
 
-def _what(part: str | None, cut: Cut | None) -> str:
-    return "the whole model" if part is None else f"the {part}'s part, cut at {cut}"
-
-
 def _summary(run: TrainedRun, part: str | None, pieces: list[ModelPiece]) -> str:
-    config, total = {key: without_places(value) for key, value in run.config.items()}, run.layout.size
+    config = {key: without_places(value) for key, value in run.config.items()}
+    epochs, names = config["local_epochs"], [name.replace("|", "\\|") for name in run.task.classes]
+    if len(names) > MOST_CLASSES:
+        names = [*names[:MOST_CLASSES], f"... ({len(names)} in all, in {PREPROCESSING})"]
     count = sum(p.numel() for piece in pieces for p in piece.module.parameters())
-    size = f"{count:,}" if part is None else f"{count:,} of the whole model's {total:,}"
+    whole = "" if part is None else f" of the whole model's {run.layout.size:,}"
     blocks = ", ".join(name for piece in pieces for name, _ in piece.module.named_children())
     known = descriptions().get(config["data"])
     kinds = {"image": "image classification", "text": "next-character prediction"}
@@ -230,27 +287,16 @@ def _summary(run: TrainedRun, part: str | None, pieces: list[ModelPiece]) -> str
         "Task": f"{kinds.get(run.task.kind, 'classification')}, {len(run.task.classes)} classes",
         "Data": f"{config['data']}: {known}" if known else str(config["data"]),
         "Clients": f"{config['clients']}, data divided by `{config['partition']}`",
-        "Method": f"`{run.method}`, `{config['optimizer']}`, {_local(config['local_epochs'])}, batches of "
+        "Method": f"`{run.method}`, `{config['optimizer']}`, {epochs} local epoch{'s' * (epochs > 1)}, batches of "
         f"{config['batch_size']}, {config['participation']:.0%} of the clients in each round, seed {config['seed']}",
         "Cut in training": f"`{config['cut']}`",
-        "Classes": _classes(run),
-        "Parameters": size,
+        "Classes": ", ".join(names),
+        "Parameters": f"{count:,}{whole}",
         "Blocks": blocks,
         "Takes": ", then ".join(_tensor(piece) for piece in pieces),
         "Made with": f"smofi {smofi.__version__}",
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in rows.items())])
-
-
-def _local(epochs: int) -> str:
-    return f"{epochs} local epoch{'s' if epochs > 1 else ''}"
-
-
-def _classes(run: TrainedRun) -> str:
-    """What the outputs stand for, in their order."""
-    names = [name.replace("|", "\\|") for name in run.task.classes]
-    more = f"... ({len(names)} in all, in {PREPROCESSING})"
-    return ", ".join(names if len(names) <= MOST_CLASSES else [*names[:MOST_CLASSES], more])
 
 
 def _tensor(piece: ModelPiece) -> str:
@@ -259,9 +305,9 @@ def _tensor(piece: ModelPiece) -> str:
 
 
 def _input(part: str | None, facts: dict[str, Any], missing: str | None) -> str:
-    """What to feed it: for a part, first what that is to the whole."""
+    """Say what to feed it: for a part, first what that is to the whole."""
     if part is None:
-        return f"{describe_program(facts, missing)}\n\n{describe_input(facts)}"
+        return f"{_describe_program(facts, missing)}\n\n{_describe_input(facts)}"
     if part == "server":
         about = (
             f"This part takes what the client's part computes. That part's own input is described by `{PREPROCESSING}`."
@@ -270,11 +316,11 @@ def _input(part: str | None, facts: dict[str, Any], missing: str | None) -> str:
             f"{about} To go from raw input to classes in one step, export the whole model: it comes with `predict.py`."
         )
     about = "This part takes prepared input, and gives what the server's part takes. There is no `predict.py`: it comes"
-    return f"{about} with an export of the whole model.\n\n{describe_input(facts)}"
+    return f"{about} with an export of the whole model.\n\n{_describe_input(facts)}"
 
 
 def _loading(part: str | None, pieces: list[ModelPiece], files: list[str]) -> str:
-    """How to load each format that was written."""
+    """Show how to load each format that was written."""
     blocks = []
     if any(name.endswith(".pt2") for name in files):
         lines = ["import torch", ""]
@@ -324,15 +370,10 @@ def _accuracy(run: TrainedRun) -> str:
 
 
 def _citations(method: str) -> str:
-    names = [call.name for call in read_calls("method", method, "smofi")]
-    lines = [f"- {name}: {line}" for name in names for line in _citation_of(name)]
+    """List what the docstrings of the methods give as references, and the paper."""
+    lines = []
+    for call in read_calls("method", method, "smofi"):
+        builder = METHODS.get(call.name)
+        _, found, reference = (inspect.getdoc(builder) or "" if builder else "").partition("Reference:\n")
+        lines += [f"- {call.name}: {' '.join(reference.split())}"] if found else []
     return "\n".join([*lines, "", CITATION] if lines else [CITATION])
-
-
-def _citation_of(name: str) -> Iterable[str]:
-    """What a method's docstring gives as its reference, if anything."""
-    builder = METHODS.get(name)
-    text = inspect.getdoc(builder) or "" if builder else ""
-    _, found, reference = text.partition("Reference:\n")
-    if found:
-        yield " ".join(reference.split())

@@ -13,9 +13,9 @@ from smofi.runs import RunFolder, folders_in
 
 PARTS = ("client", "server")
 FORMATS: dict[str, Callable[..., list[str]]] = {
-    "safetensors": function_later("smofi.export.formats", "write_safetensors"),
-    "torch": function_later("smofi.export.formats", "write_torch"),
-    "onnx": function_later("smofi.export.formats", "write_onnx"),
+    "safetensors": function_later("smofi.export.exporting", "write_safetensors"),
+    "torch": function_later("smofi.export.exporting", "write_torch"),
+    "onnx": function_later("smofi.export.exporting", "write_onnx"),
 }
 
 
@@ -29,7 +29,7 @@ def check_request(folder: Path, destination: Path, formats: Sequence[str] | None
 
 
 def chosen_formats(formats: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """The formats to write, in a fixed order, and what to say about those left out."""
+    """Return the formats to write, in a fixed order, and what to say about those left out."""
     if formats is None:
         try:
             check_onnx()
@@ -46,7 +46,7 @@ def chosen_formats(formats: Sequence[str] | None) -> tuple[list[str], list[str]]
 
 
 def checked_destination(path: Path) -> Path:
-    """A folder that nothing is lost in."""
+    """Refuse a folder in which something would be lost."""
     if path.is_dir() and not any(path.iterdir()):
         return path
     if path.exists():
@@ -62,7 +62,7 @@ def check_onnx() -> None:
 
 
 def checked_config(folder: RunFolder) -> Config:
-    """The configuration of a single run."""
+    """Return the configuration of a single run."""
     config = run_config(folder)
     if config is None:
         raise InputError(f"{folder.path} is not a run folder: it has no {folder.config_file.name}")

@@ -16,7 +16,6 @@ from smofi.cut import Cut, CutSpec, parse_cut
 from smofi.errors import InputError, check_choice, refuse, refuse_unwanted
 from smofi.export.request import PARTS, checked_config
 from smofi.flat import Layout
-from smofi.models.transformer import refuse_former
 from smofi.runs import DamagedFile, RunFolder, StoredCheckpoint
 
 FACTS = {
@@ -31,7 +30,7 @@ FACTS = {
 
 @dataclass(frozen=True)
 class Task:
-    """What the model takes and gives: the kind of input, its shape, the classes, how raw values are scaled.
+    """Describe what the model takes and gives: the kind of input, its shape, the classes, how raw values are scaled.
 
     `preparation` is how raw input becomes the model's, as `Source.preparation` has it; None in older folders.
     """
@@ -44,13 +43,13 @@ class Task:
     preparation: Mapping[str, Any] | None = None
 
     def example(self, samples: int) -> Tensor:
-        """Inputs of the right type and shape, all zero."""
+        """Make inputs of the right type and shape, all zero."""
         return torch.zeros(samples, *self.input_shape, dtype=torch.int64 if self.kind == "text" else torch.float32)
 
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run folder, read: the model has its trained weights and is ready for inference.
+    """Hold a run folder that was read: the model has its trained weights and is ready for inference.
 
     `latest` is the record of the last round behind the model; `unfinished` tells that it comes from a checkpoint,
     `damaged` which newer ones cannot be trusted.
@@ -66,12 +65,12 @@ class TrainedRun:
 
     @property
     def method(self) -> str:
-        """The one method of the run."""
+        """Return the one method of the run."""
         return str(self.config["method"][0])
 
 
 def read_run(path: Path, best: bool = False) -> TrainedRun:
-    """Read a run folder, as of its last or its best round; refuses one that is incomplete, damaged, or a comparison."""
+    """Read a run folder, as of its last or its best round; refuse one that is incomplete, damaged, or a comparison."""
     folder = RunFolder(path)
     config = checked_config(folder)
     task = _read_task(folder)
@@ -95,51 +94,40 @@ def read_run(path: Path, best: bool = False) -> TrainedRun:
 
 def _record_of(folder: RunFolder, round: int) -> dict[str, Any]:
     """What is on record of a round whose model is read already: a run that goes on has recorded it by now."""
-    records = folder.saved_records()
-    if round > len(records):  # the best round may be one since the last save
-        records = folder.records()
+    records = folder.records()
     return records[round - 1] if 0 < round <= len(records) else {"round": round}
 
 
 def _read_task(folder: RunFolder) -> Task:
-    """As the run recorded it, so that the data itself is not needed."""
+    """Read the task as the run recorded it, so that the data itself is not needed."""
     try:
         task = (folder.about() or {})["task"]
         lists = {key: tuple(task[key]) for key in ("input_shape", "classes", "mean", "deviation") if key in task}
         own = Task(str(task["kind"]), **lists, preparation=task.get("preparation"))
-        if not all(isinstance(size, int) and size > 0 for size in own.input_shape) or not own.classes:
-            raise TypeError("input_shape is not one")
+        sides, moments = own.input_shape, [own.mean, own.deviation]
+        if own.preparation is not None:  # with the facts that the card and predict.py rely on
+            raw: Any = own.preparation["raw_input"]
+            if not isinstance(raw["kind"], str) or not all(name in raw for name in FACTS.get(raw["kind"], ())):
+                raise TypeError("preparation lacks facts about raw input")
+            sides += tuple(own.preparation.get("resize_by_area", ()))
+            if (standardise := own.preparation.get("standardise")) is not None:
+                moments += [standardise["mean"], standardise["deviation"]]
+        if not all(type(side) is int and side > 0 for side in sides) or not own.classes:
+            raise TypeError("input_shape, classes or resize_by_area are not accepted")
         if not all(isinstance(name, str) for name in own.classes):
             raise TypeError("classes are not words")
-        if not all(isinstance(one, (int, float)) for one in (*own.mean, *own.deviation)):
+        if not all(isinstance(one, (int, float)) for some in moments for one in some):
             raise TypeError("mean and deviation are not numbers")
-        if own.preparation is not None:
-            _check_preparation(own.preparation)
         return own
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{folder.about_file} cannot be used: expected the run's task ({error})") from error
 
 
-def _check_preparation(preparation: Mapping[str, Any]) -> None:
-    """Raise a TypeError or a KeyError unless it has the facts that the card and predict.py rely on."""
-    raw: Any = preparation["raw_input"]
-    moments: Any = preparation.get("standardise")
-    if not isinstance(raw["kind"], str) or not all(name in raw for name in FACTS.get(raw["kind"], ())):
-        raise TypeError("preparation lacks facts about raw input")
-    if not all(type(side) is int and side > 0 for side in preparation.get("resize_by_area", ())):
-        raise TypeError("resize_by_area is not a list of sizes")
-    for name in ("mean", "deviation") if moments is not None else ():
-        if not all(isinstance(one, (int, float)) for one in moments[name]):
-            raise TypeError("mean and deviation are not numbers")
-
-
 def _load_model(model: nn.Module, folder: RunFolder) -> int:
-    """Load the final weights into the model; returns the round that they are of."""
-    stored = folder.model()
+    """Load the final weights into the model; return the round that they are of."""
     try:
-        model.load_state_dict(stored, strict=True)
+        model.load_state_dict(folder.model(), strict=True)
     except RuntimeError as error:
-        refuse_former(model, sum(one.numel() for one in stored.values()), folder.path, folder.config_file)
         raise InputError(f"{folder.model_file} does not fit the model that config.yaml describes: {error}") from error
     return folder.ended() or 0
 
@@ -153,7 +141,7 @@ def _load_best(model: nn.Module, layout: Layout, folder: RunFolder) -> int:
 
 
 def _load_newest(model: nn.Module, layout: Layout, folder: RunFolder, damaged: list[DamagedFile]) -> int:
-    """The newest checkpoint that is whole; `damaged` gets what is wrong with newer ones."""
+    """Load the newest checkpoint that is whole; `damaged` gets what is wrong with newer ones."""
     for round in reversed(folder.saved_rounds()):
         try:
             return _unpack(model, layout, folder.checkpoint(round), folder)
@@ -166,15 +154,14 @@ def _load_newest(model: nn.Module, layout: Layout, folder: RunFolder, damaged: l
 
 
 def _unpack(model: nn.Module, layout: Layout, checkpoint: StoredCheckpoint, folder: RunFolder) -> int:
-    """Load a checkpoint's weights into the model; returns its round."""
+    """Load a checkpoint's weights into the model; return its round."""
     tensors = checkpoint.tensors
-    sizes = {name: tensors[name].numel() if name in tensors else 0 for name in ("weights", "statistics")}
-    if sizes != {"weights": layout.size, "statistics": layout.statistics_size}:
-        refuse_former(model, sizes["weights"], folder.path, folder.config_file)
+    sizes = tuple(tensors[name].numel() if name in tensors else 0 for name in ("weights", "statistics"))
+    if sizes != (layout.size, layout.statistics_size):
         raise DamagedFile(
             f"the checkpoint of round {checkpoint.round} in {folder.path} does not fit the model that config.yaml "
-            f"describes: it has {sizes['weights']} parameters and {sizes['statistics']} statistics, expected "
-            f"{layout.size} and {layout.statistics_size}"
+            f"describes: it has {sizes[0]} parameters and {sizes[1]} statistics, expected {layout.size} and "
+            f"{layout.statistics_size}"
         )
     layout.unpack(model, tensors["weights"], tensors["statistics"])
     return checkpoint.round
@@ -186,7 +173,7 @@ def _unpack(model: nn.Module, layout: Layout, checkpoint: StoredCheckpoint, fold
 
 @dataclass(frozen=True)
 class ModelPiece:
-    """A run of blocks that computes by itself: its modules under their names in the whole model, and an input."""
+    """Hold blocks that compute by themselves: their modules under their names in the whole model, and an input."""
 
     name: str
     module: nn.Sequential
@@ -194,7 +181,7 @@ class ModelPiece:
 
 
 def chosen_cut(run: TrainedRun, part: str | None, cut: CutSpec | None) -> Cut | None:
-    """Where to split the model: where the run did, or at `cut`, which a run with several cuts needs."""
+    """Choose where to split the model: where the run did, or at `cut`, which a run with several cuts needs."""
     if part is None:
         if cut is not None:
             refuse_unwanted("cut", cut, "the whole model is exported unsplit; a cut is for part client or server")
@@ -213,7 +200,7 @@ def chosen_cut(run: TrainedRun, part: str | None, cut: CutSpec | None) -> Cut | 
 
 
 def pieces(run: TrainedRun, part: str | None, cut: Cut | None) -> list[ModelPiece]:
-    """The whole model, the server's part, or the client's: one piece, or front and back in the U shape."""
+    """Return the whole model, the server's part, or the client's: one piece, or front and back in the U shape."""
     first, last, blocks = (cut.first, cut.last, cut.blocks) if cut else (0, 0, len(run.model))
     ranges = [("front", range(first)), ("server", range(first, last)), ("back", range(last, blocks))]
     if part is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.errors import InputError, refuse
-from smofi.models.layers import chain
+from smofi.models.layers import chain, layers
 
 Piece: TypeAlias = str | nn.Module | Callable[[Any], Any]
 """A part of a block: the name of a sub-module, a module, or a function of one tensor."""
@@ -24,7 +23,7 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5
 
 
 class Function(nn.Module):
-    """A function as a module.
+    """Make a function a module.
 
     >>> Function(torch.relu)
     Function(relu)
@@ -42,11 +41,10 @@ class Function(nn.Module):
 
 
 def blocks(module: nn.Module, pieces: Sequence[Piece | Sequence[Piece]], *, sample: Any) -> nn.Sequential:
-    """A module as an `nn.Sequential` of blocks, which shares its parameters: what `smofi.train` can cut.
+    """Make an `nn.Sequential` of blocks of a module, which shares its parameters: what `smofi.train` can cut.
 
     pieces   a block each: the name of a sub-module (such as "layer1.0"), a module, a function of one tensor, or a list
-    of
-             such that run one after the other. They follow the order of the module's forward pass.
+             of such that run one after the other. They follow the order of the module's forward pass.
     sample   a batch. Module and blocks are run on it in evaluation and must agree; parameters left out, or used twice,
              are refused. Dropout that `forward` calls as a function cannot be seen this way: give it a piece of its
              own.
@@ -65,8 +63,8 @@ def blocks(module: nn.Module, pieces: Sequence[Piece | Sequence[Piece]], *, samp
         refuse("module", module, "an nn.Module")
     if isinstance(pieces, str) or not isinstance(pieces, Sequence) or len(pieces) < 2:
         refuse("pieces", pieces, "a list of at least two blocks, an input and an output block")
-    found = [_find(module, piece) for piece in pieces]
-    made = chain([_join(block) for block in found])
+    found = [_named(module, block) for block in pieces]
+    made = chain([_joined(block) for block in found])
     own = set(module.modules())
     for one in made.modules():
         if one not in own:
@@ -76,50 +74,47 @@ def blocks(module: nn.Module, pieces: Sequence[Piece | Sequence[Piece]], *, samp
     return made
 
 
-def _find(module: nn.Module, block: Any) -> list[tuple[str, nn.Module]]:
-    """The pieces of one block, with the names that errors call them by."""
+def _named(module: nn.Module, block: Any) -> list[tuple[str, nn.Module]]:
+    """Return the pieces of one block, with the names that errors call them by."""
     pieces = list(block) if isinstance(block, (list, tuple)) else [block]
     if not pieces:
         refuse("pieces", block, "at least one piece in every block")
-    return [(_name(piece), _module(module, piece)) for piece in pieces]
-
-
-def _name(piece: Piece) -> str:
-    if isinstance(piece, str):
-        return piece
-    kind = type(piece).__name__
-    return kind if isinstance(piece, nn.Module) else str(getattr(piece, "__name__", kind))
-
-
-def _module(module: nn.Module, piece: Piece) -> nn.Module:
-    if isinstance(piece, nn.Module):
-        return piece
-    if not isinstance(piece, str):
-        if not callable(piece):
+    known: dict[str, nn.Module] = dict(module.named_modules(remove_duplicate=False))
+    found: list[tuple[str, nn.Module]] = []
+    for piece in pieces:
+        if isinstance(piece, nn.Module):
+            found.append((type(piece).__name__, piece))
+        elif isinstance(piece, str) and piece and piece in known:
+            found.append((piece, known[piece]))
+        elif isinstance(piece, str):
+            near = difflib.get_close_matches(piece, known, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            children = ", ".join(name for name, _ in module.named_children())
+            refuse("pieces", piece, f"the name of a sub-module, one of {children} or below them{hint}")
+        elif callable(piece):
+            found.append((_name(piece), Function(piece)))
+        else:
             refuse("pieces", piece, "the name of a sub-module, a module or a function of one tensor")
-        return Function(piece)
-    named: dict[str, nn.Module] = dict(module.named_modules(remove_duplicate=False))
-    if not piece or piece not in named:
-        near = difflib.get_close_matches(piece, named, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        children = ", ".join(name for name, _ in module.named_children())
-        refuse("pieces", piece, f"the name of a sub-module, one of {children} or below them{hint}")
-    return named[piece]
+    return found
 
 
-def _join(block: list[tuple[str, nn.Module]]) -> nn.Module:
-    """A block of one module is that module; of several, a sequence in which each has a name of its own."""
+def _name(function: Callable[[Any], Any]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _joined(block: list[tuple[str, nn.Module]]) -> nn.Module:
+    """Make one module of a block: its only piece, or a sequence in which each piece has a name of its own."""
     if len(block) == 1:
         return block[0][1]
-    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    named: dict[str, nn.Module] = {}
     for name, module in block:
         plain = name.replace(".", "_").strip("<>")
-        layers[plain if plain not in layers else f"{plain}_{len(layers)}"] = module
-    return nn.Sequential(layers)
+        named[plain if plain not in named else f"{plain}_{len(named)}"] = module
+    return layers(**named)
 
 
 def _check_tensors(module: nn.Module, pieces: list[tuple[str, nn.Module]]) -> None:
-    """Every parameter and statistic of the module is used once, and so is its dropout, which no output reveals."""
+    """Refuse pieces that do not use every tensor of the module once, or leave out dropout, which no output reveals."""
     expected = {id(tensor): name for name, tensor in _tensors(module)}
     users: dict[int, str] = {}
     for name, piece in pieces:
@@ -127,16 +122,13 @@ def _check_tensors(module: nn.Module, pieces: list[tuple[str, nn.Module]]) -> No
             if id(tensor) not in expected:
                 raise InputError(f"pieces are not accepted: {inner} of {name} does not belong to the module")
             if id(tensor) in users:
-                both = dict.fromkeys([users[id(tensor)], name])
-                raise InputError(
-                    f"pieces are not accepted: {expected[id(tensor)]} is used twice, by {' and by '.join(both)}"
-                )
+                both = " and by ".join(dict.fromkeys([users[id(tensor)], name]))
+                raise InputError(f"pieces are not accepted: {expected[id(tensor)]} is used twice, by {both}")
         users |= {id(tensor): name for _, tensor in _tensors(piece)}
+    inside = {inner for _, piece in pieces for inner in piece.modules()}
+    dropouts = [(name, one) for name, one in module.named_modules() if isinstance(one, DROPOUTS) and one.p]
     left = [name for tensor, name in expected.items() if tensor not in users]
-    inside = {id(inner) for _, piece in pieces for inner in piece.modules()}
-    left += [
-        name for name, one in module.named_modules() if isinstance(one, DROPOUTS) and one.p and id(one) not in inside
-    ]
+    left += [name for name, one in dropouts if one not in inside]
     if left:
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         raise InputError(
@@ -152,44 +144,41 @@ def _tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
 def _check_outputs(
     module: nn.Module, made: nn.Sequential, found: list[list[tuple[str, nn.Module]]], sample: Any
 ) -> None:
+    """Refuse pieces that, run one after the other, do not give the module's output."""
+
+    def given() -> Any:
+        return sample.clone() if isinstance(sample, Tensor) else sample  # the first layer may work in place
+
     with _undisturbed(module, made):
         try:
-            wanted = module(_copy(sample))
+            wanted = module(given())
         except Exception as error:
             raise InputError(f"sample is not accepted: the module fails on it: {error}") from error
     with _undisturbed(module, made):
-        x = _copy(sample)
+        x = given()
         for number, block in enumerate(found):
             for name, piece in block:
                 try:
                     x = piece(x)
                 except Exception as error:
                     raise InputError(f"pieces are not accepted: {name}, in block {number}, fails: {error}") from error
-    if problem := _difference(wanted, x):
+    problem = ""
+    if not isinstance(wanted, Tensor) or not isinstance(x, Tensor):
+        problem = f"expected a tensor from both, not {type(wanted).__name__} and {type(x).__name__}"
+    elif wanted.shape != x.shape:
+        problem = f"its shape is {tuple(wanted.shape)}, theirs {tuple(x.shape)}"
+    elif not torch.allclose(x, wanted, RELATIVE, ABSOLUTE, equal_nan=True):
+        apart, most = float((x - wanted).abs().max()), float(wanted.abs().max())
+        problem = f"they differ by up to {apart:.3g}, where the module's numbers reach {most:.3g}"
+    if problem:
         raise InputError(
             f"pieces are not accepted: run one after the other, they do not give the module's output: {problem}"
         )
 
 
-def _copy(sample: Any) -> Any:
-    """The first layer may work in place."""
-    return sample.clone() if isinstance(sample, Tensor) else sample
-
-
-def _difference(wanted: Any, got: Any) -> str:
-    if not isinstance(wanted, Tensor) or not isinstance(got, Tensor):
-        return f"expected a tensor from both, not {type(wanted).__name__} and {type(got).__name__}"
-    if wanted.shape != got.shape:
-        return f"its shape is {tuple(wanted.shape)}, theirs {tuple(got.shape)}"
-    if torch.allclose(got, wanted, RELATIVE, ABSOLUTE, equal_nan=True):
-        return ""
-    largest = float((got - wanted).abs().max())
-    return f"they differ by up to {largest:.3g}, where the module's numbers reach {float(wanted.abs().max()):.3g}"
-
-
 @contextmanager
 def _undisturbed(*models: nn.Module) -> Iterator[None]:
-    """Evaluation, after which modes, buffers and random numbers are as they were."""
+    """Evaluate models; afterwards modes, buffers and random numbers are as before."""
     modes = {module: module.training for model in models for module in model.modules()}
     buffers = [(buffer, buffer.clone()) for model in models for buffer in model.buffers()]
     devices = {tensor.device for model in models for tensor in model.state_dict().values() if tensor.is_cuda}

@@ -45,7 +45,7 @@ class Dropout(nn.Dropout):
         return input.mul_(mask) if self.inplace else input * mask
 
     def _mask(self, input: Tensor, keys: Tensor) -> Tensor:
-        """0 or 1 / (1 - p) for each element. Rows of a sample, should there be several, follow one another."""
+        """Return 0 or 1 / (1 - p) for each element. Rows of a sample, should there be several, follow one another."""
         samples = keys.shape[0]
         if input.dim() == 0 or input.shape[0] % samples:
             raise InputError(
@@ -61,7 +61,7 @@ class Dropout(nn.Dropout):
 
 
 def step_keys(seed: int, batch: int, device: torch.device | str = "cpu") -> Tensor:
-    """A key for each sample of a client's step, from the step's seed and the sample's place in the batch.
+    """Make a key for each sample of a client's step, from the step's seed and the sample's place in the batch.
 
     >>> step_keys(seed=1, batch=3).dtype, len(set(step_keys(seed=1, batch=1000).tolist()))
     (torch.int64, 1000)
@@ -71,7 +71,7 @@ def step_keys(seed: int, batch: int, device: torch.device | str = "cpu") -> Tens
 
 
 def dropouts(model: nn.Module) -> list[Dropout]:
-    """The dropout layers of a model that take keys, numbered in the order of `model.modules()`.
+    """Return the dropout layers of a model that take keys, numbered in the order of `model.modules()`.
 
     >>> [layer.layer for layer in dropouts(nn.Sequential(Dropout(0.1), nn.ReLU(), Dropout(0.2)))]
     [0, 1]
@@ -100,7 +100,7 @@ def seeded(model: Model) -> Model:
 
 
 def _bits(keys: Tensor, layer: int, size: int) -> Tensor:
-    """32 random bits, as int32, for each sample and position: `[samples, size]`.
+    """Draw 32 random bits, as int32, for each sample and position: `[samples, size]`.
 
     The key and the layer become 64 bits, half of them xored with the position's own, half of them a multiplier.
     """
@@ -124,18 +124,18 @@ def _position_bits(size: int, device: torch.device) -> Tensor:
 
 
 def _mix(x: Tensor) -> Tensor:
-    """SplitMix64's finaliser, on int64 that wraps around."""
+    """Mix by SplitMix64's finaliser, on int64 that wraps around."""
     for shift, factor in ((30, MULTIPLY1), (27, MULTIPLY2)):
         x = (x ^ _shift(x, shift)) * _signed(factor, 64)
     return x ^ _shift(x, 31)
 
 
 def _shift(x: Tensor, by: int) -> Tensor:
-    """A logical shift to the right: no copies of the sign."""
+    """Shift to the right, logically: no copies of the sign."""
     shifted: Tensor = (x >> by) & (2 ** (64 - by) - 1)
     return shifted
 
 
 def _signed(number: int, bits: int) -> int:
-    """The signed number with the same bits."""
+    """Return the signed number with the same bits."""
     return number - 2**bits if number >= 2 ** (bits - 1) else number

@@ -22,7 +22,7 @@ from smofi.engine.check import check_plan
 from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout, columns_in
-from smofi.training import Arguments, make_planner
+from smofi.training import arguments_of, make_planner
 from smofi.training.arguments import as_samples
 
 ROUNDS = 20
@@ -98,7 +98,7 @@ def advise(config: Config, federation: Federation | None = None, *, rounds: int 
     ['0', '1', '2', '3']
     """
     config = config.model_copy(update={"clock": "full"}) if config.clock == "none" else config
-    arguments = Arguments(**config.arguments(federation))
+    arguments = arguments_of(**config.arguments(federation))
     layout = Layout.of(arguments.model)
     samples = [
         as_samples(data, f"clients[{number}]", layout.dtype, torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""What is known about runs, for people: tables and curves on the terminal, pictures in files.
+"""Show what is known about runs to people: tables and curves on the terminal, pictures in files.
 
 Internal: may change without notice.
 """
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from smofi.later import load_later
 
 if TYPE_CHECKING:
-    from smofi.report.curves import NARROWEST, draw_curves, save_curves
-    from smofi.report.history import History
-    from smofi.report.measures import Row, compare, measure
+    from smofi.report.curves import NARROWEST, draw_curves
+    from smofi.report.figures import save_curves
+    from smofi.report.results import History, Row, compare, measure
     from smofi.report.table import results_table
 else:
     load_later(
         __name__,
-        curves="NARROWEST draw_curves save_curves",
-        history="History",
-        measures="Row compare measure",
+        curves="NARROWEST draw_curves",
+        figures="save_curves",
+        results="History Row compare measure",
         table="results_table",
     )
 

@@ -1,24 +1,32 @@
-"""Names of methods where room is short: broken after + or a comma, never inside a word."""
+"""Name methods, data and settings: short where room is short, or as papers write them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement, measure_renderables
 from rich.table import Table
 from rich.text import Text
 
+from smofi.config import Config
+from smofi.config.definition import seeds_text
 from smofi.errors import InputError
 from smofi.methods import bare_base
+from smofi.plural import plural
+from smofi.runs import Participant
 from smofi.spec import Call, read_calls
+
+# --------------------------------------------------------------------------------------------------------------------
+# Names of methods where room is short: broken after + or a comma, never inside a word.
 
 WIDE = 1_000  # characters: wider than any table
 
 
 def parts_of(name: str) -> list[str]:
-    """The methods that a combination is made of.
+    """Split a combination into its methods.
 
     >>> parts_of("fedprox(mu=1e+20)+smofi")
     ['fedprox(mu=1e+20)', 'smofi']
@@ -27,7 +35,7 @@ def parts_of(name: str) -> list[str]:
 
 
 def pieces_of(name: str) -> list[str]:
-    """What stays on one line.
+    """Split a name into what stays on one line.
 
     >>> pieces_of("fedavgm(lr=1.0, momentum=0.9)+smofi")
     ['fedavgm(lr=1.0, ', 'momentum=0.9)+', 'smofi']
@@ -36,7 +44,7 @@ def pieces_of(name: str) -> list[str]:
 
 
 def folded(name: str, width: int) -> list[str]:
-    """The name in lines of at most this width, if need be broken after an opening bracket too.
+    """Fold a name into lines of at most this width, if need be broken after an opening bracket too.
 
     >>> folded("fedavgm(lr=1.0, momentum=0.9)+smofi", 20), folded("smofi(alpha=-1)", 12)
     (['fedavgm(lr=1.0,', 'momentum=0.9)+smofi'], ['smofi(', 'alpha=-1)'])
@@ -50,11 +58,6 @@ def folded(name: str, width: int) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
-def narrowest(name: str) -> int:
-    """What the name takes at least."""
-    return max(map(len, folded(name, 1)))
-
-
 class Name:
     """A method's name for a cell of a table.
 
@@ -66,54 +69,46 @@ class Name:
     ['method', 'fedprox(mu=0.01)+', 'smofi(alpha=-0.5)']
     """
 
-    def __init__(self, name: str, style: str = "") -> None:
-        self.name, self.style = name, style
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text("\n".join(folded(self.name, options.max_width)), style=self.style, overflow="fold")
+        yield Text("\n".join(folded(self.name, options.max_width)), overflow="fold")
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(narrowest(self.name), len(self.name)).with_maximum(options.max_width)
+        narrowest = max(map(len, folded(self.name, 1)))
+        return Measurement(narrowest, len(self.name)).with_maximum(options.max_width)
 
 
 class NamesTable(Table):
     """A table with a `Name` first in each row. Figures stay on one line, headings wrap between words, and the room that
     is left goes to the names first. Where there is none, the lines between columns go, then the wider gaps, and at last
-    figures are broken at spaces, so that headings stay whole."""
+    figures are broken at spaces."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide, lines, padding = options.update_width(WIDE), self.box, self.padding
-        names, *others = (measure_renderables(console, wide, list(column.cells)) for column in self.columns)
-        headings = [Measurement.get(console, wide, column.header) for column in self.columns]
-        cells = [names.minimum, *(size.maximum for size in others)]
-        least = [max(size, heading.minimum) for size, heading in zip(cells, headings, strict=True)]
-        wished = [names.maximum, *(heading.maximum for heading in headings[1:])]
-        for column, low in zip(self.columns, least, strict=True):
-            column.width = low
-        if (left := self._room(console, options)) < 0:
-            self.box = None
-            left = self._room(console, options)
-        if left < 0:
-            self.padding = (0, 1, 0, 0)
-            left = self._room(console, options)
-        if left < 0:
-            broken = [names.minimum, *(size.minimum for size in others)]
-            least = [max(size, heading.minimum) for size, heading in zip(broken, headings, strict=True)]
-            for column, low in zip(self.columns, least, strict=True):
-                column.width = low
-            left = self._room(console, options)
-            wished = cells
-        for column, low, high in zip(self.columns, least, wished, strict=True):
-            more = max(0, min(high - low, left))
-            column.width, left = low + more, left - more
+        cells = [measure_renderables(console, wide, list(column.cells)) for column in self.columns]
+        heads = [Measurement.get(console, wide, column.header) for column in self.columns]
+        narrow = (0, 1, 0, 0)
+        for box, gaps, whole in (
+            (lines, padding, True),
+            (None, padding, True),
+            (None, narrow, True),
+            (None, narrow, False),
+        ):
+            self.box, self.padding = box, gaps
+            for number, (column, cell, head) in enumerate(zip(self.columns, cells, heads, strict=True)):
+                column.width = max(cell.maximum if number and whole else cell.minimum, head.minimum)
+            left = options.max_width - Measurement.get(console, wide, self).minimum
+            if left >= 0:
+                break
+        for column, cell, head in zip(self.columns, cells, heads, strict=True):
+            more = max(0, min(max(cell.maximum, head.maximum) - (column.width or 0), left))
+            column.width, left = (column.width or 0) + more, left - more
         yield from super().__rich_console__(console, options)
         self.box, self.padding = lines, padding
         for column in self.columns:
             column.width = None
-
-    def _room(self, console: Console, options: ConsoleOptions) -> int:
-        """Characters that are left, with columns as wide as they are."""
-        return options.max_width - Measurement.get(console, options.update_width(WIDE), self).minimum
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -140,53 +135,53 @@ SPLIT = ("sflv1", "sflv2", "mergesfl")
 
 
 def titles(names: Sequence[str]) -> dict[str, str]:
-    """A title for each of these methods.
+    """Give each of these methods a title.
 
     >>> list(titles(["fedavg", "fedprox(mu=0.01)+smofi"]).values())
     ['FedAvg', 'FedProx + SMoFi']
     >>> list(titles(["smofi(alpha=-1, global_momentum=0.3)", "smofi(global_momentum=0.3)"]).values())
     ['SMoFi (alpha=-1)', 'SMoFi']
     """
-    parts = {name: _parts(name) for name in names}
-    found = {}
+
+    def given(call: Call) -> list[str]:
+        return [*map(str, call.args), *(f"{key}={value}" for key, value in call.kwargs)]
+
+    def title(call: Call, parameters: Sequence[str]) -> str:
+        return WRITTEN.get(call.name, call.name) + (f" ({', '.join(parameters)})" if parameters else "")
+
+    parts, found = {name: _parts(name) for name in names}, {}
     for name, own in parts.items():
         alike = [other for other in parts.values() if [call.name for call in other] == [call.name for call in own]]
-        shared = [set.intersection(*(set(_given(other[place])) for other in alike)) for place in range(len(own))]
+        shared = [set.intersection(*(set(given(other[place])) for other in alike)) for place in range(len(own))]
         found[name] = " + ".join(
-            _title(call, [one for one in _given(call) if one not in common])
+            title(call, [one for one in given(call) if one not in common])
             for call, common in zip(own, shared, strict=True)
         )
     return found
 
 
 def rows_by_base(names: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """The methods grouped by their bare base, as the paper's table has them: FedAvg's first, the base on top.
+    """Group methods by their bare base, as the paper's table has them: FedAvg's first, the base on top, then ours as in
+    `WRITTEN`, then others; those that differ in their numbers alone by these.
 
-    >>> rows_by_base(["fednar+smofi", "smofi", "fednar", "fedavg"])
-    [('fedavg', ['fedavg', 'smofi']), ('fednar', ['fednar', 'fednar+smofi'])]
+    >>> rows_by_base(["fednar+smofi", "smofi(alpha=-1)", "smofi(alpha=-10)", "fednar", "fedavg"])
+    [('fedavg', ['fedavg', 'smofi(alpha=-10)', 'smofi(alpha=-1)']), ('fednar', ['fednar', 'fednar+smofi'])]
     """
+
+    def place(name: str) -> tuple[int, list[str], list[float]]:
+        added, known = [part.partition("(")[0] for part in plugins_of(name)], list(WRITTEN)
+        first = known.index(added[0]) if added and added[0] in known else len(known) * bool(added)
+        return first, NUMBER.split(name), [float(number) for number in NUMBER.findall(name)]
+
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(bare_base(name), []).append(name)
     order = sorted(groups, key=lambda base: base != PLAIN)
-    return [(base, sorted(groups[base], key=_place)) for base in order]
-
-
-def _place(name: str) -> tuple[int, list[str], list[float]]:
-    """Where a method stands below its base: the base first, then ours as in `WRITTEN`, then others; those that differ
-    in their numbers alone by these.
-
-    >>> sorted(["smofi(alpha=-1)", "smofi(alpha=-10)", "fedavg", "smofi(alpha=-5)", "fedavgm"], key=_place)
-    ['fedavg', 'fedavgm', 'smofi(alpha=-10)', 'smofi(alpha=-5)', 'smofi(alpha=-1)']
-    """
-    added = [part.partition("(")[0] for part in plugins_of(name)]
-    known = list(WRITTEN)
-    place = known.index(added[0]) if added and added[0] in known else len(known) * bool(added)
-    return place, NUMBER.split(name), [float(number) for number in NUMBER.findall(name)]
+    return [(base, sorted(groups[base], key=place)) for base in order]
 
 
 def label(name: str, title: str) -> str:
-    """A method in a group below its base: a plugin has a plus.
+    """Call a method in a group below its base: a plugin has a plus.
 
     >>> label("fedprox(mu=0.1)+smofi", "FedProx + SMoFi"), label("slowmo", "SlowMo"), label("sflv2", "SFLV2")
     ('+ SMoFi', '+ SlowMo', 'SFLV2')
@@ -199,7 +194,7 @@ def label(name: str, title: str) -> str:
 
 
 def plugins_of(name: str) -> list[str]:
-    """What is added to the bare base; nothing if that is all.
+    """List what is added to the bare base.
 
     >>> plugins_of("fedprox(mu=0.1)+smofi"), plugins_of("fedprox(mu=0.1)"), plugins_of("slowmo")
     (['smofi'], [], ['slowmo'])
@@ -214,10 +209,66 @@ def _parts(name: str) -> list[Call]:
         return [Call(name)]
 
 
-def _given(call: Call) -> list[str]:
-    return [*map(str, call.args), *(f"{key}={value}" for key, value in call.kwargs)]
+# --------------------------------------------------------------------------------------------------------------------
+# What a run was, in the words that stand above tables and pictures.
+
+LONGEST_CUT = 30
 
 
-def _title(call: Call, parameters: Sequence[str]) -> str:
-    written = WRITTEN.get(call.name, call.name)
-    return f"{written} ({', '.join(parameters)})" if parameters else written
+def setting(config: Config, served: Sequence[Participant] | None = None) -> str:
+    """Name the data, who has it, and the model; of a served run, its clients.
+
+    >>> setting(Config(data="csv:far/away/patients.csv", clients=4, partition="iid"))
+    'csv:patients.csv, 4 clients, iid, resnet8'
+    """
+    divided = f"{clients_of(config)}, {short(config.partition)}" if served is None else own_data(served)
+    return f"{short(config.data)}, {divided}, {config.model}"
+
+
+def details(config: Config) -> str:
+    """Say what it takes to draw the same again: the cut, the seed and the clock.
+
+    >>> details(Config(cut="1-2", seed=3, clock="full"))
+    'cut 1-2, seed 3, clock full'
+    """
+    clock = "" if config.clock == "none" else f", clock {config.clock}"
+    return f"cut {short_cut(config)}, {seeds_of(config)}{clock}"
+
+
+def own_data(served: Sequence[Participant]) -> str:
+    """Count the clients of a served run, each of which has brought its data.
+
+    >>> own_data([Participant("hospital-a", 48, 12), Participant("hospital-b", 60, 0)])
+    '2 clients with 108 samples of their own'
+    """
+    samples = sum(one.samples for one in served)
+    return f"{plural(len(served), 'client')} with {plural(samples, 'sample')} of their own"
+
+
+def clients_of(config: Config) -> str:
+    """Say how many clients there are, as far as it is known."""
+    return "the data's own clients" if config.clients is None else plural(config.clients, "client")
+
+
+def seeds_of(config: Config) -> str:
+    """Name the seed, or all of them.
+
+    >>> seeds_of(Config(seeds="0-2"))
+    'seeds 0-2'
+    """
+    return f"seeds {seeds_text(config.seeds)}" if config.seeds else f"seed {config.seed}"
+
+
+def short_cut(config: Config) -> str:
+    """Return the cut as it was written, if it is not a long list."""
+    return config.cut if len(config.cut) <= LONGEST_CUT else "of each client"
+
+
+def short(name: str) -> str:
+    """Return a file's name without its folders.
+
+    >>> short("folder:/data/leaves"), short("python:my.data:load"), short("dirichlet(0.2)")
+    ('folder:leaves', 'python:my.data:load', 'dirichlet(0.2)')
+    """
+    scheme, colon, path = name.partition(":")
+    return name if not colon or scheme == "python" else f"{scheme}:{PurePath(path).name}"

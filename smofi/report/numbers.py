@@ -1,4 +1,4 @@
-"""Numbers as text: shares, times, bytes and counts, each written one way."""
+"""Write numbers as text: shares, times, bytes and counts, each in one way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNKNOWN = "-"
 
 
 def percent(value: float | None) -> str:
-    """An accuracy or another share, with one decimal.
+    """Write an accuracy or another share with one decimal.
 
     >>> percent(0.8123), percent(None)
     ('81.2%', '-')
@@ -19,7 +19,7 @@ def percent(value: float | None) -> str:
 
 
 def percent_with_spread(mean: float, deviation: float | None) -> str:
-    """A mean share and its standard deviation, which a single value does not have.
+    """Write a mean share and its standard deviation, which a single value does not have.
 
     >>> percent_with_spread(0.6, 0.283), percent_with_spread(0.6, None)
     ('60.0 ± 28.3%', '60.0%')
@@ -28,7 +28,7 @@ def percent_with_spread(mean: float, deviation: float | None) -> str:
 
 
 def fine_percent(value: float) -> str:
-    """A share that may be small, with two decimals below 1%.
+    """Write a share that may be small, with two decimals below 1%.
 
     >>> fine_percent(0.2750), fine_percent(0.0031)
     ('27.5%', '0.31%')
@@ -37,7 +37,7 @@ def fine_percent(value: float) -> str:
 
 
 def three_digits(value: float | None) -> str:
-    """Three significant digits, without trailing zeros: for a number in a sentence.
+    """Write three significant digits, without trailing zeros: for a number in a sentence.
 
     >>> three_digits(0.01234), three_digits(1.5), three_digits(1234.5)
     ('0.0123', '1.5', '1234')
@@ -48,7 +48,7 @@ def three_digits(value: float | None) -> str:
 
 
 def four_digits(value: float | None) -> str:
-    """Four significant digits, without trailing zeros: for a measured number, or a mean of whole ones.
+    """Write four significant digits, without trailing zeros: for a measured number.
 
     >>> four_digits(0.012345), four_digits(41.0), four_digits(None)
     ('0.01235', '41', '-')
@@ -56,54 +56,18 @@ def four_digits(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.4g}"
 
 
-def one_decimal(value: float) -> str:
-    """A mean, or a time in seconds.
-
-    >>> one_decimal(3.14)
-    '3.1'
-    """
-    return f"{value:.1f}"
-
-
-def two_decimals(value: float | None) -> str:
-    """A number between 0 and about 10.
-
-    >>> two_decimals(0.126), two_decimals(math.nan)
-    ('0.13', '-')
-    """
-    return f"{value:.2f}" if _known(value) else UNKNOWN
-
-
-def speed_up(factor: float | None) -> str:
-    """How many times as fast.
-
-    >>> speed_up(1.5), speed_up(None)
-    ('1.50x', '-')
-    """
-    return UNKNOWN if factor is None else f"{factor:.2f}x"
-
-
-def median_count(value: float) -> str:
-    """A median of whole numbers, which may end in a half.
-
-    >>> median_count(1200.0), median_count(10.5)
-    ('1,200', '10.5')
-    """
-    return f"{value:,.10g}"
-
-
 def figure(value: float, decimals: int = 20) -> str:
-    """Three significant digits with trailing zeros, and at most `decimals` decimals: for a column of numbers.
+    """Write three significant digits with trailing zeros, and at most `decimals` decimals: for a column of numbers.
 
-    >>> figure(12345.6), figure(12.345), figure(0.17), figure(0.01234), figure(0.01234, decimals=3), figure(0)
-    ('12,346', '12.3', '0.170', '0.0123', '0.012', '0')
+    >>> figure(12345.6), figure(12.345), figure(0.17), figure(0.01234, decimals=3), figure(0)
+    ('12,346', '12.3', '0.170', '0.012', '0')
     """
     needed = 0 if value >= 100 or value == 0 else 2 - math.floor(math.log10(value))
     return f"{value:,.{min(needed, decimals)}f}"
 
 
 def count(number: float) -> str:
-    """A number of operations in thousands, millions or billions.
+    """Write a number of operations in thousands, millions or billions.
 
     >>> count(763_520), count(555_422_720), count(1_159_402_496)
     ('763.5k', '555.4M', '1.16G')
@@ -114,7 +78,7 @@ def count(number: float) -> str:
 
 
 def megabytes(size: float) -> str:
-    """Bytes to send or to compute with, in decimal units.
+    """Write bytes to send or to compute with, in decimal units.
 
     >>> megabytes(512), megabytes(2_540_000), megabytes(3_000_000_000)
     ('0.5 kB', '2.5 MB', '3.0 GB')
@@ -126,7 +90,7 @@ def megabytes(size: float) -> str:
 
 
 def mebibytes(size: int) -> str:
-    """Bytes of memory or of a file, in the binary units that operating systems use.
+    """Write bytes of memory or of a file, in the binary units that operating systems use.
 
     >>> mebibytes(300 * 2**20), mebibytes(5 * 2**30), mebibytes(3000)
     ('300 MiB', '5.0 GiB', '3 KiB')
@@ -137,7 +101,7 @@ def mebibytes(size: int) -> str:
 
 
 def hours_minutes_seconds(seconds: float | None) -> str:
-    """A time as a clock shows it.
+    """Write a time as a clock shows it.
 
     >>> hours_minutes_seconds(75), hours_minutes_seconds(3675), hours_minutes_seconds(None)
     ('1:15', '1:01:15', '-')
@@ -150,7 +114,7 @@ def hours_minutes_seconds(seconds: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in words, from milliseconds to days.
+    """Write a time in words, from milliseconds to days.
 
     >>> duration(0.0123), duration(75.2), duration(3725), duration(200_000)
     ('12 ms', '75 s', '1 h 02 min', '2 d 08 h')
@@ -179,21 +143,12 @@ HOURS, MINUTES, SECONDS = TimeUnit("hours", 3600.0), TimeUnit("minutes", 60.0), 
 
 
 def time_unit(longest: float, units: Sequence[TimeUnit] = (HOURS, MINUTES, SECONDS), at_least: float = 2.0) -> TimeUnit:
-    """The unit for several times: the largest one of which the longest time, in seconds, is `at_least` two.
+    """Choose the unit for several times: the largest of which the longest time, in seconds, is `at_least` two.
 
     >>> time_unit(25 * 3600.0).name, time_unit(1800.0).name, time_unit(1.0).name
     ('hours', 'minutes', 'seconds')
     """
     return next((unit for unit in units if longest >= at_least * unit.seconds), units[-1])
-
-
-def in_unit(seconds: float, unit: TimeUnit) -> str:
-    """A time with the name of its unit.
-
-    >>> in_unit(90.0, MINUTES)
-    '1.50 minutes'
-    """
-    return f"{figure(seconds / unit.seconds, decimals=3)} {unit.name}"
 
 
 def _known(value: float | None) -> TypeGuard[float]:

@@ -1,30 +1,24 @@
-"""A run or a comparison from its folder, as `smofi show` prints it."""
+"""Print what `smofi show` shows: a run, several methods side by side, or a row for each run of a folder."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from smofi.config import Config, run_config
-from smofi.engine.metrics import headings
+from smofi.config.definition import seeds_text
 from smofi.errors import InputError
 from smofi.plural import plural
-from smofi.report.canvas import can_braille
-from smofi.report.clients import clients_table
-from smofi.report.curves import draw_curves
-from smofi.report.heading import clients_of, own_data, short
-from smofi.report.history import ACCURACY, History, Scale, finite
-from smofi.report.measures import compare
+from smofi.report.curves import NARROWEST, WIDEST, bar, can_braille, draw_curves
+from smofi.report.names import clients_of, own_data, short
 from smofi.report.numbers import (
     UNKNOWN,
     duration,
@@ -36,125 +30,11 @@ from smofi.report.numbers import (
     three_digits,
     time_unit,
 )
-from smofi.report.progress import RunProgress, bar, seconds_left_in_all
+from smofi.report.results import ACCURACY, Scale, compare, finite, seconds_left_in_all
+from smofi.report.snapshots import Snapshot, snapshots_in
 from smofi.report.style import DIM
-from smofi.report.table import results_table
-from smofi.runs import (
-    DamagedFile,
-    Participant,
-    RunFolder,
-    folders_in,
-    names_and_samples,
-    participants_in,
-    resuming_command,
-    runs_below,
-    writer_of,
-)
-from smofi.settings import seeds_text
-
-# --------------------------------------------------------------------------------------------------------------------
-# What the files of a run folder say at this moment.
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """One run folder, as it was when it was read; `damaged` are files that are not shown and not what the run saved
-    them. `clients` are those of a served run."""
-
-    folder: RunFolder
-    config: Config
-    about: Mapping[str, Any]
-    records: list[dict[str, Any]]
-    result: Mapping[str, Any] | None
-    writer: str | None
-    damaged: list[DamagedFile]
-    clients: list[Participant] | None = None
-
-    @classmethod
-    def read(cls, folder: RunFolder) -> Snapshot:
-        """Read a folder. The writer is looked for first: if it ends meanwhile, its result is read."""
-        writer, damaged, clients = writer_of(folder.path), folder.damaged(), None
-        try:
-            clients = participants_in(folder)
-        except DamagedFile as error:
-            damaged, clients = [*damaged, error], []
-        return cls(
-            folder,
-            config=run_config(folder) or Config(),
-            about=folder.about() or {},
-            records=folder.records(),
-            result=folder.result(),
-            writer=writer,
-            damaged=damaged,
-            clients=clients,
-        )
-
-    @property
-    def path(self) -> Path:
-        return self.folder.path
-
-    @property
-    def method(self) -> str:
-        return " ".join(self.config.method)
-
-    @cached_property
-    def history(self) -> History:
-        metrics = self.about.get("metrics") or headings(self.config.metrics)  # earlier versions kept none
-        chance = self.about.get("chance")
-        return History.of(self.method, self.records, seed=self.config.seed, metrics=metrics, chance=chance)
-
-    @property
-    def progress(self) -> RunProgress:
-        return RunProgress(self.history, self.config.rounds)
-
-    @property
-    def evaluated(self) -> list[int]:
-        """The rounds after which anything was measured."""
-        return [
-            number
-            for number, record in enumerate(self.records, start=1)
-            if record.get("metrics") or any(record.get(name) is not None for name in ("accuracy", "loss", "validation"))
-        ]
-
-    @property
-    def state(self) -> str:
-        """Finished, still going, interrupted or diverged. A result from before a resume does not count."""
-        if self.writer:
-            return "still going"
-        if self.result and self.result.get("rounds") == len(self.records):
-            if self.result.get("diverged"):
-                return "diverged"
-            if self.result.get("stopped") or len(self.records) >= self.progress.rounds:
-                return "finished"
-        return "interrupted"
-
-    @property
-    def stopped(self) -> str:
-        """Why the run ended early; empty if it did not."""
-        return str((self.result or {}).get("stopped") or "")
-
-    def values(self, name: str) -> list[Any]:
-        """Those of a field that is a list in each record, of all rounds."""
-        return [value for record in self.records for value in record.get(name) or ()]
-
-    @cached_property
-    def diagnostics(self) -> dict[str, list[float]]:
-        """The values of each measure in the rounds that have it."""
-        found: dict[str, list[float]] = {}
-        for record in self.records:
-            for name, value in (record.get("diagnostics") or {}).items():
-                found.setdefault(name, []).extend(finite([value]))
-        return {name: values for name, values in found.items() if values}
-
-
-def snapshots_in(folder: str | Path) -> list[Snapshot]:
-    """The run whose folder this is, or those of a comparison, in the order of its configuration."""
-    path = Path(folder)
-    runs = [Snapshot.read(one) for one in folders_in(path)]
-    if runs[0].path != path:
-        run_config(RunFolder(path))  # refused if it is not as it was saved
-    return runs
-
+from smofi.report.table import clients_table, results_table
+from smofi.runs import DamagedFile, RunFolder, names_and_samples, resuming_command, runs_below
 
 # --------------------------------------------------------------------------------------------------------------------
 # What is said of a run, as pairs of a name and a text.
@@ -163,7 +43,7 @@ Facts: TypeAlias = list[tuple[str, str]]
 
 
 def settings(run: Snapshot, seeds: Sequence[int] = ()) -> Facts:
-    """What is trained, how, and since when; with all `seeds` if there are several."""
+    """Say what is trained, how, and since when; with all `seeds` if there are several."""
     config = run.config
     width = f" width {config.width}" if config.width is not None else ""
     share = f"{100 * config.participation:.3g} % of them in each round"
@@ -187,10 +67,9 @@ def settings(run: Snapshot, seeds: Sequence[int] = ()) -> Facts:
 
 
 def progress(run: Snapshot, unicode: bool) -> Facts:
-    """How far the run has come, what it has reached, and what it took."""
+    """Say how far the run has come, what it has reached, and what it took."""
     done = run.progress.done
-    facts = [("progress", "".join(bar(done, 40, unicode=unicode)) + f" {done:.0%}")]
-    facts += _measured(run)
+    facts = [("progress", "".join(bar(done, 40, unicode=unicode)) + f" {done:.0%}"), *_measured(run)]
     pace = run.progress.seconds_per_round
     if pace is not None:
         text = f"{three_digits(pace)} s a round, {hours_minutes_seconds(run.history.total_seconds)} in all"
@@ -209,7 +88,7 @@ def progress(run: Snapshot, unicode: bool) -> Facts:
 
 
 def _measured(run: Snapshot) -> Facts:
-    """The judged metric, the others, and validation."""
+    """Return the judged metric, the others, and validation."""
     evaluated = run.evaluated
     facts = []
     if run.records and not evaluated:
@@ -227,7 +106,7 @@ def _measured(run: Snapshot) -> Facts:
 
 
 def _virtual(run: Snapshot) -> str:
-    """What all rounds took on the clients' devices."""
+    """Say what all rounds took on the clients' devices."""
     seconds = 3600 * run.history.hours[-1]
     unit = time_unit(seconds)
     text = f"{three_digits(seconds / unit.seconds)} {unit.name}, {duration(seconds / len(run.history.hours))} a round"
@@ -241,7 +120,7 @@ def _virtual(run: Snapshot) -> str:
 
 
 def files(run: Snapshot) -> Facts:
-    """The checkpoints and the model."""
+    """Name the checkpoints and the model, and what is damaged."""
     folder = run.folder
     kept = [f"round {number}" for number in folder.saved_rounds()] + ["best"] * folder.has_best
     facts = [("checkpoints", ", ".join(kept) or "none yet")]
@@ -251,21 +130,27 @@ def files(run: Snapshot) -> Facts:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What `smofi show` prints: one run with its curve and diagnostics, or several methods side by side.
+# One run with its curve and diagnostics, or several methods side by side.
 
 COLOURS = {"finished": "green", "still going": "cyan", "interrupted": "yellow", "diverged": "red", "damaged": "red"}
-NARROWEST, WIDEST = 20, 100  # of the curves, in characters
 
 
+def show_runs(folder: Path, runs: list[Snapshot]) -> RenderableType:
+    """Return what `smofi show` prints of the runs in a folder: the one run of the folder, or a comparison."""
+    return RunView(runs[0]) if runs[0].path == folder else ComparisonView(folder, runs)
+
+
+@dataclass
 class RunView:
     """A run: what it is, how far it has come, its curve and its diagnostics."""
 
-    def __init__(self, run: Snapshot) -> None:
-        self.run = run
+    run: Snapshot
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         run = self.run
-        yield _heading(run)
+        text = Text(f"{run.method}  ", style="bold") + state_text(run.state)
+        text += Text(f", round {run.history.rounds} of {run.progress.rounds}", style="not bold")
+        yield text + Text(f", process {run.writer}" if run.writer else "")
         unicode = can_braille(options.encoding)
         yield _facts_table([("folder", str(run.path)), *settings(run), *progress(run, unicode), *files(run)])
         if run.history.measured:
@@ -273,23 +158,24 @@ class RunView:
         if (clients := clients_table([run.history])) is not None:
             yield clients
         if run.diagnostics:
-            yield self._diagnostics()
-
-    def _diagnostics(self) -> Table:
-        listing = Table("diagnostics", box=None, padding=(0, 2, 0, 0))
-        for heading in ("first", "last", "mean"):
-            listing.add_column(heading, justify="right")
-        for name, values in self.run.diagnostics.items():
-            listing.add_row(name.replace("_", " "), *map(four_digits, (values[0], values[-1], fmean(values))))
-        return listing
+            listing = Table("diagnostics", box=None, padding=(0, 2, 0, 0))
+            for heading in ("first", "last", "mean"):
+                listing.add_column(heading, justify="right")
+            for name, values in run.diagnostics.items():
+                listing.add_row(name.replace("_", " "), *map(four_digits, (values[0], values[-1], fmean(values))))
+            yield listing
 
 
+@dataclass
 class ComparisonView:
     """Several methods, seeds or both side by side."""
 
-    def __init__(self, path: Path, runs: list[Snapshot]) -> None:
-        self.path, self.runs = path, runs
-        self.seeds = list(dict.fromkeys(run.config.seed for run in runs))
+    path: Path
+    runs: list[Snapshot]
+
+    @property
+    def seeds(self) -> list[int]:
+        return list(dict.fromkeys(run.config.seed for run in self.runs))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield _facts_table([("folder", str(self.path)), *settings(self.runs[0], self.seeds)])
@@ -306,7 +192,7 @@ class ComparisonView:
             yield self._diagnostics()
 
     def _states(self) -> RenderableType:
-        """A row for each run. One process trains them in turn, so those after the one it trains are waiting."""
+        """Make a row for each run. One process trains them in turn, so those after the one it trains are waiting."""
         states = Table.grid(padding=(0, 2, 0, 0))
         training = False
         for run in self.runs:
@@ -321,23 +207,20 @@ class ComparisonView:
             last = Scale.of([run.history]).text(run.history.last)
             cells = (f"{run.history.rounds}/{run.progress.rounds}", f"last {last}", note)
             states.add_row(*self._called(run), state_text(state), *map(Text, cells))
-        if len(self.seeds) > 1:
-            return Group(states, Text(self._done(), style=DIM))
-        return states
-
-    def _called(self, run: Snapshot) -> list[Text]:
-        """A run's seed, where there are several, and its method."""
-        return [*([Text(f"seed {run.config.seed}")] if len(self.seeds) > 1 else []), Text(run.method)]
-
-    def _done(self) -> str:
-        """How many runs are done, and while one is trained the time left over all."""
+        if len(self.seeds) == 1:
+            return states
         done = sum(run.state in ("finished", "diverged") for run in self.runs)
         text = f"{done} of {len(self.runs)} runs done"
-        if not any(run.writer for run in self.runs):
-            return text
-        ahead = [replace(run.progress, state="done" if run.result else "running") for run in self.runs]
-        left = seconds_left_in_all(ahead)
-        return f"{text}, about {hours_minutes_seconds(left)} left in all" if left is not None else text
+        if any(run.writer for run in self.runs):
+            left = seconds_left_in_all(
+                [replace(run.progress, state="done" if run.result else "running") for run in self.runs]
+            )
+            text += f", about {hours_minutes_seconds(left)} left in all" if left is not None else ""
+        return Group(states, Text(text, style=DIM))
+
+    def _called(self, run: Snapshot) -> list[Text]:
+        """Name a run's seed, where there are several, and its method."""
+        return [*([Text(f"seed {run.config.seed}")] if len(self.seeds) > 1 else []), Text(run.method)]
 
     def _diagnostics(self) -> Table:
         names = list(dict.fromkeys(name for run in self.runs for name in run.diagnostics))
@@ -345,22 +228,15 @@ class ComparisonView:
         for name in names:
             listing.add_column(name.replace("_", " "), justify="right")
         for run in self.runs:
-            cells = [
-                four_digits(fmean(run.diagnostics[name])) if name in run.diagnostics else UNKNOWN for name in names
-            ]
+            known = [run.diagnostics.get(name) for name in names]
+            cells = [four_digits(fmean(values)) if values else UNKNOWN for values in known]
             listing.add_row(Text(", ".join(map(str, self._called(run)))), *cells)
         return listing
 
 
 def state_text(state: str) -> Text:
-    """The state of a run in its colour."""
+    """Write the state of a run in its colour."""
     return Text(state, style=COLOURS.get(state, ""))
-
-
-def _heading(run: Snapshot) -> Text:
-    text = Text(f"{run.method}  ", style="bold") + state_text(run.state)
-    text += Text(f", round {run.history.rounds} of {run.progress.rounds}", style="not bold")
-    return text + Text(f", process {run.writer}" if run.writer else "")
 
 
 def _facts_table(facts: Facts) -> Table:
@@ -377,7 +253,7 @@ def _width(options: ConsoleOptions) -> int:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What `smofi show` prints about a folder that has runs in it: a row for each run.
+# A folder that has runs in it: a row for each run.
 
 WIDEST_DATA = 24
 """Up to this many characters, the name of a data set is not broken."""
@@ -391,36 +267,32 @@ class Entry:
     runs: list[Snapshot]
     error: InputError | None = None
 
-    @property
-    def started(self) -> str:
-        return str(self.runs[0].about.get("started", "")) if self.runs else ""
-
 
 def entries_below(path: Path) -> list[Entry]:
-    """The runs and comparisons right below a folder, the latest last; none if there are none."""
-    return sorted((_entry(one) for one in runs_below(path)), key=lambda entry: (entry.started, entry.path))
+    """Return the runs and comparisons right below a folder, the latest last; none if there are none."""
+    entries = []
+    for one in runs_below(path):
+        try:
+            entries.append(Entry(one, snapshots_in(one)))
+        except InputError as error:
+            entries.append(Entry(one, [], error))
+    return sorted(entries, key=lambda one: (str(one.runs[0].about.get("started", "")) if one.runs else "", one.path))
 
 
 def missing_config(path: Path) -> list[InputError]:
-    """That a folder with runs in it was a comparison, and lacks its own settings."""
+    """Say that a folder with runs in it was a comparison, and lacks its own settings."""
     with suppress(InputError):  # another program's files
         if (folder := RunFolder(path)).manifest().runs:
             return [DamagedFile(f"{folder.config_file} is missing", "The runs themselves are as they were")]
     return []
 
 
-def _entry(path: Path) -> Entry:
-    try:
-        return Entry(path, snapshots_in(path))
-    except InputError as error:
-        return Entry(path, [], error)
-
-
+@dataclass
 class RunsView:
     """A row for each run, the methods of a comparison below each other."""
 
-    def __init__(self, path: Path, entries: list[Entry]) -> None:
-        self.path, self.entries = path, entries
+    path: Path
+    entries: list[Entry]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -431,16 +303,17 @@ class RunsView:
         words = [word for one in self.entries for run in one.runs[:1] for word in _data(run).split()]
         listing.add_column("data", overflow="fold", min_width=min(WIDEST_DATA, max(map(len, words), default=0)))
         for entry in self.entries:
-            seeds = {run.config.seed for run in entry.runs}
+            several = len({run.config.seed for run in entry.runs}) > 1
             for number, run in enumerate(entry.runs):
-                first = number == 0
+                metric = Scale.of([run.history])
+                best = metric.text(run.history.best) + ("" if metric == ACCURACY else f" {metric.short}")
                 listing.add_row(
-                    Text(entry.path.name if first else ""),
-                    Text(run.method if len(seeds) == 1 else f"{run.method}, seed {run.config.seed}"),
+                    Text(entry.path.name if number == 0 else ""),
+                    Text(f"{run.method}, seed {run.config.seed}" if several else run.method),
                     state_text(run.state),
                     f"{run.history.rounds}/{run.progress.rounds}",
-                    _best(run),
-                    Text(_data(run) if first else ""),
+                    best,
+                    Text(_data(run) if number == 0 else ""),
                 )
             if entry.error:
                 listing.add_row(Text(entry.path.name), "", state_text("damaged"))
@@ -451,14 +324,3 @@ class RunsView:
 def _data(run: Snapshot) -> str:
     divided = short(run.config.partition) if run.clients is None else "served"
     return f"{short(run.config.data)}, {divided}"
-
-
-def _best(run: Snapshot) -> str:
-    """The best value so far, and of what, unless it is the accuracy."""
-    metric = Scale.of([run.history])
-    return metric.text(run.history.best) + ("" if metric == ACCURACY else f" {metric.short}")
-
-
-def show_runs(folder: Path, runs: list[Snapshot]) -> RenderableType:
-    """Return what `smofi show` prints of the runs in a folder: the one whose folder it is, or those of a comparison."""
-    return RunView(runs[0]) if runs[0].path == folder else ComparisonView(folder, runs)

@@ -1,30 +1,49 @@
-"""How methods look, the same in every picture and on the terminal: colour, glyph, line and marker go by the name."""
+"""Give methods the same look in every picture and on the terminal, and compose and save pictures in one way."""
 
 from __future__ import annotations
 
+import io
+import warnings
 import zlib
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from smofi.report.names import parts_of
+from smofi.errors import InputError
+from smofi.files import write_atomically
+from smofi.report.asked import check_picture
+from smofi.report.names import folded, parts_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 DIM = "bright_black"  # on the terminal
 
 # Okabe and Ito's palette, told apart by colour-blind readers too, without its yellow, which is lost on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#333333")
 INK, FAINT, GRID = "#24292f", "#6e7781", "#e7eaed"
+DASHED: Any = (0, (4, 3))
 
 MATPLOTLIB_STYLE: dict[Any, Any] = {
     "font.size": 11,
     "font.family": "sans-serif",
     "text.color": INK,
+    "text.parse_math": False,  # names may have a $
     "axes.edgecolor": FAINT,
     "axes.labelcolor": FAINT,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 1,
+    "legend.frameon": False,
     "xtick.color": FAINT,
     "ytick.color": FAINT,
     "svg.hashsalt": "smofi",
     "pdf.fonttype": 42,  # TrueType, which publishers ask for
 }
+
+# --------------------------------------------------------------------------------------------------------------------
+# How methods look: colour, glyph, line and marker go by the name.
 
 SOLID: Any = "-"
 LONG, SHORT, MIXED = (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1, 1.5))
@@ -41,7 +60,7 @@ class Look(NamedTuple):
 
     @property
     def line(self) -> dict[str, Any]:
-        """As arguments of matplotlib's `plot`."""
+        """The arguments of matplotlib's `plot`."""
         inside, edge = ("white", self.colour) if self.hollow else (self.colour, "white")
         return {
             "color": self.colour,
@@ -56,7 +75,7 @@ class Look(NamedTuple):
 
     @property
     def alone(self) -> Look:
-        """Of a curve with no other to be told apart from."""
+        """The look of a curve with no other to be told apart from."""
         return self._replace(marker="o", dashes=SOLID, hollow=False)
 
 
@@ -84,7 +103,7 @@ OTHERS = (
 
 
 def looks(names: Sequence[str]) -> list[Look]:
-    """A look for each of the methods of one picture, whatever their order.
+    """Give each of the methods of one picture a look, whatever their order.
 
     A method of ours has a look of its own, with arguments too if the plain method is not there. Combinations and others
     get one that goes by their name, or the next one that is free.
@@ -92,16 +111,140 @@ def looks(names: Sequence[str]) -> list[Look]:
     >>> [look.glyph for look in looks(["smofi", "fedavg", "fedprox(mu=0.1)"])]
     ['*', 'o', '+']
     """
+
+    def plain(name: str) -> str:  # without arguments; a combination as it is
+        return name.partition("(")[0] if len(parts_of(name)) == 1 else name
+
     found: dict[str, Look] = {}
-    for name in sorted(set(names), key=lambda one: (one not in METHODS, _plain(one) not in METHODS, one)):
-        own = [METHODS[_plain(name)]] if _plain(name) in METHODS else []
+    for name in sorted(set(names), key=lambda one: (one not in METHODS, plain(one) not in METHODS, one)):
+        own = [METHODS[plain(name)]] if plain(name) in METHODS else []
         start = zlib.crc32(name.encode()) % len(OTHERS)
         wished = [*own, *OTHERS[start:], *OTHERS[:start], *METHODS.values()]
         found[name] = min(wished, key=list(found.values()).count)  # the first that is free, or the least used
     return [found[name] for name in names]
 
 
-def _plain(name: str) -> str:
-    """A method without its arguments; a combination as it is."""
-    parts = parts_of(name)
-    return name.partition("(")[0] if len(parts) == 1 else name
+# --------------------------------------------------------------------------------------------------------------------
+# Saving a picture.
+
+# Without the date, which would make two files of the same picture differ.
+METADATA: dict[str, dict[str, Any]] = {
+    ".png": {"Software": "smofi"},
+    ".svg": {"Date": None, "Creator": "smofi"},
+    ".pdf": {"CreationDate": None, "Creator": "smofi"},
+}
+WIDE = (11.0, 5.6)
+PADDING: dict[str, Any] = {"w_pad": 0.1, "h_pad": 0.08, "wspace": 0.03}
+
+
+def picture(
+    compose: Callable[[Figure], None],
+    size: tuple[float, float] = WIDE,
+    padding: dict[str, Any] | None = None,
+    dpi: int = 160,
+    style: Mapping[Any, Any] | None = None,
+    suffix: str = ".svg",
+) -> bytes:
+    """Return the figure that `compose` fills, in our style with what `style` changes of it, as the content of a file
+    with this suffix; matplotlib is loaded here and not before."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    with matplotlib.rc_context({**MATPLOTLIB_STYLE, **(style or {})}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name may be in any script
+        layout = ConstrainedLayoutEngine(**PADDING if padding is None else padding)
+        figure = Figure(figsize=size, dpi=dpi, facecolor="white", layout=layout)
+        compose(figure)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=suffix[1:], metadata=METADATA[suffix])
+    return drawn.getvalue()
+
+
+def save_picture(
+    path: str | Path,
+    compose: Callable[[Figure], None],
+    size: tuple[float, float] = WIDE,
+    padding: dict[str, Any] | None = None,
+    dpi: int = 160,
+    style: Mapping[Any, Any] | None = None,
+) -> Path:
+    """Save the figure that `compose` fills as PNG, SVG or PDF by the file's suffix; the same gives the same bytes."""
+    path = check_picture(path)
+    try:
+        write_atomically(path, picture(compose, size, padding, dpi, style, path.suffix.lower()))
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    return path
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What our pictures of a run's data, devices, cuts and rounds share.
+
+SIZE, SMALL = 13, 10  # points
+PER_INCH = {SIZE: 9.5, SMALL: 13.0}  # characters
+GAPS = 60  # up to this number of clients, a gap tells bars apart
+UNEVEN = 30  # a logarithmic axis is better where the largest value is more than this many times the smallest
+
+
+def put_heading(figure: Figure, title: str, below: str = "") -> None:
+    """Put the title at the top left, and small and grey what stands below it; both in as many lines as they need."""
+    width = figure.get_figwidth()
+    large, small = (
+        folded(text, int(PER_INCH[size] * width)) if text else [] for text, size in ((title, SIZE), (below, SMALL))
+    )
+    # empty lines at the end of the title make room, which the layout knows of
+    room = [""] * round(len(small) * SMALL / SIZE + 0.49)
+    heading = figure.suptitle("\n".join([*large, *room]), x=0.01, ha="left", fontweight="bold", fontsize=SIZE)
+    if small:
+        about: dict[str, Any] = {"xycoords": heading, "va": "bottom", "annotation_clip": False}
+        note = figure.axes[0].annotate("\n".join(small), (0, 0), fontsize=SMALL, color=FAINT, **about)
+        note.set_in_layout(False)
+
+
+def put_title(axes: Axes, title: str) -> None:
+    """Name a panel of several, without a box around it and without ticks."""
+    axes.set_title(title, loc="left", fontsize=11, color=FAINT)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(which="both", length=0, pad=5)
+
+
+def put_clients(axes: Axes, clients: int) -> None:
+    """Make a place for each client on the horizontal axis, with gaps between bars that are wide enough."""
+    axes.set_xlim(0, clients)
+    axes.set_xticks([])
+    if clients <= GAPS:
+        for edge in range(1, clients):
+            axes.axvline(edge, color="white", linewidth=1.2)
+
+
+def put_level(axes: Axes, text: str, height: float, colour: str) -> None:
+    """Draw a dashed line across and name it at its right end."""
+    axes.axhline(height, color=colour, linewidth=1, linestyle=DASHED, zorder=3)
+    where = axes.get_yaxis_transform()
+    axes.annotate(text, (1.0, height), (5, 0), where, "offset points", color=colour, va="center", fontsize=SMALL)
+
+
+def put_dots(axes: Axes, across: Any, up: Any) -> None:
+    """Draw a dot for each client, one quantity against another."""
+    size = 36 if len(across) <= 200 else 12
+    axes.scatter(across, up, s=size, color=COLOURS[0], alpha=0.55, linewidths=0, clip_on=False)
+    axes.grid()
+
+
+def scale_axis(axes: Axes, side: str, values: Any, *, logarithmic: bool = False) -> None:
+    """Let an axis begin at 0; or make it logarithmic, at least a decade long, where small values could not be seen."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    axis, low, high = {"x": axes.xaxis, "y": axes.yaxis}[side], float(values.min()), float(values.max())
+    if logarithmic or high > UNEVEN * low:
+        low, high = low / 1.3, high * 1.3
+        wider = max(1.0, (10 * low / high) ** 0.5)
+        axes.set(**{f"{side}scale": "log", f"{side}lim": (low / wider, high * wider)})
+        subs = (1, 2, 5) if high < 300 * low else (1,)
+        axis.set_major_locator(LogLocator(subs=subs, numticks={"x": 5, "y": 8}[side]))
+        axis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set(**{f"{side}lim": (0, 1.08 * high)})
+        axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter("{x:,.10g}")

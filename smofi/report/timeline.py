@@ -1,14 +1,14 @@
-"""What each client does in a round, by the clock: as a table, and as a picture with a bar for each piece of time."""
+"""Show what each client does in a round, by the clock: as a table, and as a picture with a bar for each piece."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from rich.console import Group
@@ -16,22 +16,20 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.clock import Clock
-from smofi.clock.replay import LATENCY, Replayed, Span
+from smofi.clock.replay import LATENCY, Span
 from smofi.config import Config
 from smofi.config.federation import Federation, gather
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions import PREFIX as SAVED
-from smofi.engine.plan import Planner, RoundPlan
 from smofi.errors import InputError, check_count, refuse, shortened
 from smofi.flat import Layout
 from smofi.plural import plural
-from smofi.report.heading import details, put_heading, setting
-from smofi.report.heterogeneity import chosen
+from smofi.report.clients import chosen
+from smofi.report.names import details, setting
 from smofi.report.numbers import duration, hours_minutes_seconds, percent
-from smofi.report.saving import save_picture
-from smofi.report.show import Snapshot, snapshots_in
-from smofi.report.style import COLOURS, DIM, FAINT, GRID, INK, looks
-from smofi.training import Arguments, make_planner
+from smofi.report.snapshots import Snapshot, snapshots_in
+from smofi.report.style import COLOURS, DIM, FAINT, INK, looks, put_heading, save_picture
+from smofi.training import arguments_of, make_planner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 
 
 KINDS = {"compute": "compute", "up": "sending", "server": "server", "down": "receiving", LATENCY: "latency"}
-"""What a client does when it does not wait, in the order of a step, and how long its messages are under way."""
+"""The work of a client when it does not wait, in the order of a step, and the time its messages are under way."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class Line:
 
     @cached_property
     def seconds(self) -> dict[str, float]:
-        """Spent on each kind of work."""
+        """Seconds spent on each kind of work."""
         spent = dict.fromkeys(KINDS, 0.0)
         for span in self.spans:
             spent[span.kind] += span.end - span.start
@@ -86,7 +84,7 @@ class Line:
 
     @property
     def lost(self) -> bool:
-        """Whether it is not part of the new model."""
+        """True for a client that is not part of the new model."""
         return self.fate in ("left", "too late")
 
     @property
@@ -102,7 +100,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Timeline:
-    """One round of one method, counted from 1; it started at `start`, in seconds of the run's virtual time, and took
+    """A round of a method, counted from 1; it started at `start`, in seconds of the run's virtual time, and took
     `seconds`. The client that finishes first comes first."""
 
     setting: str
@@ -130,8 +128,8 @@ class Timeline:
 
 
 def read_timelines(folder: str | Path, round: int | None = None, progress: ReadProgress = silent) -> list[Timeline]:
-    """A round of the run in this folder, or of every run of a comparison, of several seeds those with the first; by
-    default the last one that all of them have. `progress` watches the data being read.
+    """Replay a round of the run in this folder, or of every run of a comparison, of several seeds those with the first;
+    by default the last one that all of them have. `progress` watches the data being read.
 
     >>> read_timelines("no-such-folder")
     Traceback (most recent call last):
@@ -151,26 +149,40 @@ def read_timelines(folder: str | Path, round: int | None = None, progress: ReadP
 
 
 def as_divided(run: Snapshot) -> Config:
-    """The run's configuration, its data divided by its own file."""
-    saved = {"partition": f"{SAVED}{run.path}", "validation": 0.0}
-    return run.config.model_copy(update=saved)
+    """Return the run's configuration, its data divided by its own file."""
+    return run.config.model_copy(update={"partition": f"{SAVED}{run.path}", "validation": 0.0})
 
 
 def timeline_of(run: Snapshot, number: int, federation: Federation) -> Timeline:
-    """A round of a run, counted from 1, with the data as the run divided it."""
-    config = run.config
-    planner = _planner(config, federation)
+    """Replay a round of a run, counted from 1, with the data as the run divided it; refuse what did not happen."""
+    config, record = run.config, run.records[number - 1]
+    arguments = arguments_of(**config.arguments(federation), method=config.method[0])
+    planner = make_planner(arguments, Layout.of(arguments.model), federation.clients)
     clock, before = planner.clock, run.records[number - 2]["virtual_end"] if number > 1 else 0.0
     assert isinstance(clock, Clock)
     settled = planner.plan(number - 1, before)
-    _check_same(run, number, settled)
     assert settled.time
     start, end = settled.time.began, settled.time.ended
+    same_clients = record.get("selected") == settled.clients and record.get("steps") == settled.steps
+    if not same_clients or not math.isclose(record.get("virtual_end") or 0.0, end):
+        raise InputError(
+            f"{run.path} cannot be replayed: its round {number} comes out differently from its record; expected the "
+            "data, the devices and the version of smofi that the run was made with"
+        )
     _, available = clock.present(planner.eligible, start)
     plan = planner.intended(number - 1, available)
     replayed = clock.replayed(plan, start, watch=True)
-    leaves = [clock.devices[client].presence.leaves(start) for client in plan.clients]
-    present = [min(end, time) - start for time in leaves]
+    spans: dict[int, list[Span]] = {row: [] for row in range(len(plan.clients))}
+    for span in replayed.spans:
+        spans[span.row].append(Span(span.row, span.kind, span.start - start, span.end - start))
+    lines = []
+    for row, (client, planned, steps) in enumerate(zip(plan.clients, plan.steps, replayed.steps, strict=True)):
+        fate = "late" if steps < planned else ""
+        if client in settled.time.left_out:
+            fate = "left" if replayed.gone[row] else "too late"
+        present = min(end, clock.devices[client].presence.leaves(start)) - start
+        name = federation.client_names[client] if federation.client_names else ""
+        lines.append(Line(client, planned, steps, present, replayed.until[row] - start, fate, spans[row], name))
     return Timeline(
         setting=setting(config),
         details=details(config),
@@ -178,45 +190,8 @@ def timeline_of(run: Snapshot, number: int, federation: Federation) -> Timeline:
         round=number,
         start=start,
         seconds=end - start,
-        lines=_named(_lines(plan, replayed, present, start, settled.time.left_out), federation.client_names),
+        lines=sorted(lines, key=lambda line: line.until),
     )
-
-
-def _planner(config: Config, federation: Federation) -> Planner:
-    """What planned the rounds of the run."""
-    arguments = Arguments(**config.arguments(federation), method=config.method[0])
-    return make_planner(arguments, Layout.of(arguments.model), federation.clients)
-
-
-def _lines(
-    plan: RoundPlan, replayed: Replayed, present: Sequence[float], start: float, left_out: Sequence[int]
-) -> list[Line]:
-    spans: dict[int, list[Span]] = {row: [] for row in range(len(plan.clients))}
-    for span in replayed.spans:
-        spans[span.row].append(Span(span.row, span.kind, span.start - start, span.end - start))
-    lines = []
-    for row, (client, planned, steps) in enumerate(zip(plan.clients, plan.steps, replayed.steps, strict=True)):
-        fate = "late" if steps < planned else ""
-        if client in left_out:
-            fate = "left" if replayed.gone[row] else "too late"
-        lines.append(Line(client, planned, steps, present[row], replayed.until[row] - start, fate, spans[row]))
-    return sorted(lines, key=lambda line: line.until)
-
-
-def _named(lines: Sequence[Line], names: Sequence[str]) -> list[Line]:
-    return [replace(line, name=names[line.client]) for line in lines] if names else list(lines)
-
-
-def _check_same(run: Snapshot, number: int, plan: RoundPlan) -> None:
-    """Refuse to show what did not happen."""
-    record: Mapping[str, Any] = run.records[number - 1]
-    assert plan.time
-    same_clients = record.get("selected") == plan.clients and record.get("steps") == plan.steps
-    if not same_clients or not math.isclose(record.get("virtual_end") or 0.0, plan.time.ended):
-        raise InputError(
-            f"{run.path} cannot be replayed: its round {number} comes out differently from its record; expected the "
-            "data, the devices and the version of smofi that the run was made with"
-        )
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -235,12 +210,11 @@ class DrawnPiece:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 0.0))
 
     def share(self, kind: str) -> float:
-        """The share of its time."""
         return self.seconds[kind] / (self.end - self.start)
 
 
 def pieces(line: Line, pixel: float) -> Iterator[DrawnPiece]:
-    """The line from left to right, where a pixel is `pixel` seconds wide. A gap of more than a pixel stays a gap.
+    """Cut a line into pieces from left to right, where a pixel is `pixel` seconds wide; a longer gap stays a gap.
 
     >>> from smofi.clock.replay import Span
     >>> spans = [Span(0, "compute", 0.0, 3.0), Span(0, "up", 3.0, 4.0), Span(0, "down", 4.0, 5.0)]
@@ -264,6 +238,25 @@ def pieces(line: Line, pixel: float) -> Iterator[DrawnPiece]:
         yield piece
 
 
+WAITING = "waiting"
+Box: TypeAlias = tuple[float, float, float, float]
+
+
+def boxes_of(lines: Sequence[Line], pixel: float) -> dict[str, list[Box]]:
+    """Return the boxes to draw for each kind of work, and below them for waiting: start and end in seconds, top and
+    height in lines."""
+    boxes: dict[str, list[Box]] = {kind: [] for kind in (WAITING, *KINDS)}
+    for place, line in enumerate(lines):
+        boxes[WAITING].append((0.0, line.present, place + 0.1, 0.8))
+        for piece in pieces(line, pixel):
+            bottom = place + 0.9
+            for kind in KINDS:
+                if height := 0.8 * piece.share(kind):
+                    bottom -= height
+                    boxes[kind].append((piece.start, piece.end, bottom, height))
+    return boxes
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # A round's timeline for the terminal: a row per client, and where its time went.
 
@@ -272,45 +265,39 @@ STRAGGLER, LOST = "yellow", "red"
 
 
 def timeline_table(timeline: Timeline) -> Group:
-    """Seconds of each kind of work and of waiting; the first to finish comes first, and the slowest is marked.
+    """List seconds of each kind of work and of waiting; the first to finish comes first, and the slowest is marked.
 
     >>> from smofi.clock.replay import Span
     >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
     >>> timeline_table(Timeline("digits", "smofi", 3, 60.0, 8.0, [line])).renderables[0].plain
     'smofi, round 3  takes 8.0 s, starting at 1:00; clients wait 25.0% of their time'
     """
+    lines, kinds = timeline.lines, timeline.kinds
     drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("client", "steps", *timeline.kinds, "waiting", "until", "idle"):
+    for heading in ("client", "steps", *kinds, "waiting", "until", "idle"):
         drawn.add_column(Text(heading, style=DIM), justify="right", no_wrap=True)
     drawn.add_column("", no_wrap=True)
     decimals = max(0, 2 - math.floor(math.log10(timeline.seconds or 1.0)))
-    lines = timeline.lines
+
+    def seconds(values: Sequence[float]) -> list[str]:
+        return [f"{value:,.{decimals}f}" for value in values]
+
     for number in chosen(np.arange(len(lines)), MOST_ROWS).tolist():
-        note, style = _note(lines[number], timeline)
-        drawn.add_row(*_cells(lines[number], timeline.kinds, decimals), note, style=style)
-    means = [fmean(line.seconds[kind] for line in lines) for kind in timeline.kinds]
+        line = lines[number]
+        note, style = line.fate, LOST if line.lost else ""
+        if line is timeline.slowest:
+            note, style = ", ".join(filter(None, ("slowest", line.fate))), STRAGGLER
+        steps = f"{line.steps}" if line.steps == line.planned else f"{line.steps}/{line.planned}"
+        spent = seconds([*(line.seconds[kind] for kind in kinds), line.waiting, line.until])
+        drawn.add_row(line.name or f"{line.client}", steps, *spent, percent(line.idle), note, style=style)
+    means = [fmean(line.seconds[kind] for line in lines) for kind in kinds]
     means += [fmean(line.waiting for line in lines), fmean(line.until for line in lines)]
-    drawn.add_row("mean", "", *(f"{value:,.{decimals}f}" for value in means), percent(timeline.idle), style=DIM)
+    drawn.add_row("mean", "", *seconds(means), percent(timeline.idle), style=DIM)
     some = f"{MOST_ROWS} of {len(lines):,} clients, evenly spaced, " if len(lines) > MOST_ROWS else ""
-    return Group(_heading(timeline), Text(f"{some}in seconds, first to finish at the top", style=DIM), drawn)
-
-
-def _heading(timeline: Timeline) -> Text:
     text = f"takes {duration(timeline.seconds)}, starting at {hours_minutes_seconds(timeline.start)}; "
     text += f"clients wait {percent(timeline.idle)} of their time"
-    return Text(f"{timeline.method}, round {timeline.round}  ", style="bold") + Text(text, style="not bold")
-
-
-def _cells(line: Line, kinds: Sequence[str], decimals: int) -> list[str]:
-    steps = f"{line.steps}" if line.steps == line.planned else f"{line.steps}/{line.planned}"
-    values = [*(line.seconds[kind] for kind in kinds), line.waiting, line.until]
-    return [line.name or f"{line.client}", steps, *(f"{value:,.{decimals}f}" for value in values), percent(line.idle)]
-
-
-def _note(line: Line, timeline: Timeline) -> tuple[str, str]:
-    if line is timeline.slowest:
-        return "slowest" + (f", {line.fate}" if line.fate else ""), STRAGGLER
-    return line.fate, LOST if line.lost else ""
+    title = Text(f"{timeline.method}, round {timeline.round}  ", style="bold") + Text(text, style="not bold")
+    return Group(title, Text(f"{some}in seconds, first to finish at the top", style=DIM), drawn)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -318,16 +305,17 @@ def _note(line: Line, timeline: Timeline) -> tuple[str, str]:
 
 WIDTH, LINE_HEIGHT, HIGHEST = 11.0, 0.25, 16.0  # inches: of the picture, of a client's line, of all lines together
 ACROSS = 1400  # pixels of a round
-BAR = (0.1, 0.8)  # where in its line a bar begins, and how high it is
 LONGEST_NAME = 24
 NAMED = 0.15  # inches: of a line that has room for the client's name
 MOST_SHAPES = 1_500  # beyond which they are drawn as pixels in an SVG or a PDF too
-FILLS = {"compute": COLOURS[0], "up": COLOURS[5], "server": COLOURS[2], "down": COLOURS[4], LATENCY: COLOURS[3]}
-WAITING, LOST_COLOUR = "#dde2e6", COLOURS[1]
+FILLS = dict(zip(KINDS, (COLOURS[0], COLOURS[5], COLOURS[2], COLOURS[4], COLOURS[3]), strict=True)) | {
+    WAITING: "#dde2e6"
+}
+LOST_COLOUR = COLOURS[1]
 
 
 def save_timelines(path: str | Path, timelines: Sequence[Timeline]) -> Path:
-    """The timelines below each other, over the same seconds; the same ones give the same bytes.
+    """Draw timelines below each other, over the same seconds; the same ones give the same bytes.
 
     >>> import tempfile
     >>> from smofi.clock.replay import Span
@@ -337,12 +325,17 @@ def save_timelines(path: str | Path, timelines: Sequence[Timeline]) -> Path:
     """
     if not timelines:
         refuse("timelines", list(timelines), "at least one")
+    compose, size = timelines_drawing(timelines)
+    return save_picture(path, compose, size, padding={})
+
+
+def timelines_drawing(timelines: Sequence[Timeline]) -> tuple[Callable[[Figure], None], tuple[float, float]]:
+    """Return what fills a figure with timelines, and the figure's size."""
     total = sum(len(timeline.lines) for timeline in timelines)
     line_height = min(LINE_HEIGHT, HIGHEST / total)
     heights = [max(4, len(timeline.lines)) * line_height for timeline in timelines]
     size = (WIDTH, sum(heights) + 0.6 * len(timelines) + 1.2)
-    named = line_height >= NAMED
-    return save_picture(path, lambda figure: _compose(figure, timelines, heights, named=named), size, padding={})
+    return lambda figure: _compose(figure, timelines, heights, named=line_height >= NAMED), size
 
 
 def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[float], *, named: bool) -> None:
@@ -358,12 +351,11 @@ def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[fl
     panels[-1].set_xlabel("seconds from the beginning of the round")
     put_heading(figure, timelines[0].setting, timelines[0].details)
     there = {kind for timeline in timelines for kind in timeline.kinds}
-    fills = {**{KINDS[kind]: colour for kind, colour in FILLS.items() if kind in there}, "waiting": WAITING}
+    fills = {KINDS.get(kind, kind): colour for kind, colour in FILLS.items() if kind in (*there, WAITING)}
     figure.legend(
         handles=[Patch(color=colour, label=name) for name, colour in fills.items()],
         loc="outside lower left",
         ncols=len(fills),
-        frameon=False,
         handlelength=1,
         handleheight=1,
         columnspacing=1.6,
@@ -371,28 +363,18 @@ def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[fl
 
 
 def _bars(axes: Axes, timeline: Timeline, pixel: float) -> None:
-    """For each client a bar as long as it is present, in the colour of waiting, and what it does on top."""
+    """Draw for each client a bar as long as it is present, in the colour of waiting, and what it does on top."""
     from matplotlib.collections import PolyCollection
 
-    low, high = BAR
-    shapes: dict[str, list[list[tuple[float, float]]]] = {colour: [] for colour in (WAITING, *FILLS.values())}
-    for place, line in enumerate(timeline.lines):
-        shapes[WAITING].append(_box(0.0, line.present, place + low, high))
-        for piece in pieces(line, pixel):
-            bottom = place + low + high
-            for kind, colour in FILLS.items():
-                height = high * piece.share(kind)
-                bottom -= height
-                if height:
-                    shapes[colour].append(_box(piece.start, piece.end, bottom, height))
-    many = sum(map(len, shapes.values())) > MOST_SHAPES
-    for colour, boxes in shapes.items():
+    found = boxes_of(timeline.lines, pixel)
+    many = sum(map(len, found.values())) > MOST_SHAPES
+    for kind, boxes in found.items():
+        corners = [
+            [(start, top), (end, top), (end, top + height), (start, top + height)] for start, end, top, height in boxes
+        ]
         # an edge of the same colour, for neighbours would else be told apart by a faint line
-        axes.add_collection(PolyCollection(boxes, facecolor=colour, edgecolor=colour, linewidth=0.25, rasterized=many))
-
-
-def _box(start: float, end: float, bottom: float, height: float) -> list[tuple[float, float]]:
-    return [(start, bottom), (end, bottom), (end, bottom + height), (start, bottom + height)]
+        look: dict[str, Any] = {"facecolor": FILLS[kind], "edgecolor": FILLS[kind], "linewidth": 0.25}
+        axes.add_collection(PolyCollection(corners, rasterized=many, **look))
 
 
 def _frame(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named: bool) -> None:
@@ -402,50 +384,32 @@ def _frame(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named
     axes.axvline(timeline.seconds, color=INK, linewidth=1.2, clip_on=False)
     heading = f"{timeline.method}, round {timeline.round}: {duration(timeline.seconds)}, "
     heading += f"clients wait {timeline.idle:.0%} of their time"
-    axes.set_title(heading, loc="left", fontsize=11, color=colour, parse_math=False)
+    axes.set_title(heading, loc="left", fontsize=11, color=colour)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0, pad=5)
-    axes.grid(axis="x", color=GRID, linewidth=1)
-    axes.set_axisbelow(True)
+    axes.grid(axis="x")
     axes.xaxis.set_major_formatter("{x:,.4g}")
     if named:
         names = [shortened(line.called, LONGEST_NAME) for line in timeline.lines]
-        axes.set_yticks(np.arange(count) + 0.5, names, fontsize=9, parse_math=False)
+        axes.set_yticks(np.arange(count) + 0.5, names, fontsize=9)
     else:
         axes.set_yticks([])
         axes.set_ylabel(f"{plural(count, 'client')}, first to finish at the top")
 
 
 def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
-    """A cross where a client was lost, and a note beside each line, or beside the slowest client's alone."""
-    slowest = timeline.slowest
+    """Put a cross where a client was lost, and a note beside each line, or beside the slowest client's alone."""
+    where = axes.get_yaxis_transform()
+    cross: dict[str, Any] = {"color": LOST_COLOUR, "markeredgecolor": "white", "markersize": 8, "clip_on": False}
     for place, line in enumerate(timeline.lines):
+        slowest = line is timeline.slowest
         if line.lost:
-            axes.plot(
-                line.until, place + 0.5, "X", color=LOST_COLOUR, markeredgecolor="white", markersize=8, clip_on=False
+            axes.plot(line.until, place + 0.5, "X", **cross)
+        if named or slowest:
+            fate = f", {line.fate} ({line.steps} of {plural(line.planned, 'step')})" if line.fate else ""
+            note = f"waits {line.idle:.0%}{', slowest' * slowest}{fate}"
+            text = note if named else f"{shortened(line.called, LONGEST_NAME)}:\n{note}"
+            colour = LOST_COLOUR if line.lost else INK if slowest else FAINT
+            axes.annotate(
+                text, (1.0, place + 0.5), (6, 0), where, "offset points", color=colour, va="center", fontsize=9
             )
-        if not named and line is not slowest:
-            continue
-        axes.annotate(
-            _drawn_note(line, line is slowest)
-            if named
-            else f"{shortened(line.called, LONGEST_NAME)}:\n{_drawn_note(line, True)}",
-            (1.0, place + 0.5),
-            (6, 0),
-            axes.get_yaxis_transform(),
-            "offset points",
-            color=LOST_COLOUR if line.lost else INK if line is slowest else FAINT,
-            va="center",
-            fontsize=9,
-            parse_math=False,
-        )
-
-
-def _drawn_note(line: Line, slowest: bool) -> str:
-    """How a client's round went.
-
-    >>> _drawn_note(Line(7, 8, 2, 4.0, 4.0, "left", []), slowest=False)
-    'waits 100%, left (2 of 8 steps)'
-    """
-    fate = f", {line.fate} ({line.steps} of {plural(line.planned, 'step')})" if line.fate else ""
-    return f"waits {line.idle:.0%}{', slowest' if slowest else ''}{fate}"

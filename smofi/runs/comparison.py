@@ -1,4 +1,4 @@
-"""Several runs side by side: methods, seeds, or both.
+"""Several runs side by side: methods, seeds, or both; and which folders a new run may take.
 
 one method        DIR/                   is its run folder
 several methods   DIR/<method>/          is a run folder each
@@ -18,25 +18,26 @@ from pathlib import Path
 from smofi.errors import InputError
 from smofi.files import part_of, read_regular, write_atomically
 from smofi.plural import plural
-from smofi.runs.folder import CONFIG, MANIFEST, METRICS, PARTITION, DamagedFile, Manifest, RunFolder
+from smofi.runs.folder import CONFIG, MANIFEST, PARTITION, DamagedFile, Manifest, RunFolder
 from smofi.runs.writing import LOCK, is_lock
 
 
 def folders_for(path: Path, methods: Sequence[str], seeds: Sequence[int] = (0,)) -> list[RunFolder]:
-    """A folder for each method, below `path` if there are several; with several seeds, for each method and seed.
+    """Return a folder for each method, below `path` if there are several; with several seeds, for each seed and method.
 
     >>> [folder.path.as_posix() for folder in folders_for(Path("runs/a"), ["fedavg", "fedprox(mu=0.01)+smofi"])]
     ['runs/a/fedavg', 'runs/a/fedprox-mu=0.01-smofi']
     >>> [folder.path.as_posix() for folder in folders_for(Path("runs/a"), ["smofi"], seeds=[0, 3])]
     ['runs/a/seed-0/smofi', 'runs/a/seed-3/smofi']
     """
+    names = [re.sub(r"[^\w.=]+", "-", method).strip("-") for method in methods]
     if len(seeds) > 1:
-        return [RunFolder(path / f"seed-{seed}" / _folder_name(method)) for seed in seeds for method in methods]
-    return [RunFolder(path / _folder_name(method) if len(methods) > 1 else path) for method in methods]
+        return [RunFolder(path / f"seed-{seed}" / name) for seed in seeds for name in names]
+    return [RunFolder(path / name) for name in names] if len(names) > 1 else [RunFolder(path)]
 
 
 def folders_in(path: Path) -> list[RunFolder]:
-    """The run whose folder this is, or those of a comparison, seed by seed in the order of its methods.
+    """Return the run whose folder this is, or the runs of a comparison, seed by seed in the order of its methods.
 
     >>> folders_in(Path("no-such-folder"))
     Traceback (most recent call last):
@@ -61,27 +62,26 @@ def folders_in(path: Path) -> list[RunFolder]:
 
 
 def runs_below(path: Path) -> list[Path]:
-    """The folders right below this one that a run or a comparison has; none if this is one itself."""
+    """Return the folders right below this one that a run or a comparison has; none if this is one itself."""
     if not path.is_dir() or RunFolder(path).has_run:
         return []
-    return sorted(one for one in path.iterdir() if (one / CONFIG).exists() and (one / MANIFEST).exists())
+    return sorted(one for one in path.iterdir() if is_of_a_run(one / CONFIG))
 
 
 def is_of_a_run(file: Path) -> bool:
-    """Whether a file of settings is that of a run or a comparison."""
-    return file.name == CONFIG and (file.parent / MANIFEST).exists()
+    """Tell whether a file of settings is that of a run or a comparison."""
+    return file.name == CONFIG and file.exists() and (file.parent / MANIFEST).exists()
 
 
 def partition_in(path: Path) -> Path | None:
-    """The partition file of a run, or of the first run of a comparison; None if there is none. Those that were divided
-    by a file all have the same."""
-    own = RunFolder(path)
-    inside = path / next(iter(own.manifest().runs), "")
-    return inside / PARTITION if (inside / PARTITION).exists() else None
+    """Return the partition file of a run, or of the first run of a comparison, whose runs all have the same if they
+    were divided by a file; None if there is none."""
+    found = path / next(iter(RunFolder(path).manifest().runs), "") / PARTITION
+    return found if found.exists() else None
 
 
 def whole_of(folder: RunFolder) -> Path:
-    """The folder that compares this run with others; without one, the run's own."""
+    """Return the folder that compares this run with others; without one, the run's own."""
     for above in list(folder.path.absolute().parents)[:2]:
         try:
             if folder.path.absolute().relative_to(above).as_posix() in RunFolder(above).manifest().runs:
@@ -92,16 +92,11 @@ def whole_of(folder: RunFolder) -> Path:
 
 
 def resuming_command(folder: RunFolder) -> str:
-    """The command that goes on with a run; one that was served to clients goes on as a whole."""
+    """Return the command that goes on with a run; one that was served to clients goes on as a whole."""
     whole = whole_of(folder)
     if RunFolder(whole).clients_file.exists():
         return f"smofi serve --resume {whole}"
     return f"smofi run --resume {folder.path}"
-
-
-def _folder_name(method: str) -> str:
-    """A method's name as the name of a folder."""
-    return re.sub(r"[^\w.=]+", "-", method).strip("-")
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -123,31 +118,29 @@ class Participant:
 
 
 def participants_in(folder: RunFolder) -> list[Participant] | None:
-    """The clients of the run in this folder; None of a simulation."""
+    """Return the clients of the run in this folder; None of a simulation."""
     whole = whole_of(folder)
     return read_participants(whole) if RunFolder(whole).clients_file.exists() else None
 
 
 def read_participants(folder: Path) -> list[Participant]:
-    """As they were saved; there may be none yet."""
+    """Return the clients as they were saved; there may be none yet."""
     path = RunFolder(folder).clients_file
+    content = read_regular(path, LARGEST, "a list of clients")
     try:
-        rows = json.loads(read_regular(path, LARGEST, "a list of clients"))
-        return [Participant(str(row["name"]), int(row["samples"]), int(row["tests"])) for row in rows]
-    except (ValueError, TypeError, KeyError) as error:
-        if isinstance(error, InputError):
-            raise
+        return [Participant(str(row["name"]), int(row["samples"]), int(row["tests"])) for row in json.loads(content)]
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise DamagedFile(f"{path} is damaged: expected a list of clients with name, samples and tests") from None
 
 
 def write_participants(folder: Path, found: Sequence[Participant]) -> None:
-    """Save them, so that clients have the same numbers after a restart."""
+    """Save the clients, so that they have the same numbers after a restart."""
     text = json.dumps([asdict(one) for one in found], indent=1) + "\n"
     write_atomically(RunFolder(folder).clients_file, text.encode())
 
 
 def names_and_samples(found: Sequence[Participant]) -> str:
-    """The first of them with what they have.
+    """Name the first of the clients with what they have.
 
     >>> names_and_samples([Participant("hospital-a", 48, 12), Participant("hospital-b", 1, 0)])
     'hospital-a (48 samples), hospital-b (1 sample)'
@@ -170,67 +163,61 @@ def check_free(path: Path, below: Sequence[Path] = ()) -> None:
     >>> check_free(Path("no/such/folder"))
     """
     try:
-        if not path.exists() and not path.is_symlink():
-            _check_writable(path)
-            return
-        if not path.is_dir():
-            what = "file" if path.exists() else "link to nothing"
-            raise InputError(f"output={str(path)!r} is not accepted: expected a folder, but it is a {what}")
-        if RunFolder(path).has_run and (path / MANIFEST).is_file():
-            raise InputError(
-                f"output={str(path)!r} is not accepted: it already contains a run; expected a new folder, or: "
-                f"{resuming_command(RunFolder(path))}"
-            )
-        strange = [name for name in _others(path) if not _can_begin_anew(path / name, below)]
+        reason = _taken(path, below)
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"output={str(path)!r} is not accepted: {reason}") from None
-    if strange:
-        raise InputError(
-            f"output={str(path)!r} is not accepted: expected a new or an empty folder, but it has "
-            f"{', '.join(sorted(strange)[:3])}{' and more' if len(strange) > 3 else ''}"
-        )
-    _check_writable(path)
+        reason = getattr(error, "strerror", None) or str(error)
+    if reason:
+        raise InputError(f"output={str(path)!r} is not accepted: {reason}")
 
 
-def _check_writable(path: Path) -> None:
-    """Refuse a folder that cannot be made or written, before any work is done for it."""
+def _taken(path: Path, below: Sequence[Path]) -> str:
+    """Say why a new run may not have a folder; nothing if it may."""
+    if path.is_dir():
+        if RunFolder(path).has_run and (path / MANIFEST).is_file():
+            return f"it already contains a run; expected a new folder, or: {resuming_command(RunFolder(path))}"
+        strange = sorted(name for name in _others(path) if not _can_begin_anew(path / name, below))
+        if strange:
+            more = " and more" if len(strange) > 3 else ""
+            return f"expected a new or an empty folder, but it has {', '.join(strange[:3])}{more}"
+    elif path.exists() or path.is_symlink():
+        return f"expected a folder, but it is a {'file' if path.exists() else 'link to nothing'}"
     there = next(one for one in (path, *path.absolute().parents) if one.exists())
     if there.is_dir() and not os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-        raise InputError(f"output={str(path)!r} is not accepted: Permission denied: {there} may not be written")
+        return f"Permission denied: {there} may not be written"
+    return ""
 
 
 def _others(path: Path) -> list[str]:
-    """What is in a folder beside the files of a run that was ended while it started."""
+    """Return what is in a folder beside the files of a run that was ended while it started."""
     folder = RunFolder(path)
     try:
         manifest = folder.manifest()
     except DamagedFile:  # another program's, or damaged
         manifest = Manifest("")
-    own = {part_of(MANIFEST), part_of(folder.clients_file.name)}
+    clients = folder.clients_file
+    own = {part_of(MANIFEST), part_of(clients.name)}
     if manifest.run and not any(one.rounds for one in manifest.saved):
         own |= {MANIFEST, *map(part_of, manifest.files)} | {name for name in manifest.files if _is_whole(folder, name)}
     if is_lock(path / LOCK):
         own.add(LOCK)
-    if folder.clients_file.is_file() and folder.clients_file.stat().st_size <= len("[]\n"):  # no client has come yet
-        own.add(folder.clients_file.name)
+    if clients.is_file() and clients.stat().st_size <= len("[]\n"):  # no client has come yet
+        own.add(clients.name)
     return [entry.name for entry in path.iterdir() if entry.name not in own]
 
 
 def _is_whole(folder: RunFolder, name: str) -> bool:
     try:
-        folder.checked(name)
+        return bool(folder.checked(name))
     except DamagedFile:
         return False
-    return True
 
 
 def _can_begin_anew(path: Path, below: Sequence[Path]) -> bool:
-    """Whether the runs of a comparison that was ended while it started have not begun: the run that this folder is for,
-    or those of a seed."""
+    """Tell whether the runs of a comparison that was ended while it started have not begun: the run that this folder is
+    for, or all runs of a seed."""
     if path in below:
-        return path.is_dir() and not (path / METRICS).exists() and not _others(path)
+        return path.is_dir() and not _others(path)
     inside = [one for one in below if path in one.parents]
     return bool(inside) and path.is_dir() and all(_can_begin_anew(one, inside) for one in path.iterdir())

@@ -1,27 +1,25 @@
-"""A run's folder: what belongs to it, the names of its files, and reading them. Nothing is believed that the run did
-not save.
+"""A run's folder: its files, their checksums, and reading them. Nothing is believed that the run did not save.
 
-Reading takes no lock, so that looking never disturbs the writer: where a file does not match the manifest and the
-manifest has changed meanwhile, both are read again.
+`manifest.json` names the run, lists each of its files with a checksum, and says how many rounds are on record. It is
+replaced in one go, after what it lists is written. Reading takes no lock, so that looking never disturbs the writer:
+where a file does not match and the manifest has changed meanwhile, both are read again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from safetensors import SafetensorError, safe_open
 
 from smofi.errors import InputError
-from smofi.files import read_regular, sealed, to_json, unsealed, write_atomically
+from smofi.files import read_regular, sealed, unsealed, write_atomically
 from smofi.later import np, torch
 from smofi.plain_yaml import LARGEST, settings_in
 
@@ -30,8 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # --------------------------------------------------------------------------------------------------------------------
-# What belongs to a run: every file that was saved, with its checksum, and which run it is.
-
+# The manifest: which run this is, and the checksum of every file that was saved.
 
 MANIFEST, FORMAT, LARGEST_MANIFEST = "manifest.json", "smofi-run-1", 16 * 2**20
 AT_ONCE = 2**20
@@ -39,7 +36,7 @@ CHANGED = "is not what the run saved (its checksum differs): it is damaged, edit
 
 
 class DamagedFile(InputError):
-    """A file of a run that is missing, or not as the run saved it: what is wrong with it, and what to do about it.
+    """Refuse a file of a run that is missing, or not as the run saved it: what is wrong, and what to do about it.
 
     >>> DamagedFile("a.json is missing", "Put it back")
     DamagedFile('a.json is missing. Put it back')
@@ -51,28 +48,28 @@ class DamagedFile(InputError):
 
 
 class UnreadableFile(DamagedFile):
-    """A file of a run that the system does not give, perhaps only at this moment."""
+    """Refuse a file of a run that the system does not give, perhaps only at this moment."""
 
 
 @dataclass(frozen=True)
 class Checksum:
-    """The size and the hash of a file's content, or of its beginning."""
+    """The size and the hash of a file's content, or of its beginning.
+
+    >>> Checksum.of(b"")
+    Checksum(size=0, sha256='e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')
+    """
 
     size: int
     sha256: str
 
     @classmethod
     def of(cls, content: bytes) -> Checksum:
-        """That of a content.
-
-        >>> Checksum.of(b"")
-        Checksum(size=0, sha256='e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')
-        """
+        """Return the checksum of a content."""
         return cls(len(content), hashlib.sha256(content).hexdigest())
 
     @classmethod
     def of_file(cls, path: Path) -> Checksum:
-        """That of a file, however large."""
+        """Return the checksum of a file, however large."""
         digest, size = hashlib.sha256(), 0
         with open(path, "rb") as file:
             while piece := file.read(AT_ONCE):
@@ -83,7 +80,7 @@ class Checksum:
 
 @dataclass(frozen=True)
 class SavedRounds:
-    """The lines of metrics.jsonl that belong to the last save: how many, and their checksum."""
+    """The lines of metrics.jsonl that count: how many, and their checksum."""
 
     rounds: int = 0
     content: Checksum = field(default_factory=lambda: Checksum.of(b""))
@@ -91,41 +88,42 @@ class SavedRounds:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The identity of a run; for each of its files by its name below the folder, what it may be; and the rounds that
-    were saved, as they may be. A comparison has `runs`, by the names of their folders, in place of rounds."""
+    """The identity of a run; for each of its files by its name below the folder, what it may be; and the rounds on
+    record, as they may be. While a file is replaced, it may be the old or the new one. A comparison has `runs`, by the
+    names of their folders, in place of rounds."""
 
     run: str
     files: Mapping[str, Sequence[Checksum]] = field(default_factory=dict)
     saved: Sequence[SavedRounds] = (SavedRounds(),)
     runs: Mapping[str, str] = field(default_factory=dict)
 
-    def check(self, path: Path, name: str, found: Checksum) -> None:
-        """Refuse a file that is not what the run saved."""
-        if found not in self.files.get(name, ()):
-            raise DamagedFile(f"{path} {CHANGED}")
+    @property
+    def rounds(self) -> list[int]:
+        """The rounds whose state is listed, ascending.
+
+        >>> Manifest("a", {ROUND.format(7): [], BEST: []}).rounds
+        [7]
+        """
+        return sorted(round for name in self.files if (round := round_of(name)) is not None)
 
     def encode(self) -> bytes:
-        """As JSON that tells by itself whether it was changed."""
+        """Return JSON that tells by itself whether it was changed."""
         return sealed({"format": FORMAT, **asdict(self)})
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """The manifest in a file; raises DamagedFile if it is none, or not as it was written."""
-        content = read_regular(path, LARGEST_MANIFEST, "the manifest of a run")
+        """Read a manifest; raise DamagedFile if it is not as it was written."""
         try:
-            values = unsealed(content)
-        except ValueError:
-            raise DamagedFile(f"{path} {CHANGED}") from None
-        try:
+            values = unsealed(read_regular(path, LARGEST_MANIFEST, "the manifest of a run"))
             if values["format"] != FORMAT:
                 raise DamagedFile(f"{path} has format {values['format']!r}: expected {FORMAT!r}")
             files = {str(name): [Checksum(**one) for one in sums] for name, sums in values["files"].items()}
             saved = [SavedRounds(int(one["rounds"]), Checksum(**one["content"])) for one in values["saved"]]
             return cls(str(values["run"]), files, saved, {str(name): str(run) for name, run in values["runs"].items()})
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            if isinstance(error, DamagedFile):
-                raise
-            raise DamagedFile(f"{path} cannot be read: {error}") from None
+        except InputError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+            raise DamagedFile(f"{path} {CHANGED}") from None
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -143,7 +141,7 @@ class StoredCheckpoint:
     notes: dict[str, Any]
 
     def encode(self) -> bytes:
-        """As the content of a file."""
+        """Return the content of its file."""
         from safetensors.torch import save
 
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
@@ -152,7 +150,7 @@ class StoredCheckpoint:
 
 
 def read_checkpoint(path: Path) -> StoredCheckpoint:
-    """The state in a file; raises DamagedFile, naming it, if there is none."""
+    """Read the state in a file; raise DamagedFile, naming it, if there is none."""
     try:
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {})["smofi"])
@@ -167,149 +165,41 @@ def read_checkpoint(path: Path) -> StoredCheckpoint:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The rounds on record: a line of metrics.jsonl for each, appended once and checked when it is read.
+# The rounds on record: a line of metrics.jsonl each. What follows those that the manifest lists does not count.
 
-METRICS, SUMS = "metrics.jsonl", "metrics.sums"
-LARGEST_HISTORY, LONGEST_LINE = 4 * 2**30, 2**26
-TEXTS, TABLES = ("cut",), ("metrics", "diagnostics")
-LISTS = ("selected", "steps", "bytes_up", "bytes_down", "idle", "left_out")
-NUMBERS = ("accuracy", "loss", "train_loss", "validation", "seconds", "learning_rate", "virtual_seconds", "virtual_end")
+METRICS, LARGEST_HISTORY = "metrics.jsonl", 4 * 2**30
+KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("accuracy", "loss", "train_loss", "validation", "seconds"), (int, float, type(None))),
+    **dict.fromkeys(("learning_rate", "virtual_seconds", "virtual_end"), (int, float, type(None))),
+    **dict.fromkeys(("selected", "steps", "bytes_up", "bytes_down", "idle", "left_out"), (list,)),
+    **dict.fromkeys(("metrics", "diagnostics"), (dict,)),
+    "cut": (str,),
+}
+"""What a field of a record may be; of fields from elsewhere nothing is known."""
 
 Fields = dict[str, Any]
 
 
 def read_records(folder: Path, manifest: Manifest) -> list[Fields]:
-    """The records of all rounds, each checked; raises DamagedFile where one is not as it was written."""
-    return _records(folder / METRICS, read_lines(folder, manifest)[0])
-
-
-def read_saved_records(folder: Path, manifest: Manifest) -> list[Fields]:
-    """The same of the rounds up to the last save, whatever follows."""
-    with _opened(folder / METRICS) as file:
-        return _records(folder / METRICS, _saved_lines(file, folder / METRICS, manifest))
-
-
-def read_lines(folder: Path, manifest: Manifest) -> tuple[list[bytes], str]:
-    """The lines of all rounds, each checked; and what is wrong with later ones that do not count, if anything is."""
+    """Read the records of all rounds; raise DamagedFile where they are not as they were written."""
     path = folder / METRICS
-    with _opened(path) as file:
-        lines = _saved_lines(file, path, manifest)
-        before, whole = _read_sums(folder / SUMS, len(lines))
-        later = list(islice(_whole_lines(file), len(before) + 2))
-    after, still_whole = _read_sums(folder / SUMS, len(lines))  # lines may have been added meanwhile
-    sums = max(before, after, key=len)
-    for line, sum in zip(later, sums, strict=False):
-        if _sum(manifest.run, line) != sum:
-            wrong = f"line {len(lines) + 1} does not match its checksum in {SUMS}"
-            raise DamagedFile(f"{path} is not what the run saved: {wrong}")
-        lines.append(line)
-    if len(before) > len(later):
-        return lines, f"{path} lacks rounds that were done after the last save, from {len(lines) + 1} on"
-    uncounted = len(later) - len(sums)
-    if uncounted > 1 or (uncounted == 1 and not (whole and still_whole)):  # the last may still be written
-        lacking = f"{folder / SUMS} lacks the checksums of rounds from {len(lines) + 1} on"
-        return lines, f"{lacking}: their lines in {METRICS} do not count"
-    return lines, ""
-
-
-def _saved_lines(file: BinaryIO, path: Path, manifest: Manifest) -> list[bytes]:
-    """The lines that a manifest lists; what follows in the file is yet to be read."""
-    content = file.read(min(LARGEST_HISTORY, max(one.content.size for one in manifest.saved)))
+    if os.path.lexists(path) and not path.is_file():
+        raise DamagedFile(f"{path} is not a regular file")
+    most = min(LARGEST_HISTORY, max([0, *(one.content.size for one in manifest.saved)]))
+    try:
+        with open(path, "rb") as file:
+            content = file.read(most)
+    except FileNotFoundError:
+        content = b""
+    except OSError as error:
+        raise UnreadableFile(f"{path} cannot be read: {error.strerror}") from None
     for saved in manifest.saved:
         if Checksum.of(content[: saved.content.size]) == saved.content:
-            file.seek(saved.content.size)
-            return content[: saved.content.size].split(b"\n")[:-1]
-    last = manifest.saved[-1]
-    if len(content) < last.content.size and content.count(b"\n") < last.rounds:
-        raise DamagedFile(f"{path} lacks rounds that were saved: expected at least {last.rounds}")
+            lines = content[: saved.content.size].split(b"\n")[:-1]
+            return [_record(path, number, line) for number, line in enumerate(lines, start=1)]
+    if len(content) < most and content.count(b"\n") < (rounds := manifest.saved[-1].rounds):
+        raise DamagedFile(f"{path} lacks rounds that were saved: expected at least {rounds}")
     raise DamagedFile(f"{path} {CHANGED}")
-
-
-class HistoryFile:
-    """Writes metrics.jsonl: each round once. A line that could not be written whole is cut off by the next one."""
-
-    def __init__(self, folder: Path, run: str) -> None:
-        self.folder, self.run = folder, run
-        self.rounds = self.bytes = 0
-        self.digest = hashlib.sha256()
-
-    @property
-    def saved(self) -> SavedRounds:
-        """All that has been written, as a manifest lists it."""
-        return SavedRounds(self.rounds, Checksum(self.bytes, self.digest.hexdigest()))
-
-    def encode(self, records: Iterable[Mapping[str, Any]]) -> bytes:
-        """The content of a file of all rounds, from which `append` goes on."""
-        content = b"".join(map(_line, records))
-        self.rounds, self.bytes, self.digest = content.count(b"\n"), len(content), hashlib.sha256(content)
-        return content
-
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Add the record of one more round, flushed to the disk."""
-        line = _line(record)
-        with open(self.folder / METRICS, "ab") as file:
-            file.truncate(self.bytes)  # `whole` tells that this only ever cuts: a line that was not written whole
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        self.rounds, self.bytes = self.rounds + 1, self.bytes + len(line)
-        self.digest.update(line)
-        with open(self.folder / SUMS, "ab") as file:
-            file.write(f"{self.rounds} {_sum(self.run, line[:-1])}\n".encode())
-
-    @property
-    def whole(self) -> bool:
-        """Whether all that was written is still there."""
-        try:
-            return (self.folder / METRICS).stat().st_size >= self.bytes
-        except FileNotFoundError:
-            return not self.bytes
-
-    def forget_sums(self) -> None:
-        """Empty the checksums of single lines, when a manifest has that of all."""
-        sums = self.folder / SUMS
-        if not sums.exists() or sums.stat().st_size:
-            open(sums, "wb").close()
-
-    def cut(self) -> None:
-        """Cut off all that follows in the file, with its checksums; they are of rounds to be done again."""
-        path = self.folder / METRICS
-        if path.exists() and path.stat().st_size > self.bytes:
-            os.truncate(path, self.bytes)
-        self.forget_sums()
-
-
-def _opened(path: Path) -> BinaryIO:
-    """The file, or an empty one if there is none; nothing but a regular file is opened."""
-    if not os.path.lexists(path):
-        return io.BytesIO()
-    if not path.is_file():
-        raise DamagedFile(f"{path} is not a regular file")
-    try:
-        return open(path, "rb", buffering=2**20)
-    except OSError as error:
-        raise DamagedFile(f"{path} cannot be read: {error.strerror}") from None
-
-
-def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    while (line := file.readline(LONGEST_LINE)).endswith(b"\n"):
-        yield line[:-1]
-
-
-def _read_sums(path: Path, saved: int) -> tuple[list[str], bool]:
-    """The checksums of the rounds since a save, in their order, and whether nothing else is in the file."""
-    sums: list[str] = []
-    with _opened(path) as file:
-        while line := file.readline(64):
-            found = re.fullmatch(rb"(\d{1,11}) ([0-9a-f]{32})\n", line)
-            if not found or int(found[1]) != saved + len(sums) + 1:
-                return sums, re.fullmatch(rb"\d{1,11}( [0-9a-f]{0,32})?", line) is not None  # the last, being written
-            sums.append(found[2].decode())
-    return sums, True
-
-
-def _records(path: Path, lines: Iterable[bytes]) -> list[Fields]:
-    return [_record(path, number, line) for number, line in enumerate(lines, start=1)]
 
 
 def _record(path: Path, number: int, line: bytes) -> Fields:
@@ -320,32 +210,14 @@ def _record(path: Path, number: int, line: bytes) -> Fields:
     if not isinstance(record, dict) or record.get("round") != number:
         raise DamagedFile(f"{path} cannot be read: line {number} is not the record of round {number}")
     for name, value in record.items():
-        if not _of_its_kind(name, value):
+        numbers = not isinstance(value, list) or {type(one) for one in value} <= {int, float}
+        if name in KINDS and not (type(value) in KINDS[name] and numbers):
             raise DamagedFile(f"{path} cannot be read: {name} in line {number} is {str(value)[:40]!r}")
     return record
 
 
-def _of_its_kind(name: str, value: Any) -> bool:
-    """Whether a field of a record has a value of the right kind; of fields from elsewhere nothing is known."""
-    if name in NUMBERS:
-        return value is None or type(value) in (int, float)
-    if name in LISTS:
-        return isinstance(value, list) and set(map(type, value)) <= {int, float}
-    if name in TABLES:
-        return isinstance(value, dict)
-    return name not in TEXTS or isinstance(value, str)
-
-
-def _line(record: Mapping[str, Any]) -> bytes:
-    return f"{to_json(record)}\n".encode()
-
-
-def _sum(run: str, line: bytes) -> str:
-    return hashlib.blake2b(line, key=run.encode()[:64], digest_size=16).hexdigest()
-
-
 # --------------------------------------------------------------------------------------------------------------------
-# The files of one run: their names, and reading them. Nothing is believed that is not what the run saved.
+# The files of one run: their names, and reading them.
 
 CONFIG, ABOUT, RESULT, MODEL = "config.yaml", "about.json", "result.json", "model.safetensors"
 CHECKPOINTS, ROUND, BEST = "checkpoints", "checkpoints/round-{:06d}.safetensors", "checkpoints/best.safetensors"
@@ -357,6 +229,12 @@ WRITTEN_AGAIN = (MODEL, RESULT)
 LARGEST_JSON = 64 * 2**20  # about.json has the names of all classes, which may be many
 
 Read = TypeVar("Read")
+
+
+def round_of(name: str) -> int | None:
+    """Return the round whose state has this name, None for another file."""
+    found = re.fullmatch(r"checkpoints/round-(\d{6,})\.safetensors", name)
+    return int(found[1]) if found else None
 
 
 @dataclass(frozen=True)
@@ -427,60 +305,54 @@ class RunFolder:
         return (self.path / METRICS).stat().st_mtime
 
     def saved_rounds(self) -> list[int]:
-        """The rounds whose state was saved and is kept, ascending."""
-        return rounds_in(self.manifest())
+        """Return the rounds whose state was saved and is kept, ascending."""
+        return self.manifest().rounds
 
     # ------------------------------------------------------------------------------------------------------- reading
 
     def manifest(self) -> Manifest:
-        """All that was saved; an empty one where nothing is."""
+        """Return all that was saved; an empty manifest where nothing is."""
         path = self.path / MANIFEST
-        try:
-            path.lstat()
-        except OSError:
+        if not os.path.lexists(path):
             if not self.has_run:
                 return Manifest("")
             if not self.about_file.exists():
                 foreign = f"{self.path} is not a run folder: it has a {CONFIG}, but no {MANIFEST}, which every run has"
-                raise DamagedFile(foreign) from None
+                raise DamagedFile(foreign)
             missing = f"{path} is missing, and without it no file of the run can be checked"
-            raise DamagedFile(missing, self._remedy(MANIFEST)) from None
+            raise DamagedFile(missing, self._remedy(MANIFEST))
         try:
             return Manifest.read(path)
         except DamagedFile as error:
             raise DamagedFile(error.what, self._remedy(MANIFEST)) from None
 
     def config(self) -> dict[str, Any] | None:
-        """The settings as they are in the file, None if there is none."""
+        """Return the settings as they are in the file, None if there is none."""
         content = self._read(CONFIG, LARGEST)
         return None if content is None else settings_in(content, str(self.config_file))
 
     def about(self) -> dict[str, Any] | None:
-        """Where the run comes from, None if that was not recorded."""
+        """Return where the run comes from, None if that was not recorded."""
         return self._mapping(ABOUT)
 
     def result(self) -> dict[str, Any] | None:
-        """How the run ended, None while it has not."""
+        """Return how the run ended, None while it has not."""
         return self._mapping(RESULT)
 
-    def records(self) -> list[dict[str, Any]]:
-        """The rounds on record."""
-        return self._consistent(METRICS, lambda manifest: read_records(self.path, manifest))
-
     def ended(self) -> int | None:
-        """After how many rounds the run ended whose model is saved, None while it has not."""
+        """Return after how many rounds the run ended whose model is saved, None while it has not."""
         result = self.result()
         rounds = result.get("rounds") if result else None
         if result is not None and (not isinstance(rounds, int) or rounds < 0):
             raise InputError(f"{self.path / RESULT} cannot be used: expected the rounds after which the run ended")
         return rounds
 
-    def saved_records(self) -> list[dict[str, Any]]:
-        """Those up to the last save."""
-        return self._consistent(METRICS, lambda manifest: read_saved_records(self.path, manifest))
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rounds on record."""
+        return self._consistent(METRICS, lambda manifest: read_records(self.path, manifest))
 
     def model(self) -> dict[str, torch.Tensor]:
-        """The final weights, of which `ended` tells the round."""
+        """Return the final weights, of which `ended` tells the round."""
         from safetensors.torch import load_file
 
         self.checked(RESULT)
@@ -491,56 +363,15 @@ class RunFolder:
             raise InputError(f"{path} cannot be read: {error}") from error
 
     def checkpoint(self, round: int) -> StoredCheckpoint:
-        """The state after a round; raises DamagedFile if it cannot be trusted."""
+        """Return the state after a round; raise DamagedFile if it cannot be trusted."""
         return read_checkpoint(self.checked(ROUND.format(round)))
 
     def best(self) -> StoredCheckpoint:
-        """The state after the best round by validation accuracy; raises DamagedFile if it cannot be trusted."""
+        """Return the state after the best round by validation accuracy; raise DamagedFile if it cannot be trusted."""
         return read_checkpoint(self.checked(BEST))
 
-    def checked(self, name: str) -> Path:
-        """A file of the run that is as the run saved it; raises DamagedFile if it is not."""
-        path = self.path / name
-
-        def check(manifest: Manifest) -> Path:
-            if not path.is_file():
-                raise DamagedFile(f"{path} is {'not a regular file' if os.path.lexists(path) else 'missing'}")
-            try:
-                size = path.stat().st_size
-                known = [one for one in manifest.files.get(name, ()) if one.size == size]
-                # The hash of a file of another size would take time and tell nothing.
-                manifest.check(path, name, Checksum.of_file(path) if known else Checksum(size, ""))
-            except OSError as error:
-                raise UnreadableFile(f"{path} cannot be read: {error.strerror}") from None
-            return path
-
-        return self._consistent(name, check)
-
-    def damaged(self) -> list[DamagedFile]:
-        """What is wrong with each file that is missing, or not as the run saved it; nothing if all are."""
-        found: list[DamagedFile] = []
-        manifest = self.manifest()
-        for name in manifest.files:
-            try:
-                self.checked(name)
-            except DamagedFile as error:
-                if name in self.manifest().files:  # it may have been replaced by a newer one meanwhile
-                    found.append(error)
-        try:
-            self.tracker_ids()
-        except DamagedFile as error:
-            found.append(error)
-        try:
-            _, remark = self._consistent(METRICS, lambda manifest: read_lines(self.path, manifest))
-        except DamagedFile as error:
-            found.append(error)
-        else:
-            if remark and self.manifest() == manifest:  # else there was a save meanwhile
-                found.append(DamagedFile(remark, f"smofi run --resume {self.path} does these rounds again"))
-        return found
-
     def tracker_ids(self) -> dict[str, Any]:
-        """The trackers' own names for this run, by tracker."""
+        """Return the trackers' own names for this run, by tracker."""
         path = self.path / TRACKING
         if not path.exists():
             return {}
@@ -552,8 +383,42 @@ class RunFolder:
             raise DamagedFile(f"{path} {CHANGED}", "Put the original back, or remove it to begin new records")
         return dict(kept["trackers"])
 
+    def checked(self, name: str) -> Path:
+        """Return the path of a file that is as the run saved it; raise DamagedFile if it is not."""
+        path = self.path / name
+
+        def check(manifest: Manifest) -> Path:
+            if not path.is_file():
+                raise DamagedFile(f"{path} is {'not a regular file' if os.path.lexists(path) else 'missing'}")
+            try:
+                known = [one for one in manifest.files.get(name, ()) if one.size == path.stat().st_size]
+                # The hash of a file of another size would take time and tell nothing.
+                if not known or Checksum.of_file(path) not in known:
+                    raise DamagedFile(f"{path} {CHANGED}")
+            except OSError as error:
+                raise UnreadableFile(f"{path} cannot be read: {error.strerror}") from None
+            return path
+
+        return self._consistent(name, check)
+
+    def damaged(self) -> list[DamagedFile]:
+        """Return what is wrong with each file that is missing, or not as the run saved it; nothing if all are."""
+        found: list[DamagedFile] = []
+        for name in (*self.manifest().files, METRICS, TRACKING):
+            try:
+                if name == METRICS:
+                    self.records()
+                elif name == TRACKING:
+                    self.tracker_ids()
+                else:
+                    self.checked(name)
+            except DamagedFile as error:
+                # a state may have been replaced by a newer one meanwhile
+                if name in (METRICS, TRACKING) or name in self.manifest().files:
+                    found.append(error)
+        return found
+
     def _mapping(self, name: str) -> dict[str, Any] | None:
-        """A JSON file of names with values; None if there is none."""
         content = self._read(name, LARGEST_JSON)
         if content is None:
             return None
@@ -566,7 +431,7 @@ class RunFolder:
         return values
 
     def _read(self, name: str, most: int) -> bytes | None:
-        """The content of a small file, None if there is none."""
+        """Return the content of a small file, None if there is none."""
         path = self.path / name
 
         def read(manifest: Manifest) -> bytes | None:
@@ -577,13 +442,14 @@ class RunFolder:
                     raise DamagedFile(f"{path} is missing")
                 return None
             content = read_regular(path, most, "a file of a run")
-            manifest.check(path, name, Checksum.of(content))
+            if Checksum.of(content) not in manifest.files.get(name, ()):
+                raise DamagedFile(f"{path} {CHANGED}")
             return content
 
         return self._consistent(name, read)
 
     def _consistent(self, name: str, read: Callable[[Manifest], Read]) -> Read:
-        """What `read` makes of a file, given the manifest; again if that has changed meanwhile."""
+        """Return what `read` makes of a file, given the manifest; read again if that has changed meanwhile."""
         while True:
             manifest = self.manifest()
             try:
@@ -596,31 +462,16 @@ class RunFolder:
                     raise DamagedFile(what, self._remedy(name)) from None
 
     def _remedy(self, name: str) -> str:
-        """What to do about a file that is missing or damaged."""
+        put_back, anew = "Put the original back", f"smofi run {self.config_file} --output NEW"
         if name == CONFIG:
-            return f"Put the original back; other settings are a new run: smofi run {self.config_file} --output NEW"
+            return f"{put_back}; other settings are a new run: {anew}"
         if name in WRITTEN_AGAIN or name == BEST:
             remove = ", or remove it" if (self.path / name).exists() else ""
             then = "does without it" if name == BEST else "writes it again"
-            return f"Put the original back{remove}: smofi run --resume {self.path} {then}"
-        if name.startswith(f"{CHECKPOINTS}/"):
-            return f"Put the original back; smofi run --resume {self.path} goes on from an earlier round if it can"
-        return f"Put the original back, or start anew in another folder: smofi run {self.config_file} --output NEW"
-
-
-def rounds_in(manifest: Manifest) -> list[int]:
-    """The rounds whose state a manifest lists, ascending.
-
-    >>> rounds_in(Manifest("a", {ROUND.format(7): [], BEST: []}))
-    [7]
-    """
-    return sorted(round for name in manifest.files if (round := round_of(name)) is not None)
-
-
-def round_of(name: str) -> int | None:
-    """The round whose state has this name, None for another file."""
-    found = re.fullmatch(r"checkpoints/round-(\d{6,})\.safetensors", name)
-    return int(found[1]) if found else None
+            return f"{put_back}{remove}: smofi run --resume {self.path} {then}"
+        if round_of(name) is not None:
+            return f"{put_back}; smofi run --resume {self.path} goes on from an earlier round if it can"
+        return f"{put_back}, or start anew in another folder: {anew}"
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -632,8 +483,8 @@ OWNERS, LABELS = "owner_sha256", "labels_sha256"
 
 @dataclass(frozen=True, eq=False)
 class StoredPartition:
-    """The content of a partition file: the number of each sample's client, and the fingerprint of the labels that it
-    was made for, if that is known. `path` is the file itself."""
+    """The content of the partition file at `path`: the number of each sample's client, and the fingerprint of the
+    labels that it was made for, if that is known."""
 
     path: Path
     owners: npt.NDArray[np.int32]
@@ -641,7 +492,7 @@ class StoredPartition:
 
 
 def read_partition_file(path: Path) -> StoredPartition:
-    """The partition in a run folder, or in a file of that format; in a run folder it is as the run saved it."""
+    """Read the partition of a run folder, which has to be as the run saved it, or that of a file of the same format."""
     path = _find(path)
     if (run := RunFolder(path.parent)).has_run and path.name == PARTITION:
         run.checked(PARTITION)
@@ -654,21 +505,21 @@ def read_partition_file(path: Path) -> StoredPartition:
             kind, shape = tensor.get_dtype(), tensor.get_shape()
             if kind != "I32" or len(shape) != 1:
                 raise InputError(f"{path} is no partition: expected int32 of shape [samples], not {kind} of {shape}")
-            owners, about = file.get_tensor(TENSOR), _known((file.metadata() or {}).get(METADATA, "{}"))
-    except (OSError, SafetensorError) as error:
+            owners, about = file.get_tensor(TENSOR), json.loads((file.metadata() or {}).get(METADATA, "{}"))
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as a partition: {error}") from None
-    if about.get(OWNERS) not in (None, partition_hash(owners)):
+    if not isinstance(about, dict) or about.get(OWNERS) not in (None, partition_hash(owners)):
         raise InputError(f"{path} is damaged: it is not the partition that was written (its checksum differs)")
     return StoredPartition(path, owners, about.get(LABELS))
 
 
 def write_partition_file(path: Path, owners: npt.NDArray[Any]) -> None:
-    """Write the client of each sample."""
+    """Write the client of each sample, for `read_partition_file`."""
     write_atomically(path, encode_partition(owners))
 
 
 def encode_partition(owners: npt.NDArray[Any], labels: npt.NDArray[Any] | None = None) -> bytes:
-    """The content of a partition file; with the labels, it also knows which data it is for."""
+    """Return the content of a partition file; with the labels, it also knows which data it is for."""
     from safetensors.numpy import save
 
     known = {OWNERS: partition_hash(owners), LABELS: None if labels is None else labels_hash(labels)}
@@ -677,7 +528,7 @@ def encode_partition(owners: npt.NDArray[Any], labels: npt.NDArray[Any] | None =
 
 
 def partition_hash(owners: npt.NDArray[Any]) -> str:
-    """The fingerprint of which client has which sample.
+    """Return the fingerprint of which client has which sample.
 
     >>> partition_hash(np.zeros(3, dtype=np.int32))[:8]
     '15ec7bf0'
@@ -686,7 +537,7 @@ def partition_hash(owners: npt.NDArray[Any]) -> str:
 
 
 def labels_hash(labels: npt.NDArray[Any]) -> str:
-    """The fingerprint of the data that a partition divides.
+    """Return the fingerprint of the data that a partition divides.
 
     >>> labels_hash(np.array([0, 1]))[:8]
     '9d34149f'
@@ -694,17 +545,8 @@ def labels_hash(labels: npt.NDArray[Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i8").tobytes()).hexdigest()
 
 
-def _known(text: str) -> dict[str, Any]:
-    """What a partition file says of itself."""
-    try:
-        known = json.loads(text)
-    except (ValueError, RecursionError):
-        known = None
-    return known if isinstance(known, dict) else {OWNERS: ""}  # which is no checksum
-
-
 def _find(path: Path) -> Path:
-    """The partition file itself; nothing but a regular file is opened."""
+    """Return the partition file itself; nothing but a regular file is opened."""
     try:
         found = path / PARTITION if path.is_dir() else path
         if found.is_file():

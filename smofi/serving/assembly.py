@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from smofi.clock.costs import AS_COMPUTED, SentBytes, StepCosts
+from smofi.clock.clock import AS_COMPUTED, SentBytes, StepCosts
 from smofi.config import Config
 from smofi.cut import parse_cut
 from smofi.data import Source
@@ -27,7 +27,7 @@ from smofi.engine.remote.pool import choose_pool
 from smofi.engine.state import GlobalState
 from smofi.engine.stopping import Stopping
 from smofi.flat import shell
-from smofi.models.costs import costs
+from smofi.models.costing import costs
 from smofi.net.logs import log
 from smofi.serving.checks import Serving
 from smofi.serving.hub import Hub

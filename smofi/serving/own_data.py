@@ -14,9 +14,9 @@ from smofi.config import Config
 from smofi.config.federation import divide
 from smofi.data import Source
 from smofi.data.decoded import ReadProgress, silent
-from smofi.data.formats.arrays import one_class_will_do
-from smofi.data.load import check_found
+from smofi.data.loading import check_found
 from smofi.data.samples import Store, TensorSamples
+from smofi.data.tables import one_class_will_do
 from smofi.errors import check_count, refuse
 from smofi.serving.offer import Offer
 from smofi.serving.setups import refuse_offer

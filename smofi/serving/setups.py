@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from smofi.config import Config
+from smofi.config.settings import check_served
 from smofi.cut import parse_cut
 from smofi.data.partitions import PREFIX as SAVED
 from smofi.engine.assembly import template_of
@@ -23,7 +24,6 @@ from smofi.flat import Layout
 from smofi.methods import parse_method
 from smofi.net.plain import plain_text
 from smofi.optim import parse_optimizer
-from smofi.settings import check_served
 
 TEXT = "text"
 

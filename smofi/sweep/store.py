@@ -6,20 +6,21 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from smofi.config import Config, run_config
+from smofi.config.definition import seeds_text
+from smofi.config.settings import COMPUTING, SETTINGS
 from smofi.data.partitions import PREFIX as SAVED
-from smofi.data.partitions import parse as parse_partition
+from smofi.data.partitions import parse
 from smofi.errors import InputError, refuse
 from smofi.optim import parse_optimizer
 from smofi.runs import RunFolder, check_free, writer_of
-from smofi.settings import COMPUTING, SETTINGS, seeds_text
-from smofi.spec import Call, read_calls
+from smofi.spec import read_calls
 
 # --------------------------------------------------------------------------------------------------------------------
 # A cell of a sweep: the settings of one run, with one method and one seed, and what decides its numbers.
@@ -37,7 +38,7 @@ LONGEST_NAME = 120
 
 @dataclass(frozen=True)
 class Cell:
-    """One run. `label` says in a few words which one it is among others.
+    """Describe one run. `label` says in a few words which one it is among others.
 
     >>> cell = Cell(Config(method="smofi(alpha=-0.1)", seed=1))
     >>> cell.key == Cell(Config(method="smofi", seed=1, workers=2)).key
@@ -57,29 +58,29 @@ class Cell:
 
     @property
     def method(self) -> str:
-        """Its method, written in full."""
+        """Return its method, written in full."""
         return self.config.method[0]
 
     @property
     def title(self) -> str:
-        """What it is called among others."""
+        """Name it among others."""
         return self.label or f"{self.method}, seed {self.config.seed}"
 
     @cached_property
     def key(self) -> str:
-        """A short hash of what decides the numbers."""
+        """Return a short hash of what decides the numbers."""
         text = json.dumps([self.identity, self.config.rounds], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property
     def name(self) -> str:
-        """The name of a folder for it."""
+        """Name a folder for it."""
         words = self.label or f"{self.config.data} {self.method} seed {self.config.seed}"
         return f"{slug(words)}-{self.key}"
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """The settings that decide the numbers, as far as they are asked for: `auto` leaves open how clients are
+        """Return the settings that decide the numbers, as far as they are asked for: `auto` leaves open how clients are
         computed, data with owners tells the number of clients, and diagnostics may be there without being asked for."""
         config, left_out = self.config, set[str]()
         if config.executor == ("auto",):
@@ -92,16 +93,16 @@ class Cell:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """All settings that decide the numbers."""
+        """Return all settings that decide the numbers."""
         return deciding(self.config)
 
     def is_run_of(self, settings: Mapping[str, Any]) -> bool:
-        """Whether a run with these `deciding` settings computes the same rounds; it may have more or fewer of them."""
+        """Tell whether a run with these `deciding` settings computes the same rounds, maybe more or fewer."""
         return all(name in settings and settings[name] == value for name, value in self.identity.items())
 
 
 def slug(words: str) -> str:
-    """Words as a part of a folder's name.
+    """Write words as a part of a folder's name.
 
     >>> slug("fedprox(mu=0.01)+smofi, seed 0")
     'fedprox-mu=0.01-smofi-seed-0'
@@ -110,7 +111,7 @@ def slug(words: str) -> str:
 
 
 def deciding(config: Config) -> dict[str, Any]:
-    """Every setting that decides the numbers of a round, each written in one way.
+    """Return every setting that decides the numbers of a round, each written in one way.
 
     >>> deciding(Config(method="fedavgm(0.3)")) == deciding(Config(method="fedavgm(momentum=0.3)", rounds=5, workers=2))
     True
@@ -120,32 +121,24 @@ def deciding(config: Config) -> dict[str, Any]:
 
 
 def _plainly(name: str, value: Any) -> Any:
-    """A setting's value in the one way that equal values share."""
+    """Write a setting's value in the one way that equal values share."""
     if name == "method":
-        return [[_call(call) for call in read_calls(name, method, "smofi")] for method in value]
+        calls = [read_calls(name, method, "smofi") for method in value]
+        return _numbers([[[call.name, call.args, sorted(call.kwargs)] for call in several] for several in calls])
     if name == "optimizer":
         made = parse_optimizer(value)
-        return [type(made).__name__, {key: _number(one) for key, one in asdict(made).items()}]
+        return [type(made).__name__, {key: _numbers(one) for key, one in asdict(made).items()}]
     if name == "partition":
-        return _partition(value)
-    return _number(value)
+        saved = value.startswith(SAVED)
+        return SAVED + str(Path(value.removeprefix(SAVED)).expanduser().absolute()) if saved else str(parse(value))
+    return _numbers(value)
 
 
-def _call(call: Call) -> list[Any]:
-    return [call.name, [_number(one) for one in call.args], sorted((key, _number(one)) for key, one in call.kwargs)]
-
-
-def _number(value: Any) -> Any:
-    """1 and 1.0 are the same number; True is none."""
+def _numbers(value: Any) -> Any:
+    """Write whole numbers like others, tuples like lists: 1 and 1.0 are the same number, True is none."""
     if isinstance(value, (list, tuple)):
-        return [_number(one) for one in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else value
-
-
-def _partition(text: str) -> str:
-    if text.startswith(SAVED):
-        return SAVED + str(Path(text.removeprefix(SAVED)).expanduser().absolute())
-    return str(parse_partition(text))
+        return [_numbers(one) for one in value]
+    return float(value) if type(value) is int and abs(value) < 2**53 else value
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -156,7 +149,7 @@ CELLS = "cells"
 
 
 class BusyFolder(InputError):
-    """Another process writes the folder of a cell."""
+    """Say that another process writes the folder of a cell."""
 
     def __init__(self, path: Path, process: str) -> None:
         super().__init__(f"{path} is being written by another process (pid {process}); wait for it or stop it")
@@ -165,35 +158,26 @@ class BusyFolder(InputError):
 
 @dataclass(frozen=True)
 class Stored:
-    """A run as its folder has it."""
+    """Hold a run as its folder has it."""
 
     folder: RunFolder
     config: Config
 
-    @property
-    def path(self) -> Path:
-        """That of its folder."""
-        return self.folder.path
-
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """What decides its numbers."""
+        """Return what decides its numbers."""
         return deciding(self.config)
 
-    def rounds_done(self) -> int | None:
-        """After how many rounds it ended, None while it has not; refused if what it saved is damaged."""
-        ended = self.folder.ended()
-        done = len(self.folder.records())
-        return ended if ended == done else None  # a result from before it was resumed does not count
-
-    def stopped_early(self) -> bool:
-        """Whether it ended before its last round: early stopping, or numbers that are not finite."""
-        result = self.folder.result() or {}
-        return bool(result.get("stopped") or result.get("diverged"))
+    def has_ended(self) -> bool:
+        """Tell whether it has done its rounds, or has stopped early; refuse it if what it saved is damaged."""
+        ended, done, result = self.folder.ended(), len(self.folder.records()), self.folder.result() or {}
+        early = bool(result.get("stopped") or result.get("diverged"))  # or its numbers are not finite
+        # a result from before it was resumed does not count
+        return ended is not None and ended == done and (done >= self.config.rounds or early)
 
 
 class Store:
-    """The runs below a folder. `unreadable` are folders that look like those of runs, and why they cannot be read.
+    """Find the runs below a folder. `unreadable` are folders that look like those of runs, and why they cannot be read.
 
     >>> Store(Path("no-such-folder")).finished(Cell(Config(method="smofi"))) is None
     True
@@ -203,8 +187,10 @@ class Store:
         self.path = Path(folder)
         self.runs: dict[Path, Stored] = {}
         self.unreadable: dict[Path, InputError] = {}
-        for path in _run_folders(self.path):
-            self.look(path)
+        for where, folders, _ in os.walk(self.path):
+            folders.sort()
+            if RunFolder(Path(where)).has_run:
+                self.look(Path(where))
 
     def look(self, path: Path) -> None:
         """Read a folder, again if it was read before."""
@@ -219,34 +205,33 @@ class Store:
             self.unreadable[path] = error
 
     def finished(self, cell: Cell) -> RunFolder | None:
-        """The run of a cell that has done all its rounds, or has stopped early; None if there is none.
+        """Return the run of a cell that has done all its rounds, or has stopped early; None if there is none.
 
         A run with more rounds than the cell is another one: its best round may be one that the cell never reaches.
         Refused if the only such run is damaged.
         """
         wrong: InputError | None = None
         for run in self._of(cell):
-            if run.config.rounds != cell.config.rounds:
-                continue
-            try:
-                done = run.rounds_done()
-                if done is not None and (done >= cell.config.rounds or run.stopped_early()):
-                    return run.folder
-            except InputError as error:
-                wrong = wrong or error
+            if run.config.rounds == cell.config.rounds:
+                try:
+                    if run.has_ended():
+                        return run.folder
+                except InputError as error:
+                    wrong = wrong or error
         if wrong:
             raise wrong
         return None
 
     def unfinished(self, cell: Cell, leave: Collection[Path] = ()) -> RunFolder | None:
-        """A run of the same cell to go on with: interrupted, or finished with fewer rounds; the longest of them. Those
-        in `leave` belong to other cells."""
-        shorter = [run for run in self._of(cell) if run.path not in leave and run.config.rounds <= cell.config.rounds]
+        """Return the longest run of the same cell to go on with: interrupted, or finished with fewer rounds. Folders in
+        `leave` belong to other cells."""
+        shorter = [run for run in self._of(cell) if run.folder.path not in leave]
+        shorter = [run for run in shorter if run.config.rounds <= cell.config.rounds]
         longest = max(shorter, key=lambda run: (run.config.rounds, len(run.folder.saved_rounds())), default=None)
         return longest.folder if longest else None
 
     def folder_for(self, cell: Cell, leave: Collection[Path] = ()) -> RunFolder:
-        """Where a cell is, goes on or begins. Refused where something else is in the way, or another process writes."""
+        """Return where a cell is, goes on or begins. Refused where something else is, or another process writes."""
         found = self.finished(cell) or self.unfinished(cell, leave)
         if found is None:
             found = RunFolder(self.path / cell.name)
@@ -257,15 +242,5 @@ class Store:
             raise BusyFolder(found.path, writer)
         return found
 
-    def _of(self, cell: Cell) -> Iterable[Stored]:
-        return (run for run in self.runs.values() if cell.is_run_of(run.settings))
-
-
-def _run_folders(path: Path) -> list[Path]:
-    """All folders below this one, itself included, that have a run's configuration, by name."""
-    found = []
-    for where, folders, _ in os.walk(path):
-        folders.sort()
-        if RunFolder(Path(where)).has_run:
-            found.append(Path(where))
-    return found
+    def _of(self, cell: Cell) -> list[Stored]:
+        return [run for run in self.runs.values() if cell.is_run_of(run.settings)]

@@ -5,10 +5,7 @@ Public: the names in `__all__`.
 
 from __future__ import annotations
 
-from smofi.track.build import TRACKERS, tracker, trackers_of
-from smofi.track.mlflow import MLflow
-from smofi.track.tensorboard import TensorBoard
+from smofi.track.services import TRACKERS, MLflow, TensorBoard, WandB, tracker, trackers_of
 from smofi.track.tracker import Combined, Tracker, combine
-from smofi.track.wandb import WandB
 
 __all__ = ["TRACKERS", "Combined", "MLflow", "TensorBoard", "Tracker", "WandB", "combine", "tracker", "trackers_of"]

@@ -1,4 +1,4 @@
-"""What every tracker does: turn a run's events into numbers and texts, and never stop the run."""
+"""Follow a run: turn its events into numbers and texts, and never stop the run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from numbers import Real
 from statistics import fmean
-from types import TracebackType
 from typing import Any, TypeVar
 
 from smofi.engine.events import Callback, Event, Record, RoundDone, RunEnded, RunStarted, Warned
@@ -22,7 +21,7 @@ Opened = TypeVar("Opened")
 
 
 class Tracker(ABC):
-    """A callback that follows one run. It closes when the run ends, by `close`, or at the end of a `with` block.
+    """Follow one run, as its callback. It closes when the run ends, by `close`, or at the end of a `with` block.
 
     A tracker that cannot start is refused. One that fails later says so once, by a TrainingWarning, and goes quiet:
     the run goes on. `failed` is then the sentence; `where` tells the user where to look.
@@ -40,7 +39,7 @@ class Tracker(ABC):
 
     @property
     def judged(self) -> str:
-        """The name under which the metric that is judged is recorded."""
+        """Name the metric that is judged as it is recorded."""
         return "accuracy" if self._judged == "top1" else f"metrics/{self._judged}"
 
     @abstractmethod
@@ -60,7 +59,7 @@ class Tracker(ABC):
         """Write what is left and close everything."""
 
     def __call__(self, event: Event) -> None:
-        """The callback of a run."""
+        """Record an event: the callback of a run."""
         if self.closed and isinstance(event, RunStarted):
             self._fail(f"{self.name} is closed and does not record this run; a tracker follows one run")
         if not self.closed and not self.failed:
@@ -77,14 +76,12 @@ class Tracker(ABC):
     def __enter__(self: Self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close(completed=error is None)
 
     def collected(self, kind: str, message: str, round: int) -> str:
-        """All sentences of a kind so far, a line each, as many of the latest characters as fit: for trackers that have
-        one text for each kind. A run on a full disk has a warning a round."""
+        """Join all sentences of a kind so far, a line each, as many of the latest characters as fit: for trackers that
+        have one text for each kind. A run on a full disk has a warning a round."""
         lines = f"{self._texts[kind]}\n" if kind in self._texts else ""
         self._texts[kind] = f"{lines}round {round}: {message}"[-LONGEST_TEXT:]
         return self._texts[kind]
@@ -114,32 +111,24 @@ class Tracker(ABC):
 
 
 def scalars(record: Record) -> dict[str, float]:
-    """The numbers of a round by name, those of clients by the clients' names; what was not measured is left out.
+    """Return the numbers of a round by name, those of clients by the clients' names, without what was not measured.
+
+    With a clock: hours since the run started, bytes of all clients together in the round, and their mean idle share.
 
     >>> scalars(Record(1, 0.5, None, 2.0, 0.1, [0], [3], 0.05, "1", {"top1": 0.5, "per_client": {"north": 0.4}}))
     {'accuracy': 0.5, 'train_loss': 2.0, 'learning_rate': 0.05, 'seconds': 0.1, 'metrics/per_client/north': 0.4}
     """
     names = ("accuracy", "loss", "train_loss", "validation", "learning_rate", "seconds")
     values: dict[str, Any] = {name: getattr(record, name) for name in names}
-    values |= _virtual(record)
+    if record.virtual_end is not None:
+        values["virtual_hours"] = record.virtual_end / 3600
+        values |= {"bytes_up": sum(record.bytes_up), "bytes_down": sum(record.bytes_down)}
+        values["idle"] = fmean(record.idle or [0.0])
     for name, value in record.metrics.items():
         clients = {f"metrics/{name}/{client.replace('/', '_')}": one for client, one in client_values(value).items()}
         values |= clients or ({} if name == "top1" else {f"metrics/{name}": value})
     values |= {f"diagnostics/{name}": value for name, value in record.diagnostics.items()}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
-
-
-def _virtual(record: Record) -> dict[str, float]:
-    """With a clock: hours since the run started, bytes of all clients together in the round, and their mean idle share.
-
-    >>> _virtual(Record(1, 0.5, 1.0, 2.0, 0.1, [0, 3], [3, 3], 0.05, "1", virtual_end=5400.0, bytes_up=[10, 20],
-    ...     bytes_down=[5, 5], idle=[0.5, 0.0]))
-    {'virtual_hours': 1.5, 'bytes_up': 30, 'bytes_down': 10, 'idle': 0.25}
-    """
-    if record.virtual_end is None:
-        return {}
-    sums = {"bytes_up": sum(record.bytes_up), "bytes_down": sum(record.bytes_down)}
-    return {"virtual_hours": record.virtual_end / 3600, **sums, "idle": fmean(record.idle or [0.0])}
 
 
 def need(module: str, extra: str) -> Any:
@@ -157,7 +146,7 @@ def need(module: str, extra: str) -> Any:
 
 
 def started(name: str, start: Callable[[], Opened]) -> Opened:
-    """What `start` returns; before the run begins, any failure is an error that the user can correct."""
+    """Return what `start` returns; before the run begins, any failure is an error that the user can correct."""
     try:
         return start()
     except Exception as error:
@@ -165,7 +154,7 @@ def started(name: str, start: Callable[[], Opened]) -> Opened:
 
 
 def _sentence(error: Exception) -> str:
-    """The first line of an error, because some packages write a page."""
+    """Return the first line of an error, because some packages write a page."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
@@ -175,13 +164,13 @@ def _sentence(error: Exception) -> str:
 
 
 class Combined:
-    """Calls each callback with every event, in turn, and closes those that are trackers."""
+    """Call each callback with every event, in turn, and close those that are trackers."""
 
     def __init__(self, callbacks: tuple[Callback, ...]) -> None:
         self.callbacks = callbacks
 
     def __call__(self, event: Event) -> None:
-        """The callback of a run."""
+        """Record an event: the callback of a run."""
         for callback in self.callbacks:
             callback(event)
 
@@ -194,14 +183,12 @@ class Combined:
     def __enter__(self) -> Combined:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close(completed=error is None)
 
 
 def combine(*callbacks: Callback) -> Combined:
-    """One callback that calls each of these, in this order.
+    """Make one callback that calls each of these, in this order.
 
     >>> from smofi.engine.events import Warned
     >>> seen = []

@@ -1,19 +1,19 @@
-"""What `smofi.train` and `smofi.prepare` take, defined once for both."""
+"""Check what `smofi.train` and `smofi.prepare` take, and turn strings and data into what the engine reads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from smofi.clock import Timing
+from smofi.config.settings import TRAIN_ARGUMENTS
 from smofi.cut import CutSpec
 from smofi.data.augment import Augment, parse_augment
 from smofi.data.samples import DatasetSamples, Samples, TensorSamples
@@ -25,8 +25,7 @@ from smofi.engine.processes.workers import Workers
 from smofi.errors import InputError, check_flag, refuse
 from smofi.method import Method
 from smofi.methods import parse_method
-from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
-from smofi.settings import TRAIN_ARGUMENTS
+from smofi.optim import Optimizer, parse_optimizer
 
 HELP = {
     "model": "an `nn.Sequential` of blocks: input block, core blocks, output block. It is not changed.",
@@ -45,50 +44,50 @@ HELP = {
 """The arguments that are not settings."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Arguments:
-    """The arguments of `smofi.train`, each checked by itself. `smofi.settings` says what they mean, or `HELP` here."""
+    """The arguments of `smofi.train`, which has their defaults, each checked by itself."""
 
     model: nn.Sequential
     clients: Sequence[Any]
-    test: Any = None
-    _: KW_ONLY
-    method: str | Method = "smofi"
-    optimizer: str | Optimizer = DEFAULT_OPTIMIZER
-    cut: CutSpec = 1
-    rounds: int = 50
-    participation: float = 0.2
-    local_epochs: int = 5
-    batch_size: int = 32
-    seed: int = 0
-    loss: Loss = cross_entropy
-    metrics: Sequence[str | Metric] = ("top1",)
-    progress: bool = False
-    on_round: Callable[[Record], None] | None = None
-    callback: Callback | None = None
-    device: str | torch.device = "cpu"
-    wire: str | Wire | None = None
-    speeds: Sequence[float] | None = None
-    validation: Any = None
-    patience: int | None = None
-    target_accuracy: float | None = None
-    eval_every: int = 1
-    diagnose: bool = False
-    augment: str | Augment | None = None
-    workers: Workers | None = None
-    executor: str = "loop"
-    threads: int = 1
-    precision: str = "float32"
-    compile: bool = False
-    server_threads: int = 1
-    memory_limit: int | str | None = None
-    clock: str | Timing = "none"
-    client_tests: Sequence[Any] | None = None
-    client_names: Sequence[str] | None = None
+    test: Any
+    method: str | Method
+    optimizer: str | Optimizer
+    cut: CutSpec
+    rounds: int
+    participation: float
+    local_epochs: int
+    batch_size: int
+    seed: int
+    loss: Loss
+    metrics: Sequence[str | Metric]
+    progress: bool
+    on_round: Callable[[Record], None] | None
+    callback: Callback | None
+    device: str | torch.device
+    wire: str | Wire | None
+    speeds: Sequence[float] | None
+    validation: Any
+    patience: int | None
+    target_accuracy: float | None
+    eval_every: int
+    diagnose: bool
+    augment: str | Augment | None
+    workers: Workers | None
+    executor: str
+    threads: int
+    precision: str
+    compile: bool
+    server_threads: int
+    memory_limit: int | str | None
+    clock: str | Timing
+    client_tests: Sequence[Any] | None
+    client_names: Sequence[str] | None
 
     def __post_init__(self) -> None:
         for name, setting in TRAIN_ARGUMENTS.items():
-            setting.check_argument(name, getattr(self, name))
+            assert setting.argument
+            setting.argument(name, getattr(self, name))
         check_flag("progress", self.progress)
         if self.on_round is not None and not callable(self.on_round):
             refuse("on_round", self.on_round, "a function of one smofi.Record, or None")
@@ -98,10 +97,14 @@ class Arguments:
             refuse("loss", self.loss, "a function of (outputs, targets), such as nn.CrossEntropyLoss()")
         if self.workers is not None and not isinstance(getattr(self.workers, "rank", None), int):
             refuse("workers", self.workers, "what smofi.joined() returns in a program started by torchrun, or None")
-        _check_clients(self.clients)
+        pair = isinstance(self.clients, (tuple, list)) and len(self.clients) == 2 and hasattr(self.clients[0], "dtype")
+        if not isinstance(self.clients, Sequence) or isinstance(self.clients, str) or not self.clients or pair:
+            example = "[source.train[part] for part in parts] or [(inputs, targets)]"
+            refuse("clients", self.clients, f"a list with one entry per client, such as {example}")
         for name in ("client_tests", "client_names"):
             given = getattr(self, name)
-            if given is not None and (not isinstance(given, Sequence) or len(given) != len(self.clients)):
+            listed = isinstance(given, Sequence) and not isinstance(given, str)
+            if given is not None and not (listed and len(given) == len(self.clients)):
                 raise InputError(
                     f"{name} is not accepted: expected a list with one entry for each of the clients, or None"
                 )
@@ -118,7 +121,7 @@ class Arguments:
 
     @cached_property
     def optimizer_value(self) -> Optimizer:
-        """The optimizer, with Nesterov's look-ahead where the method uses it."""
+        """Return the optimizer, with Nesterov's look-ahead where the method uses it."""
         value = parse_optimizer(self.optimizer) if isinstance(self.optimizer, str) else self.optimizer
         return value.with_nesterov() if self.method_value.nesterov else value
 
@@ -136,7 +139,7 @@ class Arguments:
 
     @property
     def callback_value(self) -> Callback | None:
-        """What is called with every event: `callback`, and `on_round` where a round is done."""
+        """Return what is called with every event: `callback`, and `on_round` where a round is done."""
         on_round, callback = self.on_round, self.callback
         if on_round is None:
             return callback
@@ -150,20 +153,8 @@ class Arguments:
         return both
 
     def cast_on(self, device: torch.device) -> Cast:
-        """The precision of passes on this device."""
+        """Return the precision of passes on this device."""
         return nullcontext if self.precision == "float32" else partial(torch.autocast, device.type, torch.bfloat16)
-
-
-def _check_clients(clients: Any) -> None:
-    """A list with an entry per client; what an entry may be is checked when it is read."""
-    if isinstance(clients, (tuple, list)) and len(clients) == 2 and all(hasattr(one, "dtype") for one in clients):
-        refuse("clients", clients, "a list with one entry per client; for a single client, [(inputs, targets)]")
-    if isinstance(clients, Mapping):
-        refuse("clients", clients, "a list with one entry per client, such as list(clients.values())")
-    if not isinstance(clients, Sequence) or isinstance(clients, str):
-        refuse("clients", clients, "a list with one entry per client, such as [source.train[part] for part in parts]")
-    if not clients:
-        refuse("clients", clients, "a list of at least one client")
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -181,33 +172,24 @@ def as_samples(data: Any, name: str, dtype: torch.dtype, device: torch.device) -
     if isinstance(data, DatasetSamples):
         return data
     if isinstance(data, (tuple, list)) and len(data) == 2 and all(isinstance(p, (Tensor, np.ndarray)) for p in data):
-        inputs, targets = _as_tensors(data, name)
+        try:
+            inputs, targets = (torch.as_tensor(values) for values in data)
+        except TypeError as error:  # an array of words or of objects
+            raise InputError(f"{name} is not accepted: expected numbers in both tensors: {error}") from None
+        if not (targets.is_floating_point() or targets.is_complex() or targets.dtype in (torch.uint8, torch.bool)):
+            targets = targets.long()  # as torch's losses take classes
         if not inputs.dim() or not targets.dim() or len(inputs) != len(targets):
             shapes = f"inputs of shape {tuple(inputs.shape)} and targets of shape {tuple(targets.shape)}"
             raise InputError(f"{name} is not accepted: expected as many inputs as targets, but it has {shapes}")
         return TensorSamples.of(inputs, targets).to(dtype, device)
-    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(values, list) for values in data):
-        raise InputError(
-            f"{name} is not accepted: expected a pair of tensors, not of lists (torch.tensor makes one of each)"
-        )
-    if isinstance(getattr(data, "train", None), TensorSamples):  # a Source
-        raise InputError(f"{name} is not accepted: expected samples, such as source.train or source.test, not a Source")
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, (str, dict, Tensor)):
+    lists = isinstance(data, tuple) and all(isinstance(values, list) for values in data)
+    sized = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    if sized and not lists and not isinstance(data, (str, dict, Tensor)):
         try:
             return DatasetSamples(data, dtype, device)
         except (TypeError, LookupError) as error:
             raise InputError(f"{name} is not accepted: expected (input, target) pairs: {error}") from error
     raise InputError(
-        f"{name} is not accepted: expected a pair of tensors (inputs, targets) or a map-style Dataset, "
-        f"not {type(data).__name__}"
+        f"{name} is not accepted: expected a pair of tensors (inputs, targets), a map-style Dataset or samples such as "
+        f"source.train, not {type(data).__name__}"
     )
-
-
-def _as_tensors(pair: Any, name: str) -> tuple[Tensor, Tensor]:
-    """Both as tensors; classes of any type of whole number as torch's losses take them."""
-    try:
-        inputs, targets = (torch.as_tensor(values) for values in pair)
-    except TypeError as error:  # an array of words or of objects
-        raise InputError(f"{name} is not accepted: expected numbers in both tensors: {error}") from None
-    whole = not targets.is_floating_point() and not targets.is_complex()
-    return inputs, targets.long() if whole and targets.dtype not in (torch.uint8, torch.bool) else targets

@@ -1,147 +1,86 @@
-"""`smofi.train` and `smofi.prepare`: their signature and help, and from arguments to a run that is checked before any
-work starts.
-"""
+"""`smofi.train` and `smofi.prepare`: from arguments to a run that is checked before any work starts."""
 
 from __future__ import annotations
 
 import copy
-import difflib
 import inspect
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import fields
-from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from dataclasses import replace
+from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
 
+from smofi.clock import Timing, start_clock
+from smofi.clock.clock import AS_COMPUTED, SentBytes, StepCosts
+from smofi.config.settings import TRAIN_ARGUMENTS
+from smofi.cut import CutSpec, parse_cut
+from smofi.data.augment import Augment
+from smofi.data.partitions import mixes
 from smofi.data.samples import Samples
 from smofi.engine.assembly import Resources, RunData, RunLength, assemble, template_of
-from smofi.engine.check import check_device, check_plan
+from smofi.engine.check import check_device, check_plan, check_speeds
 from smofi.engine.cohort.setup import Setup
+from smofi.engine.cohort.wire import Compression
 from smofi.engine.cpu.threads import in_threads
-from smofi.engine.passes import Passes
-from smofi.engine.plan import Planner
+from smofi.engine.evaluate import Metric
+from smofi.engine.events import Callback, Record
+from smofi.engine.passes import Loss, Passes, Wire
+from smofi.engine.plan import Planner, RoundSettings
+from smofi.engine.processes.workers import Workers
 from smofi.engine.stopping import Stopping
 from smofi.errors import refuse
 from smofi.flat import Layout
-from smofi.settings import TRAIN_ARGUMENTS
+from smofi.method import Method
+from smofi.models.costing import Costs, costs
+from smofi.optim import DEFAULT_OPTIMIZER, Optimizer
 from smofi.training.arguments import HELP, Arguments, as_samples
-from smofi.training.planner import make_planner
 from smofi.training.session import Result, Session
 
 # --------------------------------------------------------------------------------------------------------------------
-# How `smofi.train` and `smofi.prepare` take their arguments one by one: signature, help, and wrong names refused.
+# The two calls: their signature, their help, and what they do.
 
 
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
-
-OTHER_WORDS = dict.fromkeys(
-    ("lr", "learning_rate", "momentum", "weight_decay"), "optimizer=smofi.sgd(lr=0.05, momentum=0.9)"
-) | {"epochs": "local_epochs", "verbose": "progress", "fraction": "participation", "split": "cut"}
-"""What other libraries call an argument of ours, where the two words are not alike."""
-
-
-class Bare(str):
-    """An annotation that a signature shows as it is written, without quotation marks."""
-
-    __repr__ = str.__str__
-
-
-def taking(
-    make: Callable[Given, Arguments],
-) -> Callable[[Callable[[Arguments], Made]], Callable[Given, Made]]:
-    """Turns a function of Arguments into one that takes them one by one; `{arguments}` in its docstring lists them."""
-
-    def turn(function: Callable[[Arguments], Made]) -> Callable[Given, Made]:
-        name, result = function.__name__, get_type_hints(function)["return"]
-        signature = _shown_signature(inspect.signature(make), result.__name__)
-
-        @wraps(function)
-        def turned(*args: Given.args, **kwargs: Given.kwargs) -> Made:
-            _check_names(name, signature, args, kwargs)
-            return function(make(*args, **kwargs))
-
-        shown: Any = turned
-        del shown.__wrapped__
-        shown.__signature__ = signature
-        shown.__annotations__ = {**get_type_hints(make.__init__), "return": result}
-        shown.__doc__ = inspect.cleandoc(function.__doc__ or "").replace("{arguments}", describe_arguments())
-        return turned
-
-    return turn
-
-
-def describe_arguments() -> str:
-    """A line or two on every argument, for `help(smofi.train)`.
-
-    >>> describe_arguments().splitlines()[1]
-    'clients          a pair of tensors (inputs, targets) or a map-style Dataset per client'
-    """
-    helps = HELP | {name: setting.argument_help for name, setting in TRAIN_ARGUMENTS.items()}
-    width = 2 + max(map(len, helps))
-    wrapped = partial(textwrap.wrap, width=112 - width)
-    return "\n".join(
-        f"{name if not number else '':{width}}{line}"
-        for name in (one.name for one in fields(Arguments))
-        for number, line in enumerate(wrapped(helps[name]))
-    )
-
-
-def _shown_signature(signature: inspect.Signature, result: str) -> inspect.Signature:
-    """The same with types as they are written in the code: `get_type_hints` has the types themselves."""
-    shown = [one.replace(annotation=Bare(one.annotation)) for one in signature.parameters.values()]
-    return signature.replace(parameters=shown, return_annotation=Bare(result))
-
-
-def _check_names(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse arguments that do not exist, are missing or too many, as Python does, by the name that was called."""
-    known = list(signature.parameters)
-    for word in kwargs:
-        if word not in known:
-            near = _meant(word, known)
-            hint = f"did you mean {near}?" if near else f"help(smofi.{name}) lists its arguments"
-            raise TypeError(f"{name}() got an unexpected argument {word!r}; {hint}")
-    by_place = [one.name for one in signature.parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
-    if len(args) > len(by_place):
-        raise TypeError(
-            f"{name}() takes {len(by_place)} arguments without a name ({', '.join(by_place)}), but {len(args)} were "
-            "given; name the others, as in rounds=10"
-        )
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{name}(): {error}") from None
-
-
-def _meant(word: str, known: list[str]) -> str:
-    """The argument that this word probably stands for.
-
-    >>> _meant("num_rounds", ["rounds", "seed"]), _meant("batchsize", ["batch_size"]), _meant("x", ["seed"])
-    ('rounds', 'batch_size', '')
-    """
-    if word.lower() in OTHER_WORDS:
-        return OTHER_WORDS[word.lower()]
-    near = [one for one in known if one in word or word in one] or difflib.get_close_matches(word, known, n=1)
-    return near[0] if near and len(word) > 2 else ""
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# From arguments to a run: everything is checked before any work starts.
-
-
-@taking(Arguments)
-def prepare(arguments: Arguments) -> Session:
-    """Check everything and return a Session, ready to train: `smofi.train(...)` is `smofi.prepare(...).train()`.
-
-    {arguments}
-    """
-    return _session(arguments)
-
-
-@taking(Arguments)
-def train(arguments: Arguments) -> Result:
+def train(
+    model: nn.Sequential,
+    clients: Sequence[Any],
+    test: Any = None,
+    *,
+    method: str | Method = "smofi",
+    optimizer: str | Optimizer = DEFAULT_OPTIMIZER,
+    cut: CutSpec = 1,
+    rounds: int = 50,
+    participation: float = 0.2,
+    local_epochs: int = 5,
+    batch_size: int = 32,
+    seed: int = 0,
+    loss: Loss = cross_entropy,
+    metrics: Sequence[str | Metric] = ("top1",),
+    progress: bool = False,
+    on_round: Callable[[Record], None] | None = None,
+    callback: Callback | None = None,
+    device: str | torch.device = "cpu",
+    wire: str | Wire | None = None,
+    speeds: Sequence[float] | None = None,
+    validation: Any = None,
+    patience: int | None = None,
+    target_accuracy: float | None = None,
+    eval_every: int = 1,
+    diagnose: bool = False,
+    augment: str | Augment | None = None,
+    workers: Workers | None = None,
+    executor: str = "loop",
+    threads: int = 1,
+    precision: str = "float32",
+    compile: bool = False,
+    server_threads: int = 1,
+    memory_limit: int | str | None = None,
+    clock: str | Timing = "none",
+    client_tests: Sequence[Any] | None = None,
+    client_names: Sequence[str] | None = None,
+) -> Result:
     """Train one model on the data of many clients, split between them and a server.
 
     {arguments}
@@ -157,23 +96,73 @@ def train(arguments: Arguments) -> Result:
     >>> [record.steps for record in result.history]
     [[25, 15], [25, 15]]
     """
-    return _session(arguments).train()
+    return prepare(**locals()).train()
+
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+def taking_what(function: Callable[Given, Any]) -> Callable[[Callable[..., Made]], Callable[Given, Made]]:
+    """Tell type checkers that a function takes the arguments of another."""
+    return lambda decorated: decorated
+
+
+@taking_what(train)
+def arguments_of(*args: Any, **given: Any) -> Arguments:
+    """Return the arguments of `smofi.train`, checked, with its defaults where none is given."""
+    bound = inspect.signature(train).bind(*args, **given)
+    bound.apply_defaults()
+    return Arguments(**bound.arguments)
+
+
+@taking_what(train)
+def prepare(*args: Any, **given: Any) -> Session:
+    """Check everything and return a Session, ready to train; it takes the arguments of `smofi.train`, which is
+    `smofi.prepare(...).train()`.
+    """
+    arguments = arguments_of(*args, **given)
+    with in_threads(arguments.threads):
+        return _session(arguments)
+
+
+def _describe_arguments() -> str:
+    helps = HELP | {name: setting.argument_help or setting.help for name, setting in TRAIN_ARGUMENTS.items()}
+    width = 2 + max(map(len, helps))
+    return "\n    ".join(
+        f"{name if not number else '':{width}}{line}"
+        for name in inspect.signature(train).parameters
+        for number, line in enumerate(textwrap.wrap(helps[name], width=112 - width))
+    )
+
+
+train.__doc__ = (train.__doc__ or "").replace("{arguments}", _describe_arguments())
+
+# --------------------------------------------------------------------------------------------------------------------
+# From arguments to a run: everything is checked before any work starts.
 
 
 def _session(arguments: Arguments) -> Session:
-    with in_threads(arguments.threads):
-        return _checked(arguments)
-
-
-def _checked(arguments: Arguments) -> Session:
     device = check_device(arguments.device)
     layout = Layout.of(arguments.model)
+
+    def samples(data: Any, name: str) -> Samples | None:
+        return None if data is None else as_samples(data, name, layout.dtype, device)
+
+    def held_out(name: str, data: Any) -> Samples | None:
+        found = samples(data, name)
+        if found is not None and not len(found):
+            refuse(name, data, "at least one sample, or None")
+        return found
+
     clients = [as_samples(data, f"clients[{i}]", layout.dtype, device) for i, data in enumerate(arguments.clients)]
-    test = _held_out("test", arguments.test, layout, device)
-    validation = _held_out("validation", arguments.validation, layout, device)
+    test, validation = held_out("test", arguments.test), held_out("validation", arguments.validation)
     planner = make_planner(arguments, layout, clients)
     check_plan(planner, arguments.cut)
-    _check_compile(arguments, planner)
+    u_shaped = any(cut.u_shaped for cut in planner.cuts.options)
+    if arguments.compile and (arguments.wire_value or u_shaped or planner.method.where.one_server):
+        accepted = "False where a split is executed for real: with a wire, a U shape, sflv2 or mergesfl"
+        refuse("compile", arguments.compile, accepted)
     model = copy.deepcopy(arguments.model).to(device)
     setup = Setup(
         template_of(model),
@@ -184,7 +173,7 @@ def _checked(arguments: Arguments) -> Session:
         arguments.wire_value,
         Passes(arguments.cast_on(device), arguments.compile, arguments.server_threads),
     )
-    stopping = Stopping(arguments.patience, arguments.target_accuracy)
+    tests = arguments.client_tests
     run = assemble(
         setup,
         RunData(
@@ -192,34 +181,52 @@ def _checked(arguments: Arguments) -> Session:
             test,
             validation,
             arguments.augment_value,
-            _client_tests(arguments.client_tests, layout, device),
+            None if tests is None else [samples(data, f"client_tests[{i}]") for i, data in enumerate(tests)],
             tuple(map(str, arguments.client_names or ())),
         ),
         planner,
-        RunLength(arguments.rounds, arguments.eval_every, arguments.metrics, stopping, arguments.callback_value),
+        RunLength(
+            arguments.rounds,
+            arguments.eval_every,
+            arguments.metrics,
+            Stopping(arguments.patience, arguments.target_accuracy),
+            arguments.callback_value,
+        ),
         Resources(arguments.workers, arguments.executor, arguments.memory_limit, arguments.diagnose),
     )
     return Session(model, layout, run, arguments.threads, arguments.progress)
 
 
-def _held_out(name: str, data: Any, layout: Layout, device: torch.device) -> Samples | None:
-    samples = None if data is None else as_samples(data, name, layout.dtype, device)
-    if samples is not None and not len(samples):
-        refuse(name, data, "at least one sample, or None")
-    return samples
+def make_planner(asked: Arguments, layout: Layout, samples: Sequence[Samples]) -> Planner:
+    """Return what plans the rounds of a run on these samples, one entry per client; nothing that trains is needed."""
+    method, optimizer = asked.method_value, asked.optimizer_value
+    planner = Planner(
+        sizes=[len(client) for client in samples],
+        cuts=parse_cut(asked.cut, layout, len(samples)),
+        method=method,
+        settings=RoundSettings(
+            asked.seed, asked.participation, asked.local_epochs, asked.batch_size, optimizer.lr, optimizer.lr_decay
+        ),
+        speeds=check_speeds(asked.speeds, len(samples)),
+    )
+    if asked.timing.clock == "none" and not method.select:
+        return planner
+    wire = asked.wire_value
+    sent = SentBytes(wire.width, wire.overhead) if isinstance(wire, Compression) else AS_COMPUTED
+    model_costs = _model_costs(asked, samples[planner.eligible[0] if planner.eligible else 0])
+    timekeeper = start_clock(asked.timing, model_costs, layout, len(samples), asked.seed, method, optimizer, sent)
+    if not method.select:
+        return replace(planner, clock=timekeeper)
+    class_counts = mixes([client.targets(torch.arange(len(client))) for client in samples])
+    return replace(
+        planner,
+        clock=timekeeper,
+        class_counts=class_counts.__getitem__,
+        sample_bytes=lambda cut: StepCosts.of(model_costs, cut, sent).activation,
+    )
 
 
-def _client_tests(tests: Sequence[Any] | None, layout: Layout, device: torch.device) -> list[Samples | None] | None:
-    if tests is None:
-        return None
-    return [
-        None if data is None else as_samples(data, f"client_tests[{i}]", layout.dtype, device)
-        for i, data in enumerate(tests)
-    ]
-
-
-def _check_compile(arguments: Arguments, planner: Planner) -> None:
-    u_shaped = any(cut.u_shaped for cut in planner.cuts.options)
-    if arguments.compile and (arguments.wire_value or u_shaped or planner.method.where.one_server):
-        accepted = "False where a split is executed for real: with a wire, a U shape, sflv2 or mergesfl"
-        refuse("compile", arguments.compile, accepted)
+def _model_costs(asked: Arguments, samples: Samples) -> Costs:
+    inputs, _ = samples.batch(torch.zeros(1, dtype=torch.int64))
+    cast = asked.cast_on(torch.device("cpu"))
+    return costs(asked.model, inputs.shape[1:], tokens=not inputs.is_floating_point(), cast=cast)

@@ -27,7 +27,7 @@ from smofi.flat import Layout
 
 @contextmanager
 def finishing_the_round(run: Run) -> Iterator[None]:
-    """The first Ctrl-C ends the run after the current round, a second one raises KeyboardInterrupt at once.
+    """Let the first Ctrl-C end the run after the current round, and a second one raise KeyboardInterrupt at once.
 
     Only in the main thread, where Python hands out signals, and only where Ctrl-C would raise KeyboardInterrupt: what
     a program, or the `smofi` command, has decided about it stays as it is.
@@ -66,7 +66,7 @@ def finishing_the_round(run: Run) -> Iterator[None]:
 
 @contextmanager
 def shown(run: Run) -> Iterator[None]:
-    """The run's events go to a display as well as to its callback."""
+    """Send the run's events to a display as well as to its callback."""
     # The report stands above this room and is loaded only here, when it is asked for: pyproject.toml has the exception.
     from smofi.report.live import display
 
@@ -136,18 +136,18 @@ class Session:
 
     @property
     def executor(self) -> str:
-        """How its clients are computed, as it was decided: the argument `executor` that repeats it on any machine."""
+        """Return how clients are computed, as it was decided: the `executor` that repeats it on any machine."""
         return self.run.simulation.execution.executor
 
     def train(self) -> Result:
-        """All rounds, one after the other; after Ctrl-C, those that are left."""
+        """Train all rounds, one after the other; after Ctrl-C, those that are left."""
         display = shown(self.run) if self.progress and self.run.workers.rank == 0 else nullcontext()
         with in_threads(self.threads), finishing_the_round(self.run), display:
             self.run.train()
         return self.result()
 
     def result(self) -> Result:
-        """The result so far."""
+        """Return the result so far."""
         run, trained = self.run, copy.deepcopy(self.model).eval()
         self.layout.unpack(trained, run.state.weights, run.state.statistics)
         return Result(trained, list(run.history), run.stopped, run.diverged, run.cut_short, run.evaluator.headings)

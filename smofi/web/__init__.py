@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 
 def style_of(own: str) -> str:
-    """The style of a page: the colours, then its own.
+    """Return the style of a page: the colours, then its own.
 
     >>> style_of("p { margin: 0; }").endswith("p { margin: 0; }")
     True
@@ -26,7 +26,7 @@ def style_of(own: str) -> str:
 
 
 def script_of(own: Iterable[str]) -> str:
-    """The script of a page: its theme, then its own, with no names that others see.
+    """Return the script of a page: its theme, then its own, with no names that others see.
 
     >>> script_of([]).startswith('"use strict";')
     True
@@ -35,7 +35,7 @@ def script_of(own: Iterable[str]) -> str:
 
 
 def digest_of(text: str) -> str:
-    """A script or a style, as a page's rules name it.
+    """Return a script or a style as a page's rules name it.
 
     >>> digest_of("")[:20]
     "'sha256-47DEQpj8HBSa"

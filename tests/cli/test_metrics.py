@@ -53,7 +53,9 @@ def as_earlier(run: Path) -> None:
     rewritten(run, "about.json", json.dumps(kept).encode())
 
 
-def test_a_run_without_top1_has_a_table_curves_a_picture_and_its_path(trained: tuple[Path, str]) -> None:
+def test_a_run_without_top1_is_shown_by_its_metrics_and_names(
+    trained: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     run, out = trained
     assert "macro F1" in out
     assert "accuracy of each client on its own test data" in out
@@ -62,6 +64,12 @@ def test_a_run_without_top1_has_a_table_curves_a_picture_and_its_path(trained: t
     assert "The target is " in out
     assert "of smofi's best" in out
     assert "speed-up" not in out
+    assert main(["show", str(run)]) == 0
+    out = capsys.readouterr().out
+    for word in ("macro F1", "worst client", "on its own test data", "1 local epoch ", *SITES):
+        assert word in out
+    assert main(["timeline", str(run)]) == 0
+    assert "St. Mary's" in capsys.readouterr().out
 
 
 def test_clients_are_judged_by_their_own_test_samples_and_by_name(trained: tuple[Path, str], sites: Path) -> None:
@@ -82,22 +90,6 @@ def test_clients_are_judged_by_their_own_test_samples_and_by_name(trained: tuple
         assert accuracy is None or (accuracy * tests) == pytest.approx(round(accuracy * tests))
     known = [value for value in clients.values() if value is not None]
     assert last["metrics"]["worst_client"] == min(known)  # type: ignore[index]
-
-
-def test_show_and_timeline_know_metrics_and_names(
-    trained: tuple[Path, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, _ = trained
-    assert main(["show", str(run)]) == 0
-    out = capsys.readouterr().out
-    assert "macro F1" in out
-    assert "worst client" in out
-    assert "on its own test data" in out
-    assert "1 local epoch " in out
-    for name in SITES:
-        assert name in out
-    assert main(["timeline", str(run)]) == 0
-    assert "St. Mary's" in capsys.readouterr().out
 
 
 def test_a_resumed_run_goes_on_by_the_same_metrics(
@@ -143,15 +135,3 @@ def test_a_run_of_an_earlier_version_is_judged_by_the_accuracy_whatever_its_firs
     assert main(["run", "--resume", str(resumed), "--rounds", "2"]) == 0
     assert records(resumed)[1]["validation"] == records(whole)[1]["validation"]
     assert "metrics: [top1, macro_f1]" in (resumed / "config.yaml").read_text()
-
-
-def test_a_partition_shows_the_names_of_its_clients(
-    sites: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    picture = tmp_path / "picture.svg"
-    asked = ["data", f"csv:{sites}", "--partition", "natural", "--clients", "4", "--batch-size", "2"]
-    assert main([*asked, "--output", str(picture)]) == 0
-    out = capsys.readouterr().out
-    for name in SITES:
-        assert any(line.startswith(name) for line in out.splitlines())
-        assert f"<!-- {name} -->" in picture.read_text()

@@ -24,12 +24,10 @@ from smofi.engine.events import Event, Record, Warned
 from smofi.engine.plan import RoundPlan
 from smofi.engine.processes.forked import ForkedWorkers
 from smofi.engine.processes.workers import Workers
-from smofi.experiment import resume
 from smofi.experiment.opening import stored
 from smofi.runs import read_checkpoint
 from smofi.seeds import generator
 from smofi.training import Session
-from support.crash import TINY, same_end, train
 
 METHODS = ["fedavg", "fednag", "smofi", "sflv1", "sflv1('epoch')", "sflv1('round')", "sflv2", "sflv2('step')"]
 SIZES = (5, 9, 3, 17, 13, 8)  # of the federation, the third of whose clients has less than a batch
@@ -212,31 +210,6 @@ def test_speed_is_of_the_device_and_its_way_alone() -> None:
     assert clock_of(session).speeds(range(6), cuts) == pytest.approx([speed_of(n) for n in range(6)], rel=1e-12)
 
 
-def test_speeds_that_are_given_go_before_those_of_the_clock() -> None:
-    speeds = [1.0, 0.5, 1.0, 1.0, 1.0, 0.25]
-    assert planned("mergesfl", speeds=speeds).batch_sizes == [4, 2, 4, 4, 1]
-
-
-def test_a_merged_server_that_is_not_unlimited_takes_longer_for_a_larger_batch() -> None:
-    """One at a time, it takes for the merged batch what it takes for all clients' samples one after the other."""
-    timing = Timing("full", devices=[Device(0.02, 1e9, 1e9)] * 6, server_speedup=0.5, server_parallel=1)
-    plan = prepared("mergesfl", clock=timing).run.planner.plan(0)
-    assert plan.time is not None
-    own, server = 3 * BATCH * 0.02 * SHARE, 3 * BATCH * 0.04 * (1 - SHARE)
-    active = [sum(tick < steps for steps in plan.steps) for tick in range(max(plan.steps))]
-    assert plan.time.ended == pytest.approx(sum(own + count * server for count in active), rel=1e-5)
-
-
-def test_a_server_for_one_client_at_a_time_queues() -> None:
-    """Equal devices arrive together at every step, so the last of c clients waits for c - 1 others."""
-    timing = Timing("paper", devices=[Device(0.02, 1e9, 1e9)] * 6, server_speedup=2.0, server_parallel=1)
-    plan = prepared("smofi", clock=timing).run.planner.plan(0)
-    assert plan.time is not None
-    own, server = 3 * BATCH * 0.02 * SHARE, 3 * BATCH * 0.01 * (1 - SHARE)
-    active = [sum(tick < steps for steps in plan.steps) for tick in range(max(plan.steps))]
-    assert plan.time.ended == pytest.approx(sum(own + count * server for count in active), rel=1e-5)
-
-
 # ------------------------------------------------------------------------------------------- late, gone, and not there
 
 
@@ -302,11 +275,6 @@ def test_only_those_that_are_there_take_part_and_a_round_waits_for_the_first() -
     assert [record.virtual_end for record in history] == pytest.approx([2.0, 4.0, 6.0, 8.0])
 
 
-def test_a_round_that_begins_late_counts_the_waiting() -> None:
-    history = only(at((7.0, 20.0)), [8], rounds=8, method="fedavg").train().history
-    assert [record.virtual_seconds for record in history] == pytest.approx([9.0, *[2.0] * 5, 90.0, 2.0])
-
-
 def test_a_round_in_which_all_leave_before_their_first_step_does_not_count() -> None:
     """It is there from 0 to 0.5 and from 10 to 20, and needs a second."""
     (device,) = at((0.0, 0.5))
@@ -362,20 +330,6 @@ def test_a_clock_only_watches(method: str) -> None:
             k: v for k, v in other.items() if k not in VIRTUAL
         }
     assert all(record.virtual_seconds is None and not record.idle for record in plain.history)
-
-
-@pytest.mark.parametrize("method", ["smofi", "mergesfl", "sflv2", "sflv2('step')"])
-def test_records_add_up_and_are_the_same_every_time(method: str) -> None:
-    first_run, again = (prepared(method, rounds=4, participation=0.5).train().history for _ in range(2))
-    assert numbers(first_run) == numbers(again)
-    end = 0.0
-    for record in first_run:
-        assert record.virtual_seconds is not None
-        end += record.virtual_seconds
-        assert record.virtual_end == pytest.approx(end, rel=1e-12)
-        assert len(record.bytes_up) == len(record.bytes_down) == len(record.idle) == len(record.selected)
-        assert all(0 <= share < 1 for share in record.idle)
-        assert record.virtual_seconds > 0
 
 
 COMING_AND_GOING = [
@@ -441,15 +395,6 @@ def test_a_run_that_goes_on_from_a_checkpoint_keeps_the_same_time(method: str, t
     assert torch.equal(bits(resumed.result().model), bits(straight.result().model))
 
 
-def test_a_run_folder_with_phones_that_come_and_go_resumes_to_the_same_end(tmp_path: Path) -> None:
-    config = TINY.model_copy(update={"clock": "full", "availability": "phones", "rounds": 4})
-    train(tmp_path / "straight", config)
-    train(tmp_path / "run", config.model_copy(update={"rounds": 2}))
-    (run,) = resume(tmp_path / "run", {"rounds": 4})
-    run.train()
-    same_end(tmp_path / "run", tmp_path / "straight")
-
-
 # ------------------------------------------------------------------------------------------------------------- refused
 
 
@@ -477,22 +422,7 @@ def test_a_deadline_that_leaves_out_half_of_them_is_told_once() -> None:
     assert told.startswith(f"{left_out} of {selected} clients are not part of round 1's model")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("step_deadline", 2.0), ("availability", "phones")], ids=["deadline", "availability"]
-)
-def test_without_a_clock_nobody_is_late_or_away(name: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{name}=.* it needs a clock, paper or full"):
-        Timing("none", **{name: value})
-
-
 @pytest.mark.parametrize("clock", [5, None, True])
 def test_what_is_no_clock_is_refused(clock: Any) -> None:
     with pytest.raises(InputError, match="clock="):
         prepared(clock=clock)
-
-
-def test_the_server_is_as_fast_as_asked() -> None:
-    assert clock_of(prepared()).server == pytest.approx(SERVER)
-    assert clock_of(prepared(clock=Timing("paper", devices=DEVICES, server_speedup=7))).server == pytest.approx(
-        100 * SERVER / 7
-    )

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import smofi
-from smofi.clock.costs import SentBytes, StepCosts, client_bytes, job
+from smofi.clock.clock import SentBytes, StepCosts, client_bytes, received
+from smofi.clock.clock import sent as sending
 from smofi.clock.replay import SERVER
 from smofi.cut import Cut, CutSpec, parse_cut
 from smofi.flat import Layout
 from smofi.models import build
-from smofi.models.costs import Costs, costs, takes_tokens
+from smofi.models.costing import Costs, costs, takes_tokens
 
 DEVICE = smofi.Device(seconds=0.1, up=1000.0, down=4000.0)
 SHAPES: dict[str, tuple[int, ...]] = {"cnn": (1, 8, 8), "resnet8": (1, 8, 8), "transformer": (6,)}
@@ -100,13 +101,11 @@ def test_every_message_takes_half_a_round_trip_however_short_it_is() -> None:
         assert " ".join(leg.kind for leg in legs) == kinds
         assert [leg.seconds for leg in legs if leg.kind == "latency"] == [0.04] * kinds.count("latency")
         assert tuple(leg for leg in legs if leg.kind != "latency") == costs_.step(10, DEVICE, server=0.01)
-    round_ = job(one, far, 10, 3, 3, server=0.01, weights=800, leaves=1e9)
-    assert [(leg.kind, leg.seconds) for leg in round_.fetch] == [("latency", 0.04), ("down", 0.2)]
-    assert [(leg.kind, leg.seconds) for leg in round_.give] == [("up", 0.8), ("latency", 0.04)]
+    assert [(leg.kind, leg.seconds) for leg in received(800, far)] == [("latency", 0.04), ("down", 0.2)]
+    assert [(leg.kind, leg.seconds) for leg in sending(800, far)] == [("up", 0.8), ("latency", 0.04)]
 
 
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("cut", [0, 1, 2])
+@pytest.mark.parametrize(("name", "cut"), [("cnn", 0), ("resnet8", 1), ("transformer", 2)])
 @given(batch=st.integers(1, 512), p=st.floats(1e-4, 10), b=st.floats(1e2, 1e8), fast=st.floats(1, 1000))
 @settings(max_examples=10)
 def test_a_step_is_the_papers_equation(name: str, cut: int, batch: int, p: float, b: float, fast: float) -> None:
@@ -163,30 +162,25 @@ def sent(name: str, dtype: torch.dtype = torch.float32, clock: str = "paper", **
     return [record.bytes_up, record.bytes_down], real
 
 
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("cut", [0, 2, (1, 1)], ids=str)
-def test_the_clock_charges_what_crosses_the_cut(name: str, cut: CutSpec) -> None:
-    charged, real = sent(name, method="smofi", cut=cut)
+@pytest.mark.parametrize(
+    ("name", "cut", "precision"),
+    [("cnn", 0, "float32"), ("resnet8", (1, 1), "float32"), ("transformer", 2, "float32"), ("resnet8", (1, 1), "bf16")],
+)
+def test_the_clock_charges_what_crosses_the_cut(name: str, cut: CutSpec, precision: str) -> None:
+    charged, real = sent(name, method="smofi", cut=cut, precision=precision)
     assert charged == real
     assert min(charged[0]) > 0
 
 
 @pytest.mark.parametrize("method", ["fedavg", "sflv2", "sflv2('step')", "mergesfl"])
-@pytest.mark.parametrize("cut", [1, (0, 1)], ids=str)
-def test_it_does_with_every_method(method: str, cut: CutSpec) -> None:
-    charged, real = sent("cnn", method=method, cut=cut)
+def test_it_does_with_every_method(method: str) -> None:
+    charged, real = sent("cnn", method=method, cut=(0, 1))
     assert charged == real
 
 
 def test_numbers_of_another_size_are_charged_as_such() -> None:
     charged, real = sent("cnn", torch.float64)
     assert charged == real == [[2 * n for n in way] for way in sent("cnn")[0]]
-
-
-@pytest.mark.parametrize(("name", "cut"), [("cnn", 1), ("resnet8", (1, 1)), ("transformer", 1)])
-def test_in_mixed_precision_the_clock_charges_what_crosses_the_cut(name: str, cut: CutSpec) -> None:
-    charged, real = sent(name, precision="bf16", cut=cut)
-    assert charged == real
 
 
 # ------------------------------------------------------------------------------------------------------- whole rounds
@@ -198,8 +192,7 @@ def floats_of(model: nn.Sequential, blocks: list[int]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor.is_floating_point())
 
 
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("name", "dtype"), [("resnet8", torch.float32), ("transformer", torch.float64)])
 def test_a_client_fetches_and_gives_back_its_part_of_the_model(name: str, dtype: torch.dtype) -> None:
     model = built(name).to(dtype)
     layout, last = Layout.of(model), len(model) - 1
@@ -228,12 +221,3 @@ def test_the_full_clock_adds_the_clients_part_and_its_carried_momenta(
     parameters = sum(4 * p.numel() for block in (0, 1) for p in model[block].parameters())
     weights = floats_of(model, [0, 1]) + moments * parameters
     assert full == [[n + weights for n in way] for way in paper]
-
-
-def test_a_job_is_its_steps_and_what_is_fetched_and_given() -> None:
-    one = StepCosts(front=0.2, server=0.8, back=0.0, activation=40, output=0)
-    plain = job(one, DEVICE, 10, steps=3, epoch_steps=2, server=0.01, weights=0, leaves=9.0)
-    assert (plain.step, plain.steps, plain.epoch_steps, plain.leaves) == (one.step(10, DEVICE, 0.01), 3, 2, 9.0)
-    assert (plain.fetch, plain.give) == ((), ())
-    whole = job(one, DEVICE, 10, steps=3, epoch_steps=2, server=0.01, weights=8000, leaves=9.0)
-    assert [(leg.kind, leg.seconds) for leg in (*whole.fetch, *whole.give)] == [("down", 2.0), ("up", 8.0)]

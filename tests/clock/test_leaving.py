@@ -11,7 +11,6 @@ from torch import nn
 
 import smofi
 from reference import federation, perceptron
-from smofi.cli import main
 from smofi.clock import Timing
 from smofi.clock.replay import Job, Leg, Replay, Rules
 from smofi.engine.memory.limit import most_at_once
@@ -98,13 +97,6 @@ def test_settings_that_would_do_nothing_are_refused(name: str, value: Any) -> No
     with pytest.raises(InputError, match=f"{name}=.* is not accepted: it needs a clock, paper or full"):
         Timing(**{name: value})
     Timing("paper", **{name: value})
-
-
-def test_advice_needs_no_clock_to_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "own.csv").write_text("ms_per_sample,kbps\n10,8000\n20,9000\n")
-    flags = ["--clients", "6", "--model", "cnn", "--width", "4", "--method", "smofi", "--rounds", "2"]
-    assert main(["advise", *flags, "--devices", str(tmp_path / "own.csv"), "--step-deadline", "5"]) == 0
-    assert "cut" in capsys.readouterr().out
 
 
 def test_devices_may_move_but_not_change(tmp_path: Path) -> None:

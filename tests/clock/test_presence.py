@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
 from pathlib import Path
@@ -14,20 +13,13 @@ from hypothesis import strategies as st
 
 from smofi.clock.devices import (
     ALWAYS,
-    GAP_PER_MEAN,
-    LEVELS,
-    MEAN_GAP,
-    READY_PER_MEAN,
-    READY_SHARE,
     WEEK,
     Presence,
-    Quantiles,
     phone_presence,
     presences,
     read_traces,
 )
 from smofi.errors import InputError
-from support.real_data import shared
 
 HEADER = "device,trace_start_s,trace_end_s,ready_start_s,ready_end_s\n"
 
@@ -112,11 +104,6 @@ def test_what_is_no_trace_is_refused(intervals: list[tuple[float, float]], perio
         Presence(intervals, period)
 
 
-def test_a_trace_takes_time() -> None:
-    with pytest.raises(InputError, match="period=0 is not accepted"):
-        Presence([], 0)
-
-
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=8))
 def test_merged_is_there_when_one_of_them_is(pairs: list[list[int]]) -> None:
     found = Presence.merged([(float(low), float(high)) for low, high in pairs], period=20.0)
@@ -146,13 +133,6 @@ def test_phones_come_and_go_as_measured() -> None:
     for phone in phones:
         assert phone.period >= WEEK
         assert all(end == int(end) for interval in phone.intervals for end in interval)
-
-
-def test_at_any_moment_as_many_are_there_as_their_shares_say() -> None:
-    phones = presences("phones", 2000, seed=1)
-    expected = np.mean([share(phone) for phone in phones])
-    for moment in (0.0, 1e5, 1e7):
-        assert np.mean([phone.leaves(moment) > moment for phone in phones]) == pytest.approx(expected, abs=0.02)
 
 
 def test_a_phone_is_a_function_of_seed_and_client() -> None:
@@ -186,19 +166,6 @@ def test_a_file_of_traces(tmp_path: Path) -> None:
     assert presences(name, 2, seed=0) == read_traces(name)
 
 
-def test_a_device_that_is_never_ready(tmp_path: Path) -> None:
-    assert read_traces(traces(tmp_path, "a,0,10,5,5"))[0].comes(0.0) == math.inf
-
-
-def test_fewer_or_more_traces_than_clients_are_drawn_by_seed(tmp_path: Path) -> None:
-    name = traces(tmp_path, *(f"{number},0,100,{number},{number + 1}" for number in range(20)))
-    drawn = [presence.intervals[0][0] for presence in presences(name, 1000, seed=0)]
-    assert set(drawn) == set(range(20))
-    assert [presence.intervals[0][0] for presence in presences(name, 50, seed=0)] == drawn[:50]
-    assert [presence.intervals[0][0] for presence in presences(name, 1000, seed=1)] != drawn
-    assert len(presences(name, 3, seed=0)) == 3
-
-
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
@@ -227,45 +194,3 @@ def test_files_that_are_no_traces_are_refused(tmp_path: Path) -> None:
         presences("nowhere.csv", 2, seed=0)
     with pytest.raises(InputError, match=r"availability='often' .* expected always, phones, or the path of a \.csv"):
         presences("often", 2, seed=0)
-
-
-# -------------------------------------------------------------------------------------------------------- the measured
-
-
-def quantiles(values: list[float]) -> list[float]:
-    found: list[float] = np.percentile(values, LEVELS, method="lower").tolist()
-    return found
-
-
-def as_measured(table: Quantiles, values: list[float]) -> bool:
-    return list(table.values) == pytest.approx(quantiles(values), rel=5e-3)
-
-
-def test_the_tables_are_those_of_the_measurements(tmp_path: Path) -> None:
-    packed = gzip.decompress(shared("availability_flash_710.csv.gz").read_bytes())
-    (tmp_path / "traces.csv").write_bytes(packed)
-    phones = read_traces(str(tmp_path / "traces.csv"))
-    assert len(phones) == 710
-    assert as_measured(READY_SHARE, [share(phone) for phone in phones])
-    by_share = sorted((phone for phone in phones if phone.intervals), key=share)
-    thirds = np.array_split(np.arange(len(by_share)), 3)
-    for table, third in zip(MEAN_GAP, thirds, strict=True):
-        means = [(1 - share(phone)) * phone.period / len(phone.intervals) for phone in (by_share[at] for at in third)]
-        assert as_measured(table, means)
-    often = [phone for phone in phones if len(phone.intervals) >= 10]
-    assert as_measured(READY_PER_MEAN, [value for phone in often for value in by_mean(lengths(phone))])
-    assert as_measured(GAP_PER_MEAN, [value for phone in often for value in by_mean(gaps(phone))])
-
-
-def lengths(phone: Presence) -> list[float]:
-    return [end - start for start, end in phone.intervals]
-
-
-def gaps(phone: Presence) -> list[float]:
-    """Those between two intervals, and the one around the end of the trace."""
-    starts = [start for start, _ in phone.intervals[1:]] + [phone.intervals[0][0] + phone.period]
-    return [start - end for start, (_, end) in zip(starts, phone.intervals, strict=True) if start > end]
-
-
-def by_mean(values: list[float]) -> list[float]:
-    return [value / (sum(values) / len(values)) for value in values]

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from smofi.cli import main
-from smofi.config import Config, presets, read_config
-from smofi.config.presets import preset_text
-from smofi.methods import parse_method
+from smofi.config import Config, read_config
 from smofi.optim import parse_optimizer, sgd
-from smofi.reproduce.items import CIFAR10, CIFAR100, SHAKESPEARE, SMALL_SPEECH, SMALL_TEXT, SPEECH, TINY, Task
 
 # task: model, clients, partition, participation, B, lr, weight decay, factor per round, rounds
 PAPER = {
@@ -77,58 +71,7 @@ def test_a_model_on_tiny_imagenet_is_as_in_the_paper(model: str) -> None:
     assert config.method == five(0.5, 1, 0.6, 0.5, 40)
 
 
-def test_there_is_a_preset_for_each_of_the_papers_models() -> None:
-    assert {preset.name for preset in presets() if preset.base} == {f"tiny-imagenet-{model}" for model in MODELS}
-
-
 @pytest.mark.parametrize(("name", "steps"), [("shakespeare", 47), ("speech-commands", 14)])
 def test_the_small_text_and_speech_have_the_papers_five_with_their_own_steps(name: str, steps: int) -> None:
     *tuned, _ = TUNED[name]
     assert read_config(name, {}, scale="small").method == five(*tuned, steps=steps)
-
-
-@pytest.mark.parametrize("task", [CIFAR10, CIFAR100, TINY, SHAKESPEARE, SPEECH, SMALL_TEXT, SMALL_SPEECH])
-def test_what_is_reproduced_is_what_the_preset_has(task: Task) -> None:
-    assert read_config(task.preset, {}, scale=task.scale).method == Config(method=tuple(task.five.values())).method
-
-
-@pytest.mark.parametrize("name", PAPER)
-def test_comments_name_the_methods_that_the_paper_reports_there(name: str) -> None:
-    remarks = " ".join(next(one for one in presets() if (one.name, one.scale) == (name, "full")).remarks)
-    if name in ("shakespeare", "speech-commands"):
-        assert re.findall("fednar|fedprox|sflv|mergesfl", remarks) == []
-        return
-    steps = TUNED[name][-1]
-    split = ['sflv1("step")', 'sflv1("epoch")', "sflv2", 'sflv2(turns="step")']
-    split.append(f'mergesfl(steps={steps}, reference="slowest")')
-    assert f"Table 2, with --clock paper, which gives MergeSFL the speeds it needs: {', '.join(split)}." in remarks
-    mu = 0.1 if name == "tiny-imagenet" else 0.01
-    assert f"Table 1: fedprox(mu={mu}) and fednar, alone or with " in remarks
-    for method in (*split, f"fedprox(mu={mu})", "fednar"):
-        assert parse_method(method)
-
-
-def test_a_base_adds_what_a_preset_does_not_have() -> None:
-    lines = preset_text("tiny-imagenet-vgg11").splitlines()
-    settings = [line.partition(":")[0] for line in lines if not line.startswith("#")]
-    assert len(settings) == len(set(settings))
-    assert "based_on" not in settings
-    assert lines[0] == "# Tiny-ImageNet with VGG-11, 150 rounds."
-
-
-def test_presets_are_listed_in_groups(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("smofi.cli.program.console.width", 160)
-    assert main(["presets"]) == 0
-    blocks = [block.splitlines() for block in capsys.readouterr().out.split("\n\n")]
-    listed = {heading: [line.split("  ")[0] for line in lines] for heading, *lines in blocks[:3]}
-    assert list(listed) == [
-        "For a CPU",
-        "In full, never run at this size by us",
-        "The models that the paper compares, never run at this size by us",
-    ]
-    cpu, full, compared = listed.values()
-    assert cpu[0] == "digits"
-    assert all(name.endswith(" --scale small") for name in cpu[1:])
-    assert set(full) == {*PAPER, "fashion-mnist"}
-    assert compared == sorted(f"tiny-imagenet-{model}" for model in MODELS)
-    assert sorted(cpu + full + compared) == sorted(preset.written for preset in presets())

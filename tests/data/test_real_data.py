@@ -19,7 +19,7 @@ import smofi
 from smofi.config import Config, read_config
 from smofi.config.federation import Federation, gather
 from smofi.data import load
-from smofi.data.readers.speech_commands import official_split
+from smofi.data.speech_commands import official_split
 from support.real_data import shared
 
 

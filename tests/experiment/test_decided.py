@@ -1,8 +1,6 @@
 """What is decided when a run begins stands in its folder, and is not decided again."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from smofi.engine.cohort.measurements import StepTimes
 from smofi.engine.processes.workers import DistributedWorkers
 from smofi.experiment import FolderRun, resume, start
 from support.crash import same_end
-from support.processes import ENVIRONMENT, QUICK
 from support.run_folder import rewritten
 
 SETTINGS: dict[str, Any] = {
@@ -106,7 +103,7 @@ def test_what_was_asked_for_is_there_as_far_as_it_can_be_done(
     assert (about(tmp_path / "run")["executor"], about(tmp_path / "run")["executor_why"]) == (executor, why)
 
 
-@pytest.mark.parametrize(("times", "other"), [(FAST_AT_ONCE, "loop"), (NOTHING_GAINED, "vmap")])
+@pytest.mark.parametrize(("times", "other"), [(FAST_AT_ONCE, "loop")])
 def test_the_folder_repeats_the_decision_without_measuring(
     times: StepTimes, other: str, measured: Any, tmp_path: Path
 ) -> None:
@@ -123,7 +120,7 @@ def test_the_folder_repeats_the_decision_without_measuring(
 
 
 @pytest.mark.parametrize("done", [0, 1])
-def test_a_resumed_run_keeps_the_decision(done: int, measured: Any, tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_the_decision_unless_it_is_told_otherwise(done: int, measured: Any, tmp_path: Path) -> None:
     measured(FAST_AT_ONCE)
     trained(begun(tmp_path / "straight"))
     runs = begun(tmp_path / "run", rounds=1)
@@ -135,11 +132,6 @@ def test_a_resumed_run_keeps_the_decision(done: int, measured: Any, tmp_path: Pa
     trained(resume(tmp_path / "run", {"rounds": 2}))
     same_end(tmp_path / "run", tmp_path / "straight")
     assert config_of(tmp_path / "run")["executor"] == AT_ONCE
-
-
-def test_a_resumed_run_may_be_told_otherwise(measured: Any, tmp_path: Path) -> None:
-    measured(FAST_AT_ONCE)
-    trained(begun(tmp_path / "run", rounds=1))
     for asked, executor in (("loop", "loop"), ("vmap(2)", "vmap(at_least=2)"), ("vmap", "vmap")):
         (one,) = resume(tmp_path / "run", {"executor": asked})
         one.close()
@@ -176,13 +168,6 @@ def test_each_method_of_a_comparison_has_its_own(measured: Any, tmp_path: Path) 
         for folder in (tmp_path / "first", tmp_path / "second", tmp_path / "resumed"):
             assert config_of(folder / method)["executor"] == about(folder / method)["executor"] == executor
             same_end(folder / method, tmp_path / "first" / method)
-
-
-def test_methods_that_agree_have_one_in_common(measured: Any, tmp_path: Path) -> None:
-    measured(FAST_AT_ONCE)
-    for one in begun(tmp_path / "run", method=["smofi", "fedavg"]):
-        one.close()
-    assert config_of(tmp_path / "run")["executor"] == AT_ONCE
 
 
 # -------------------------------------------------------------------------------------------------- threads and workers
@@ -226,12 +211,3 @@ def test_what_several_runs_would_remark_is_remarked_once(tmp_path: Path) -> None
         )
     said = "with 3 workers, the last bits of all numbers differ from those of 1, 2, 4 or 8 workers"
     assert remarks == {2: [[], []], 3: [[said], []], 4: [[], []]}
-
-
-@pytest.mark.slow
-def test_a_comparison_by_three_workers_says_once_that_its_bits_are_its_own(tmp_path: Path) -> None:
-    asked = [sys.executable, "-m", "smofi", "run", *QUICK, "--method", "fedavg", "--rounds", "1", "--executor", "loop"]
-    asked += ["--workers", "3", "--output", str(tmp_path / "run")]
-    done = subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=True)
-    messages = [event["message"] for event in map(json.loads, done.stdout.splitlines()) if "message" in event]
-    assert len([one for one in messages if one.startswith("with 3 workers, the last bits")]) == 1

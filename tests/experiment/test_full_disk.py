@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,25 +36,6 @@ def smofi(*arguments: object) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     return done
-
-
-def test_the_model_is_written_where_no_second_state_fits(tmp_path: Path) -> None:
-    with disk(tmp_path / "disk", "3200k") as place:
-        done = smofi("run", *MODEL, "--method", AVGM, "--checkpoint-every", 2, "--output", place / "run")
-        assert done.returncode == 0
-        assert "The final model is saved" in done.stdout
-        assert json.loads((place / "run/result.json").read_text())["rounds"] == 6
-        assert RunFolder(place / "run").saved_rounds() == [2]
-        assert smofi("show", place / "run").returncode == 0
-
-
-def test_an_older_state_is_given_up_for_a_newer_one(tmp_path: Path) -> None:
-    """There is room for two states and the model, but not for the third that is written before the first goes."""
-    with disk(tmp_path / "disk", "4300k") as place:
-        done = smofi("run", *MODEL, "--method", AVGM, "--checkpoint-every", 1, "--output", place / "run")
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "could not be saved" not in done.stdout
-        assert RunFolder(place / "run").saved_rounds()[-1] == 6
 
 
 def test_a_method_that_cannot_be_saved_does_not_end_the_others(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from paper.results import Recorded, collect, read_results
 from smofi.cli import main
-from smofi.config import read_config, run_config
+from smofi.config import read_config
 from smofi.engine.events import Event, Warned
 from smofi.errors import InputError
 from smofi.experiment import resume
-from smofi.reproduce.results import Recorded, collect, read_results
 from smofi.runs import RunFolder, RunWriter
 from smofi.sweep.store import Cell, Store
 from support.crash import TINY, same_end, train
@@ -53,16 +53,6 @@ def test_a_run_of_an_earlier_version_goes_on_as_it_was_begun(older: Path, tmp_pa
     assert not [event for event in told if isinstance(event, Warned)], "its file now says it in full"
 
 
-def test_a_run_of_today_says_in_full_what_it_is(tmp_path: Path) -> None:
-    brief = BY_CLIENT.model_copy(update={"rounds": 1})
-    train(tmp_path / "run", brief)
-    assert yaml.safe_load((tmp_path / "run/config.yaml").read_text())["method"] == "sflv2(turns='client')"
-    stored = run_config(RunFolder(tmp_path / "run"))
-    assert stored is not None
-    assert stored.method == ("sflv2",)
-    assert read_config(tmp_path / "run/config.yaml").method == ("sflv2",)
-
-
 def test_a_clock_without_round_trips_goes_on_without_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     brief = TINY.model_copy(update={"clock": "full", "rounds": 1, "devices": "phones(rtt_ms=0)"})
     train(tmp_path / "run", brief)
@@ -79,8 +69,6 @@ def test_a_clock_without_round_trips_goes_on_without_them(tmp_path: Path, capsys
     assert remark.endswith("was begun when phones meant phones(rtt_ms=0), and goes on as that")
     train(tmp_path / "today", brief.model_copy(update={"devices": "phones"}))
     assert yaml.safe_load((tmp_path / "today/config.yaml").read_text())["devices"] == "phones(rtt_ms=28)"
-    assert main(["timeline", str(tmp_path / "today")]) == 0
-    assert "latency" in capsys.readouterr().out
 
 
 def test_it_is_shown_and_repeated_as_what_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,9 @@ import pytest
 from smofi import data
 from smofi.cli import main
 from smofi.config import Config, config_yaml
-from smofi.experiment import resume, start
-from smofi.report.setups import read_runs, setups_of
-from smofi.runs import RunFolder, folders_in
+from smofi.experiment import resume
+from smofi.report.snapshots import read_runs, setups_of
+from smofi.runs import folders_in
 from support.crash import child, command, kill, metrics, same_end, train
 from support.run_folder import rewritten
 
@@ -60,13 +60,6 @@ def test_they_are_the_runs_of_each_seed_and_the_data_is_read_once(
     assert main(["run", "--output", str(tmp_path / "run")]) == 2  # it has a run
 
 
-def test_a_single_method_has_a_folder_for_each_seed_too(tmp_path: Path) -> None:
-    runs = start(SEVERAL.model_copy(update={"method": ("smofi",)}), tmp_path / "run")
-    for one in runs:
-        one.close()
-    assert [one.folder.path for one in runs] == [tmp_path / f"run/seed-{seed}/smofi" for seed in SEEDS]
-
-
 @pytest.mark.parametrize("number", [9, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 100, 6))])
 def test_a_kill_at_any_moment_loses_nothing(number: int, alone: Path, tmp_path: Path) -> None:
     process = child(tmp_path / "run", SEVERAL, ("fsync", number))
@@ -99,8 +92,8 @@ def test_more_rounds_follow_and_other_seeds_are_refused(
 ) -> None:
     train(folder := tmp_path / "run", SEVERAL)
     for flag, sentence in {
-        "--seed=0": "--seed 0 is not accepted: the run was started with seeds='0,3', and a resumed run cannot change",
-        "--seeds=0-3": "--seeds 0-3 is not accepted: the run was started with --seeds 0,3, and a resumed run cannot",
+        "--seed=0": "seed=0 is not accepted: the run was started with seeds='0,3', and a resumed run cannot change",
+        "--seeds=0-3": "seeds='0-3' is not accepted: the run was started with seeds='0,3', and a resumed run cannot",
     }.items():
         assert main(["run", "--resume", str(folder), flag]) == 2
         assert sentence in capsys.readouterr().err
@@ -120,14 +113,6 @@ def test_a_seed_that_diverges_does_not_end_the_others(tmp_path: Path, capsys: py
     assert "warning: smofi, seed 3: the training loss became nan in round 1" in printed
 
 
-def test_how_clients_are_computed_is_decided_once_for_all_seeds(tmp_path: Path) -> None:
-    runs = start(SEVERAL.model_copy(update={"executor": ("vmap", "loop")}), tmp_path / "run")
-    for one in runs:
-        one.close()
-    assert [one.executor for one in runs] == ["vmap", "loop"] * 2
-    assert "\nexecutor: [vmap, loop]\n" in (tmp_path / "run/config.yaml").read_text()
-
-
 def test_a_comparison_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     """Its file has no seeds."""
     config, folder = Config(**FEW, seed=3), tmp_path / "run"
@@ -138,16 +123,3 @@ def test_a_comparison_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
         rewritten(path, "config.yaml", "\n".join(lines).encode())
     assert [len(one.train().history) for one in resume(folder, {"rounds": 3})] == [3, 3]
     assert main(["show", str(folder)]) == 0
-
-
-def test_a_start_that_was_cut_off_is_begun_anew_and_strange_files_are_kept(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    for one in start(SEVERAL, folder):
-        one.close()
-    for name in ("config.yaml", "manifest.json"):  # written last
-        (folder / name).unlink()
-    (folder / "seed-3/smofi/notes.txt").write_text("mine")
-    assert main(["run", "--seeds", "0,3", "--method", *METHODS, "--output", str(folder)]) == 2
-    (folder / "seed-3/smofi/notes.txt").unlink()
-    train(folder, SEVERAL)
-    assert RunFolder(folder).manifest().runs.keys() == set(RUNS)

@@ -3,21 +3,17 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from smofi.cli import main
 from smofi.engine.events import Record
 from smofi.engine.stopping import BestRound, Stopping
 from smofi.errors import SmofiError, TrainingWarning
 from smofi.experiment import resume, start
-from smofi.runs import RunFolder, read_checkpoint
+from smofi.runs import RunFolder
 from support.crash import TINY, same_end, train
 from support.crash import command as forked_command
 
@@ -25,26 +21,23 @@ FLAGS = ["--clients", "6", "--participation", "0.5", "--model", "cnn", "--width"
          "--local-epochs", "1", "--batch-size", "16", "--checkpoint-every", "1000"]  # fmt: skip
 
 
-def finished(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "smofi", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("straight") / "run"
+    train(folder)
+    return folder
 
 
-def test_a_full_disk_is_told_and_tried_again(tmp_path: Path) -> None:
+def test_a_full_disk_is_told_and_tried_again(straight: Path, tmp_path: Path) -> None:
     """The first checkpoint goes to a device that is always full; the second finds room."""
-    (straight,) = start(TINY, tmp_path / "straight")
-    expected = straight.train()
     (run,) = start(TINY, tmp_path / "run")
     (tmp_path / "run/checkpoints").mkdir()
     (tmp_path / "run/checkpoints/.round-000001.safetensors.part").symlink_to("/dev/full")
     with pytest.warns(TrainingWarning, match=r"round 1 could not be saved .*No space left on device; there is no ch"):
-        result = run.train()
-    assert result.history[-1].accuracy == expected.history[-1].accuracy
+        run.train()
     assert len((tmp_path / "run/metrics.jsonl").read_text().splitlines()) == 8
-    for name in ("model.safetensors", "checkpoints/round-000008.safetensors"):
-        assert (tmp_path / "run" / name).exists()
-    final = (tmp_path / "straight/model.safetensors").read_bytes()
-    assert (tmp_path / "run/model.safetensors").read_bytes() == final
+    assert (tmp_path / "run/checkpoints/round-000008.safetensors").exists()
+    same_end(tmp_path / "run", straight)
 
 
 def test_the_model_matters_most_on_a_disk_that_stays_full(tmp_path: Path) -> None:
@@ -69,25 +62,16 @@ def test_the_model_matters_most_on_a_disk_that_stays_full(tmp_path: Path) -> Non
     same_end(tmp_path / "run", tmp_path / "straight")
 
 
-def test_a_model_that_cannot_be_written_ends_in_a_sentence_with_the_last_state_kept(tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_written_ends_in_a_sentence_with_the_last_state_kept(
+    straight: Path, tmp_path: Path
+) -> None:
     (run,) = start(TINY, tmp_path / "run")
     (tmp_path / "run/.model.safetensors.part").mkdir()
     with pytest.raises(SmofiError, match=r"the result could not be written .*is that of round 8.*smofi run --resume"):
         run.train()
     (tmp_path / "run/.model.safetensors.part").rmdir()
     train(tmp_path / "run")
-    train(tmp_path / "straight")
-    same_end(tmp_path / "run", tmp_path / "straight")
-
-
-@pytest.mark.parametrize("place", ["/proc/smofi", "file/below"])
-def test_a_folder_that_cannot_be_made_is_refused_before_any_work(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("file").touch()
-    with pytest.raises(SmofiError, match=rf"output='{place}' is not accepted: "):
-        start(TINY, Path(place))
+    same_end(tmp_path / "run", straight)
 
 
 @pytest.mark.parametrize(
@@ -126,27 +110,13 @@ def wait_for_rounds(folder: Path, rounds: int) -> None:
 
 def test_the_configuration_in_the_folder_repeats_the_run_bit_for_bit(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    assert main(["run", *FLAGS, "--rounds", "3", "--seed", "5", "--output", str(first)]) == 0
+    assert main(["run", *FLAGS, "--rounds", "1", "--seed", "5", "--output", str(first)]) == 0
     assert main(["run", str(first / "config.yaml"), "--output", str(second)]) == 0
     for name in ("model.safetensors", "partition.safetensors", "config.yaml"):
         assert (first / name).read_bytes() == (second / name).read_bytes()
     about = json.loads((first / "about.json").read_text())
     assert about["seed"] == 5
     assert {"smofi", "torch", "numpy", "python", "platform", "git", "started", "command"} <= about.keys()
-
-
-def test_a_comparison_is_resumed_as_a_whole(tmp_path: Path) -> None:
-    config = TINY.model_copy(update={"method": ("fedavg", "smofi"), "rounds": 3})
-    for one in start(config, tmp_path / "straight"):
-        one.train()
-    first, second = start(config, tmp_path / "both")
-    first.train()
-    second.close()
-    for one in resume(tmp_path / "both", {}):
-        one.train()
-    for method in ("fedavg", "smofi"):
-        there = tmp_path / "straight" / method / "model.safetensors"
-        assert (tmp_path / "both" / method / "model.safetensors").read_bytes() == there.read_bytes()
 
 
 def record(round: int, accuracy: float | None, validation: float | None) -> Record:
@@ -186,30 +156,3 @@ def test_the_validation_split_is_nobodys(tmp_path: Path) -> None:
     assert (owners == -1).sum() == round(0.1 * len(owners))
     held = TINY.arguments()["validation"]
     assert len(held) + sum(len(client) for client in TINY.arguments()["clients"]) == len(owners)
-
-
-@pytest.mark.slow
-def test_another_process_cannot_write_the_folder_meanwhile(tmp_path: Path) -> None:
-    (run,) = start(TINY, tmp_path / "run")
-    done = finished("run", "--resume", tmp_path / "run")
-    assert done.returncode == 2
-    message = (
-        f"error: {tmp_path / 'run'} is being written by another process (pid {os.getpid()}); wait for it or stop it"
-    )
-    assert done.stderr.strip() == message
-    run.close()
-
-
-def test_the_best_round_can_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (run,) = start(TINY, tmp_path / "run")
-    result = run.train()
-    accuracies = [one.validation or 0.0 for one in result.history]
-    assert main(["export", str(tmp_path / "run"), str(tmp_path / "best"), "--best", "--format", "safetensors"]) == 0
-    best = read_checkpoint(tmp_path / "run/checkpoints/best.safetensors")
-    assert best.round == accuracies.index(max(accuracies)) + 1
-    bias = load_file(tmp_path / "best/model.safetensors")["output.linear.bias"]
-    assert torch.equal(bias, best.tensors["weights"][-len(bias) :])
-    (plain,) = start(TINY.model_copy(update={"validation": 0.0}), tmp_path / "plain")
-    plain.train()
-    assert main(["export", str(tmp_path / "plain"), str(tmp_path / "none"), "--best"]) == 2
-    assert "has no best round: expected a run with a validation split" in capsys.readouterr().err

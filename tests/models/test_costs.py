@@ -7,13 +7,12 @@ import torch
 from torch import nn
 
 from smofi.errors import InputError
-from smofi.models import MODELS, build
-from smofi.models.costs import Block, Costs, costs, takes_tokens
+from smofi.models import build
+from smofi.models.costing import Block, Costs, costs, takes_tokens
 
 
 def on_meta(name: str, *shape: int, classes: int = 10) -> Costs:
-    with torch.device("meta"):
-        model = build(name, seed=0, input_shape=shape, classes=classes)
+    model = build(name, seed=0, input_shape=shape, classes=classes).to("meta")
     return costs(model, shape, takes_tokens(model))
 
 
@@ -49,10 +48,7 @@ def test_resnet18() -> None:
     assert counted.at(2).bytes == 4 * 64 * 32 * 32
 
 
-@pytest.mark.parametrize(
-    ("name", "millions"),
-    [("resnet34", 1161.45), ("vgg11", 153.22), ("vgg16", 314.03), ("densenet121", 898.06), ("densenet169", 1071.71)],
-)
+@pytest.mark.parametrize(("name", "millions"), [("resnet34", 1161.45), ("vgg16", 314.03), ("densenet121", 898.06)])
 def test_published_macs_are_ours_and_a_percent_for_normalisation(name: str, millions: float) -> None:
     ratio = 1e6 * millions / on_meta(name, 3, 32, 32).macs
     assert 1 < ratio < 1.015
@@ -66,38 +62,27 @@ def test_attention_is_counted() -> None:
     assert [block.shape for block in counted.blocks] == [*[(80, 128)] * 7, (80,)]
 
 
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_torchs_own_attention_is_counted_too(device: str) -> None:
-    with torch.device(device):
-        model = nn.Sequential(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), nn.Linear(16, 2))
+def test_torchs_own_attention_is_counted_too() -> None:
+    model = nn.Sequential(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), nn.Linear(16, 2))
     fast = torch.backends.mha.get_fastpath_enabled()
     layer = 6 * (4 * 16**2 + 2 * 16 * 32) + 2 * 6 * 6 * 16
     assert [block.macs for block in costs(model, (6, 16)).blocks] == [layer, 6 * 16 * 2]
     assert torch.backends.mha.get_fastpath_enabled() == fast
 
 
-@pytest.mark.parametrize("name", ["resnet8", "mobilenetv2", "transformer"])
-def test_on_the_meta_device_it_is_the_same(name: str) -> None:
-    entry = MODELS[name]
-    model = build(name, seed=0, input_shape=entry.input_shape, classes=entry.classes, width=4)
-    assert costs(model, entry.input_shape, takes_tokens(model)) == costs(
-        model.to("meta"), entry.input_shape, takes_tokens(model)
-    )
-
-
-def test_the_model_is_left_as_it_was() -> None:
+def test_on_the_meta_device_it_is_the_same_and_the_model_is_left_as_it_was() -> None:
     model = build("resnet8", seed=0, input_shape=(1, 8, 8), classes=10).train()
     before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
-    costs(model, (1, 8, 8))
+    counted = costs(model, (1, 8, 8))
     assert model.training
     assert all(torch.equal(tensor, before[key]) for key, tensor in model.state_dict().items())
+    assert costs(model.to("meta"), (1, 8, 8)) == counted
 
 
 def test_a_module_that_stands_in_two_places_is_two_blocks() -> None:
     relu = nn.ReLU()
     counted = costs(nn.Sequential(nn.Linear(4, 3), relu, nn.Linear(3, 2), relu), (4,))
-    assert [block.name for block in counted.blocks] == ["0", "1", "2", "3"]
-    assert [block.macs for block in counted.blocks] == [12, 0, 6, 0]
+    assert [(block.name, block.macs) for block in counted.blocks] == [("0", 12), ("1", 0), ("2", 6), ("3", 0)]
 
 
 def test_what_cannot_be_counted_is_said() -> None:

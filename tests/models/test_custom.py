@@ -32,18 +32,15 @@ def made(name: str, **options: object) -> torch.nn.Sequential:
     return build(name, seed=1, input_shape=(1, 8, 8), classes=10, **options)  # type: ignore[arg-type]
 
 
-def test_a_function_in_the_current_folder(module: str) -> None:
+def test_a_function_in_the_current_folder_or_in_a_package(module: str) -> None:
     Path(f"{module}.py").write_text(GOOD)
     model = made(f"python:{module}:net")
     assert [tuple(p.shape) for p in model.parameters()] == [(4, 64), (4,), (10, 4), (10,)]
     assert torch.equal(model[1].weight, made(f"python:{module}:net")[1].weight)  # the seed's
     assert made(f"python:{module}:net", width=7)[1].out_features == 7
-
-
-def test_a_module_in_a_package(module: str) -> None:
-    Path(module).mkdir()
-    Path(module, "inner.py").write_text(GOOD)
-    assert len(made(f"python:{module}.inner:net")) == 3
+    Path(f"{module}_too").mkdir()
+    Path(f"{module}_too", "inner.py").write_text(GOOD)
+    assert len(made(f"python:{module}_too.inner:net")) == 3
 
 
 @pytest.mark.parametrize(
@@ -51,9 +48,7 @@ def test_a_module_in_a_package(module: str) -> None:
     [
         (None, "net", {}, "there is no own_model_.* in the current folder, .*, or among the installed packages"),
         (GOOD, "nett", {}, "which has no 'nett' .did you mean 'net'"),
-        ("net = 3", "net", {}, "a function, but 'net' of module own_model_.* is of type int"),
         ("import nosuchmodule", "net", {}, "importing own_model_.* failed with ModuleNotFoundError: .*nosuchmodule"),
-        ("def net(:", "net", {}, "importing own_model_.* failed with SyntaxError"),
         ("raise SystemExit(3)", "net", {}, "importing own_model_.* failed with SystemExit: 3"),
         (
             "def net(input_shape, classes): 1 / 0",
@@ -61,7 +56,6 @@ def test_a_module_in_a_package(module: str) -> None:
             {},
             "calling it failed with ZeroDivisionError: division by zero",
         ),
-        ("def net(input_shape, classes): int('x', y=1)", "net", {}, "calling it failed with TypeError"),
         ("def net(input_shape, classes): return 3", "net", {}, r"an nn\.Sequential of blocks.*, but it returned int"),
         (
             GOOD,
@@ -70,12 +64,6 @@ def test_a_module_in_a_package(module: str) -> None:
             r"norm='group', but it is net\(input_shape, classes, width=4\): .*'norm'",
         ),
         ("def net(classes): ...", "net", {}, r"it is net\(classes\): .*'input_shape'"),
-        (
-            "class Net:\n    def __init__(self, input_shape, classes): ...",
-            "Net",
-            {},
-            r"an nn\.Sequential of blocks.*, but it returned Net",
-        ),
     ],
 )
 def test_failures_name_setting_and_value(
@@ -85,10 +73,3 @@ def test_failures_name_setting_and_value(
         Path(f"{module}.py").write_text(source)
     with pytest.raises(InputError, match=f"^model='python:{module}:{function}' is not accepted: .*{sentence}"):
         made(f"python:{module}:{function}", **options)
-
-
-def test_the_cause_is_kept(module: str) -> None:
-    Path(f"{module}.py").write_text("def net(input_shape, classes): 1 / 0")
-    with pytest.raises(InputError) as caught:
-        made(f"python:{module}:net")
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)

@@ -10,7 +10,7 @@ import pytest
 
 from smofi.cli import main
 from smofi.models import MODELS
-from smofi.report.models import outline
+from smofi.report.lists import outline
 from smofi.report.numbers import count
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
@@ -30,7 +30,7 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     Path("mine.py").write_text(own)
     assert len(COMMANDS) == 5
     monkeypatch.setattr(
-        "smofi.cli.lists.MODELS", {"cnn": MODELS["cnn"]}
+        "smofi.cli.choices.MODELS", {"cnn": MODELS["cnn"]}
     )  # all take seconds, and are tested with the commands
     for line in COMMANDS:
         assert main(shlex.split(line)[1:]) == 0, line

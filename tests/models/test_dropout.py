@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -21,11 +20,6 @@ def masks(keys: Tensor, layer: int = 0, p: float = 0.5, shape: tuple[int, ...] =
     dropout = Dropout(p)
     dropout.keys, dropout.layer = keys, layer
     return (dropout(torch.ones(len(keys), *shape)) != 0).double()
-
-
-def z_score(kept: Tensor, p: float) -> float:
-    """How many standard deviations the share of kept elements is off 1 - p."""
-    return float((kept.mean() - (1 - p)) / math.sqrt(p * (1 - p) / kept.numel()))
 
 
 def correlation(a: Tensor, b: Tensor) -> float:
@@ -62,22 +56,17 @@ def test_masks_are_those_of_plain_arithmetic() -> None:
                 # numbers are signed, counted from -2^31: the lowest unsigned half comes last
                 signed = (bits_by_hand(key, layer, position) + 2**31) % 2**32
                 assert kept[sample, position] == (signed >= round(p * 2**32))
-
-
-def test_seeds_of_any_size_make_keys() -> None:
     seeds = [0, 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
     assert len({int(step_keys(seed, 1)) for seed in seeds}) == len(seeds)
 
 
-@pytest.mark.parametrize("p", [0.01, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("p", [0.01, 0.5])
 def test_the_share_kept_and_its_scale(p: float) -> None:
     keys = step_keys(seed=3, batch=64)
     kept = masks(keys, p=p)
-    assert abs(z_score(kept, p)) < 4
-    per_sample = [z_score(mask, p) for mask in kept]
-    assert max(map(abs, per_sample)) < 4.5
-    per_position = (kept.mean(0) - (1 - p)) / math.sqrt(p * (1 - p) / len(keys))
-    assert per_position.std().item() == pytest.approx(1, abs=0.1)  # neither too even nor too uneven
+    deviations = (kept.mean((1, 2)) - (1 - p)) / math.sqrt(p * (1 - p) / kept[0].numel())
+    assert deviations.abs().max() < 4.5
+    assert abs(float(deviations.mean())) * math.sqrt(64) < 4
     dropout = Dropout(p)
     dropout.keys = keys
     assert dropout(torch.full((64, 100), 3.0)).unique().tolist() == pytest.approx([0, 3 / (1 - p)])
@@ -89,8 +78,8 @@ def independent(pairs: list[tuple[Tensor, Tensor]]) -> None:
     assert abs(float(found.mean())) * math.sqrt(len(found)) < 4
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5])
-def test_samples_layers_positions_and_steps_are_independent(p: float) -> None:
+def test_samples_layers_positions_and_steps_are_independent() -> None:
+    p = 0.1
     keys = step_keys(seed=0, batch=64)
     kept = masks(keys, p=p)
     independent([(kept[i], kept[i + 1]) for i in range(63)])
@@ -98,36 +87,13 @@ def test_samples_layers_positions_and_steps_are_independent(p: float) -> None:
     independent([(mask[:, :-1], mask[:, 1:]) for mask in kept])
     independent(list(zip(kept, masks(keys, layer=1, p=p), strict=True)))
     independent(list(zip(kept, masks(step_keys(seed=1, batch=64), p=p), strict=True)))
-    close = masks(torch.arange(64), p=p)  # keys one apart
-    independent([(close[i], close[i + 1]) for i in range(63)])
     powers = masks(2 ** torch.arange(63), p=p)  # keys one bit apart
     independent([(powers[i], powers[i + 1]) for i in range(62)])
 
 
-def test_runs_of_kept_elements_are_as_long_as_chance_makes_them() -> None:
-    # Eight neighbours make one of 256 patterns; chi-squared with 255 degrees of freedom has std sqrt(510).
-    kept = masks(step_keys(seed=7, batch=64)).view(-1, 8)
-    counts = torch.bincount((kept * 2.0 ** torch.arange(8)).sum(1).long(), minlength=256).double()
-    expected = len(kept) / 256
-    chi_squared = float(((counts - expected) ** 2 / expected).sum())
-    assert abs(chi_squared - 255) < 4 * math.sqrt(510)
-
-
-def test_nothing_and_everything_dropped() -> None:
-    x = torch.randn(4, 5, requires_grad=True)
-    for p, factor in ((0.0, 1.0), (1.0, 0.0)):
-        dropout = Dropout(p)
-        dropout.keys = step_keys(0, 4)
-        out = dropout(x)
-        assert torch.equal(out, x * factor)
-        (gradient,) = torch.autograd.grad(out.sum(), x)
-        assert torch.equal(gradient, torch.full_like(x, factor))
-
-
-def test_almost_everything_dropped() -> None:
-    dropout = Dropout(1 - 1e-12)
-    dropout.keys = step_keys(0, 4)
-    assert not dropout(torch.ones(4, 1000)).any()
+def test_nothing_and_almost_everything_dropped() -> None:
+    for p, kept in ((0.0, True), (1 - 1e-12, False), (1.0, False)):
+        assert bool(masks(step_keys(0, 4), p=p).all()) == bool(masks(step_keys(0, 4), p=p).any()) == kept
 
 
 def test_without_keys_it_is_torchs_and_in_evaluation_nothing() -> None:
@@ -158,13 +124,9 @@ def test_masks_do_not_touch_the_random_state_nor_depend_on_type_or_layout() -> N
     assert torch.equal(copied, out)
 
 
-def test_a_merged_batch_has_the_masks_of_its_parts() -> None:
+def test_merged_batches_and_samples_of_several_rows() -> None:
     first, second = step_keys(1, 5), step_keys(2, 3)
-    merged = masks(torch.cat([first, second]))
-    assert torch.equal(merged, torch.cat([masks(first), masks(second)]))
-
-
-def test_a_sample_may_have_several_rows_but_never_a_broken_number() -> None:
+    assert torch.equal(masks(torch.cat([first, second])), torch.cat([masks(first), masks(second)]))
     dropout = Dropout(0.5)
     dropout.keys = step_keys(1, 4)
     x = torch.ones(4, 6, 5)
@@ -173,19 +135,15 @@ def test_a_sample_may_have_several_rows_but_never_a_broken_number() -> None:
         dropout(torch.ones(6, 4))
 
 
-def transformed(dropout: Dropout) -> Callable[[Tensor, Tensor], Tensor]:
-    def loss(x: Tensor, keys: Tensor) -> Tensor:
-        dropout.keys = keys
-        return (dropout(x) ** 2).sum()
-
-    return loss
-
-
 def test_under_vmap_and_grad_it_equals_the_loop() -> None:
     # A size that nothing asked for before, so that what is kept for later is first made inside the transformation.
     dropout, x = Dropout(0.3), torch.randn(3, 4, 23, 3)
     keys = torch.stack([step_keys(seed, 4) for seed in range(3)])
-    loss = transformed(dropout)
+
+    def loss(x: Tensor, keys: Tensor) -> Tensor:
+        dropout.keys = keys
+        return (dropout(x) ** 2).sum()
+
     together = vmap(grad(loss))(x, keys)
     losses = vmap(loss)(x, keys)
     for client in range(3):
@@ -194,33 +152,16 @@ def test_under_vmap_and_grad_it_equals_the_loop() -> None:
     assert 0 < float((together == 0).double().mean()) < 0.6
 
 
-def test_layers_are_numbered_in_order() -> None:
-    model = nn.Sequential(Dropout(0.1), nn.Sequential(nn.Linear(2, 2), Dropout(0.2)), nn.Dropout(0.5), Dropout(0.3))
-    found = dropouts(model)
-    assert [(layer.p, layer.layer) for layer in found] == [(0.1, 0), (0.2, 1), (0.3, 2)]
-
-
-def test_torchs_layers_are_replaced_and_nothing_else() -> None:
+def test_torchs_layers_are_replaced_and_nothing_else_and_numbered_in_order() -> None:
     class Own(nn.Dropout):
         pass
 
     shared = nn.Dropout(0.2, inplace=True).eval()
     model = nn.Sequential(nn.Dropout(0.1), nn.Sequential(shared, nn.Linear(2, 2)), shared, Own(0.3), nn.Dropout2d(0.4))
     assert seeded(model) is model
-    assert [type(module) for module in (model[0], model[1][0], model[3], model[4])] == [
-        Dropout,
-        Dropout,
-        Own,
-        nn.Dropout2d,
-    ]
+    kinds = [type(module) for module in (model[0], model[1][0], model[3], model[4])]
+    assert kinds == [Dropout, Dropout, Own, nn.Dropout2d]
     assert model[2] is model[1][0]
     assert (model[2].p, model[2].inplace, model[2].training) == (0.2, True, False)
     assert model[0].training
-    assert [layer.p for layer in dropouts(model)] == [0.1, 0.2]
-
-
-def test_a_layer_that_stands_twice_in_a_block_is_one_layer_still() -> None:
-    shared = nn.Dropout(0.2)
-    model = seeded(nn.Sequential(shared, nn.Linear(2, 2), shared))
-    assert type(model[0]) is Dropout
-    assert model[2] is model[0]
+    assert [(layer.p, layer.layer) for layer in dropouts(model)] == [(0.1, 0), (0.2, 1)]

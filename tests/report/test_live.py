@@ -1,3 +1,5 @@
+"""Displays of runs as they go: on a terminal, in lines, for programs; whatever is behind them, at the same cost."""
+
 from __future__ import annotations
 
 import fcntl
@@ -14,16 +16,19 @@ import sys
 import termios
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
+import smofi
 from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
-from smofi.errors import InputError
 from smofi.report import History
 from smofi.report.live import Live
-from smofi.report.progress import RunProgress
+from smofi.report.results import RunProgress
+from support.work import instructions_of_third_round
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
@@ -111,16 +116,6 @@ def test_plain_lines_are_aligned_and_free_of_control_codes() -> None:
     assert "0:00 left" in lines[2]
 
 
-def test_plain_says_first_and_last_when_rounds_are_faster_than_two_seconds() -> None:
-    out = watched("plain", [events("smofi", [0.1, 0.2, 0.3, 0.4])])
-    assert re.findall(r"round (\d)/4", out) == ["1", "4"]
-
-
-def test_plain_says_the_last_round_of_a_run_that_ends_early() -> None:
-    out = watched("plain", [events("smofi", [0.1, 0.2, 0.3], rounds=9)])
-    assert re.findall(r"round (\d)/9", out) == ["1", "3"]
-
-
 def test_plain_waits_two_seconds_between_lines() -> None:
     file, clock = io.StringIO(), Clock()
     live = Live(Console(file=file), ["smofi"], 6, "plain", now=clock)
@@ -150,36 +145,10 @@ def test_plain_says_virtual_time_where_there_is_a_clock() -> None:
     assert "virtual" not in watched("plain", [events("smofi", [0.5])])
 
 
-def test_live_has_a_column_of_virtual_time_where_there_is_room() -> None:
-    def frame(runs: list[list[Event]], width: int) -> list[str]:
-        lines = last_frame(watched("live", runs, terminal=True, width=width))
-        start = next(number for number, line in enumerate(lines) if line.startswith("method"))
-        return lines[start : start + 3]
-
-    runs = [timed("fedavg", [60.0, 90.0]), timed("smofi", [60.0, 3720.0])]
-    assert [line.split()[-1] for line in frame(runs, 100)] == ["virtual", "1:30", "1:02:00"]
-    assert "virtual" not in frame(runs, 50)[0]
-    assert "s/round" in frame(runs, 55)[0]
-    assert "virtual" not in frame([events("fedavg", [0.5]), events("smofi", [0.5])], 100)[0]
-
-
 def test_quiet_says_warnings_only() -> None:
     start, *rest = events("smofi", [0.1, 0.2])
     out = watched("quiet", [[start, Warned("the loss [climbs]"), *rest]])
     assert out == "warning: smofi: the loss [climbs]\n"
-
-
-def test_a_warning_before_the_first_run_names_no_run() -> None:
-    file = io.StringIO()
-    Live(Console(file=file), ["smofi"], 3, "quiet")(Warned("checkpoint 5 is damaged"))
-    assert file.getvalue() == "warning: checkpoint 5 is damaged\n"
-
-
-def test_say_is_for_people() -> None:
-    for mode, expected in (("live", "hello\n"), ("plain", "hello\n"), ("quiet", ""), ("jsonl", "")):
-        file = io.StringIO()
-        Live(Console(file=file), ["smofi"], 3, mode).say("hello")
-        assert file.getvalue() == expected
 
 
 def test_json_lines_are_the_events() -> None:
@@ -204,20 +173,6 @@ def test_json_lines_are_the_events() -> None:
     ]
     assert lines[0]["parameters"] == 1234
     assert lines[1]["message"] == "careful"
-
-
-def test_json_lines_are_flushed_one_by_one() -> None:
-    class Buffered(io.StringIO):
-        flushed = ""
-
-        def flush(self) -> None:
-            self.flushed = self.getvalue()
-
-    file = Buffered()
-    live = Live(Console(file=file), ["smofi"], 3, "jsonl")
-    for number, event in enumerate(event for event in events("smofi", [0.5]) if not isinstance(event, TickDone)):
-        live(event)
-        assert file.flushed.count("\n") == number + 1
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -298,17 +253,6 @@ def test_time_left_counts_the_part_of_a_round() -> None:
     assert RunProgress(History("smofi"), 10).seconds_left is None
 
 
-def test_between_evaluations_the_latest_accuracy_is_shown() -> None:
-    runs = [events("smofi", [None, 0.7, None, 0.6, None])]
-    lines = watched("plain", runs, step=10).splitlines()[1:]
-    assert [re.search(r"accuracy +(\S+)  best +(\S+)", line).groups() for line in lines] == [  # type: ignore[union-attr]
-        *[("-", "-"), ("70.0%", "70.0%"), ("70.0%", "70.0%"), ("60.0%", "70.0%"), ("60.0%", "70.0%")],
-    ]
-    frame = last_frame(watched("live", runs, terminal=True))
-    assert any("5/5     60.0%   70.0%" in line for line in frame)
-    assert sum(line.startswith("accuracy") for line in frame) == 1  # above the curves
-
-
 def test_time_left_knows_that_some_rounds_are_evaluated() -> None:
     """Rounds of one second, every third with nine more for the evaluation: four seconds a round."""
     accuracies, seconds = [None, None, 0.5] * 4, [1.0, 1.0, 10.0] * 4
@@ -326,11 +270,6 @@ def test_auto_is_live_on_a_terminal_and_plain_elsewhere(monkeypatch: pytest.Monk
     assert (mode(True), mode(False)) == ("live", "plain")
     monkeypatch.setenv("TERM", "dumb")
     assert mode(True) == "plain"
-
-
-def test_an_unknown_mode_is_refused() -> None:
-    with pytest.raises(InputError, match=r"display='jsnl' is not accepted.*did you mean 'jsonl'"):
-        Live(Console(file=io.StringIO()), ["smofi"], 3, "jsnl")
 
 
 SMALL = ["--method", "smofi", "--rounds", "2", "--local-epochs", "1", "--output", "out"]
@@ -361,19 +300,6 @@ def test_a_real_run_on_a_terminal(tmp_path: Path) -> None:
     assert all(len(line) <= 72 for line in frame if not line.startswith(("digits, dirichlet", "Picture")))
 
 
-@pytest.mark.slow
-def test_a_real_run_in_a_pipe(tmp_path: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "smofi", "run", *SMALL, "--display", "jsonl"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["event"] for line in done.stdout.splitlines()] == [
-        "RunStarted",
-        *["RoundStarted", "RoundDone"] * 2,
-        "RunEnded",
-    ]
-
-
 def judged(method: str) -> list[Event]:
     """A run by its macro F1, with two further metrics."""
     start, *rest = events(method, [None, None])
@@ -397,3 +323,72 @@ def test_displays_name_the_metric_that_is_judged_and_show_the_others() -> None:
     heading = next(line for line in narrow if line.startswith("method"))
     assert "macro F1" in heading
     assert "gain" not in heading
+
+
+# ---------------------------------------------------------------------------------------------------- several seeds
+
+
+def watched_seeds(mode: str, most: int) -> str:
+    """Two methods with two seeds, as far as these many runs; a round takes a second."""
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=mode == "live", width=100, height=30, legacy_windows=False)
+    with Live(console, ["fedavg", "smofi"], 2, mode, seeds=(0, 7), now=lambda: 0.0) as live:
+        for number, method in enumerate(["fedavg", "smofi"] * 2):
+            for event in events(method, [0.5 + number / 10] * 2)[: None if number < most else 0]:
+                live(replace(event, computed="alone") if isinstance(event, RunStarted) else event)
+        live(Warned("careful"))
+    return file.getvalue()
+
+
+def test_displays_of_several_seeds_name_the_seed_and_the_time_left_over_all() -> None:
+    lines = watched_seeds("plain", most=4).splitlines()
+    assert [line for line in lines if line.startswith("run ")] == [
+        "run 1 of 4: fedavg, seed 0",
+        "run 2 of 4: smofi, seed 0, about 0:06 left in all",
+        "run 3 of 4: fedavg, seed 7, about 0:04 left in all",
+        "run 4 of 4: smofi, seed 7, about 0:02 left in all",
+    ]
+    assert lines.count("fedavg: alone") == 1
+    assert "fedavg, seed 7  round 1/2  accuracy  70.0%" in "\n".join(lines)
+    assert lines[-1] == "warning: smofi, seed 7: careful"
+    shown = watched_seeds("live", most=3)
+    last = shown[shown.rindex("seed 7") :]
+    assert ("70.0%" in last, "50.0%" in last) == (True, False)  # of fedavg with seed 7, and not with seed 0
+    assert "3 of 4 runs done, 0:00 gone, about 0:02 left in all" in last
+    found = [json.loads(line) for line in watched_seeds("jsonl", most=4).splitlines()]
+    ended = [(line["method"], line["seed"]) for line in found if line["event"] == "RunEnded"]
+    assert ended == [("fedavg", 0), ("smofi", 0), ("fedavg", 7), ("smofi", 7)]
+
+
+# -------------------------------------------------------------------------------------------------------- a long run
+
+
+def measured(number: int, accuracy: float | None = None, validation: float | None = None) -> Record:
+    return Record(
+        number, accuracy, 1.0, 0.5, 0.1, [0, 1], [2, 2], 0.05, "1", validation=validation, virtual_end=5.0 * number
+    )
+
+
+def session(**changes: object) -> smofi.Session:
+    draw = torch.Generator().manual_seed(0)
+    data = [(torch.randn(16, 3, generator=draw), torch.arange(16) % 2) for _ in range(4)]
+    layers = [torch.nn.Linear(3, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)]
+    arguments = dict(test=data[0], validation=data[1], participation=0.5, local_epochs=1, batch_size=8, patience=10**6)
+    return smofi.prepare(torch.nn.Sequential(*layers), data, **(arguments | changes))  # type: ignore[arg-type]
+
+
+def instructions(display: str, done: int) -> int:
+    """Of a round with so many behind it, which are four fifths of the run."""
+    run = session(rounds=done * 5 // 4, clock="full", cut="0-1").run
+    run.history = [measured(number, number % 2, 0.5 * (number % 2)) for number in range(1, done + 1)]
+    console = Console(file=io.StringIO(), force_terminal=display == "live", width=100, height=40)
+    ticks = count()
+    with Live(console, ["smofi"], run.rounds, display, now=lambda: 0.05 * next(ticks)) as live:
+        live.recall(0, History.of("smofi", run.history))
+        return instructions_of_third_round(run, live)
+
+
+@pytest.mark.parametrize("display", ["quiet", "jsonl", "plain", "live"])
+def test_a_round_takes_the_same_work_with_thousands_behind_it(display: str) -> None:
+    few, many = instructions(display, 600), instructions(display, 6000)
+    assert 1000 < many < 1.05 * few

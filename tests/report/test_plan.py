@@ -1,14 +1,20 @@
+"""What a run will take and which cut suits the devices: tables, sentences and the picture, from known figures."""
+
 from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
 
+import pytest
 from rich.console import Console
 
+from smofi.config import Config
 from smofi.engine.memory.needs import Memory
 from smofi.planning import CutParameters, PlanSummary, Seconds
-from smofi.report.numbers import duration, megabytes
-from smofi.report.plan import plan_table
+from smofi.planning.advice import Advice, Outlook, Side
+from smofi.report.plan import advice_table, basis, plan_table, save_advice, sentences
 
 
 def summary(
@@ -32,7 +38,7 @@ def summary(
     )
 
 
-def shown(*summaries: PlanSummary) -> list[list[str]]:
+def cells(*summaries: PlanSummary) -> list[list[str]]:
     """The cells of the table, row by row."""
     console = Console(file=io.StringIO(), width=200)
     console.print(plan_table(summaries))
@@ -41,18 +47,12 @@ def shown(*summaries: PlanSummary) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
 
 
-def test_several_workers_are_shown_with_the_memory_of_each_and_of_all() -> None:
+def test_every_number_is_shown() -> None:
     one = summary("smofi", Memory("gradients", "1,000 x 4 bytes", 4000), Memory("data", "x", 96_000))
-    rows = dict(shown(replace(one, workers=3)))
-    assert rows["workers"] == "3"
-    assert rows["gradients"] == "4.0 kB: 1,000 x 4 bytes"
+    rows = dict(cells(replace(one, workers=3)))
     assert "memory of each worker" in rows
     assert rows["memory of all 3 workers, not counting Python and torch"] == "108.0 kB"  # 3 x 4 kB, and the data once
-
-
-def test_every_number_is_shown() -> None:
-    rows = dict(shown(summary("smofi", Memory("gradients", "1,000 x 4 bytes", 4000), Memory("data", "x", 96_000))))
-    assert rows == {
+    assert dict(cells(one)) == {
         "": "smofi",
         "clients": "1,200",
         "clients with a full batch": "900",
@@ -71,43 +71,6 @@ def test_every_number_is_shown() -> None:
     }
 
 
-def test_methods_stand_side_by_side_and_like_stands_by_like() -> None:
-    rows = shown(
-        summary("smofi", Memory("momentum: fused", "a", 1000), Memory("data", "b", 2000)),
-        summary("a[b]", Memory("momentum", "c", 3000), Memory("data", "d", 4000)),
-    )
-    assert rows[0] == ["", "smofi", "a[b]"]
-    at = [row[0] for row in rows].index("momentum: fused")
-    assert rows[at : at + 3] == [
-        ["momentum: fused", "1.0 kB: a", "-"],
-        ["momentum", "-", "3.0 kB: c"],
-        ["data", "2.0 kB: b", "4.0 kB: d"],
-    ]
-
-
-def test_several_cuts_are_told_apart() -> None:
-    rows = shown(summary("smofi", sides=(CutParameters("0", 10, 990), CutParameters("2,1", 500, 500))))
-    at = [row[0] for row in rows].index("parameters, client + server")
-    assert [row[1] for row in rows[at : at + 2]] == [
-        "10 + 990 (1.0% on the client), cut 0",
-        "500 + 500 (50.0% on the client), cut 2,1",
-    ]
-
-
-def test_sizes_and_times_in_the_unit_that_suits_them() -> None:
-    assert [megabytes(size) for size in (0, 1500, 10**6, 10**9)] == ["0.0 kB", "1.5 kB", "1.0 MB", "1.0 GB"]
-    times = {
-        0.5: "500 ms",
-        1: "1.0 s",
-        119: "119 s",
-        120: "2 min",
-        3599: "1 h 00 min",
-        86399: "1 d 00 h",
-        9e5: "10 d 10 h",
-    }
-    assert {seconds: duration(seconds) for seconds in times} == times
-
-
 def test_many_methods_are_not_squeezed_and_names_not_broken() -> None:
     names = ["fedavg", "smofi", "fedprox(mu=0.01)+smofi(alpha=-0.5)", "mergesfl", "sflv1"]
     console = Console(file=io.StringIO(), width=80)
@@ -118,3 +81,137 @@ def test_many_methods_are_not_squeezed_and_names_not_broken() -> None:
     words = " ".join(lines).replace("┃", " ").split()
     assert all(word in words for word in ("fedavg", "fedprox(mu=0.01)+", "smofi(alpha=-0.5)", "mergesfl", "sflv1"))
     assert max(map(len, lines)) <= 80
+
+
+# -------------------------------------------------------------------------------------------------------- which cut
+
+SIDES = (Side("0", 0.004, 100), Side("1", 0.25, 12_345), Side("2", 1.0, 1_000_000))
+SLOW = (
+    Outlook((7000.0, 7400.0), compute=1.0, up=2e6, down=4e6, idle=0.5),
+    Outlook((3700.0, 3600.0), compute=60.0, up=1e6, down=2e6, idle=0.25),
+    Outlook((3500.0, 3700.0), compute=240.0, up=5e5, down=1e6, idle=0.0),
+)
+QUICK = tuple(replace(one, seconds=tuple(second / 100 for second in one.seconds)) for one in SLOW)
+ADVICE = Advice(
+    config=Config(clock="full", method=["fedavg", "fednar", "smofi"]),
+    rounds=2,
+    configured=0,
+    sides=SIDES,
+    outlooks={"fedavg": SLOW, "fednar": SLOW, "smofi": (*QUICK[:2], None)},
+)
+
+
+def shown(advice: Advice, *, width: int = 120, encoding: str = "utf-8") -> str:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    Console(file=file, width=width, color_system=None).print(advice_table(advice))
+    file.seek(0)
+    text = file.read()
+    assert max(map(len, text.splitlines())) <= width
+    return text
+
+
+def rows(text: str) -> list[list[str]]:
+    """The lines of cuts, cut into words."""
+    lines = [line.split() for line in text.splitlines()]
+    return [words for words in lines if any(word.endswith("%") for word in words[:3])]
+
+
+def many(cuts: int, methods: int) -> Advice:
+    sides = tuple(Side(str(cut), cut / cuts, 1000 * cut) for cut in range(cuts))
+    outlooks = {
+        f"method{number}": tuple(Outlook((1.0 + cut, 2.0 + number), cut, 1e6, 1e6 * number, 0.5) for cut in range(cuts))
+        for number in range(methods)
+    }
+    return Advice(Config(clock="paper", cut="0-1"), 2, None, sides, outlooks)
+
+
+def test_every_figure_is_in_its_place() -> None:
+    # 7,200 +- 283 seconds are 2 +- 0.079 hours; bars are 30 wide for the longest.
+    assert rows(shown(ADVICE)) == [
+        ["0", "0.40%", "100", "2.00", "0.079", "0.017", "50%", "2.00", "4.00", "█" * 30],
+        ["*", "1", "25.0%", "12,345", "1.01", "0.020", "1.00", "25%", "1.00", "2.00", "█" * 15],
+        ["2", "100.0%", "1,000,000", "1.00", "0.039", "4.00", "0%", "0.500", "1.00", "█" * 15],
+        ["0", "0.40%", "100", "72.0", "2.83", "1.00", "50%", "2.00", "4.00", "█" * 30],
+        ["*", "1", "25.0%", "12,345", "36.5", "0.707", "60.0", "25%", "1.00", "2.00", "█" * 15],
+        ["2", "100.0%", "1,000,000", "-", "-", "-", "-", "-", "-"],
+    ]
+    lines = [line.rstrip() for line in shown(ADVICE).splitlines()]
+    assert lines[:2] == [
+        "resnet8 on digits, dirichlet(0.2), 50 clients, 20 per round",
+        "the first 2 rounds, planned at every cut without training; clock full, devices phones, latency not counted",
+    ]
+    assert "fedavg, fednar" in lines
+    assert "smofi" in lines
+
+
+def test_latency_has_a_column_where_it_is_counted() -> None:
+    delayed = replace(ADVICE, outlooks={"smofi": tuple(replace(one, latency=6.0) for one in SLOW)})
+    text = shown(delayed, width=80)
+    # six seconds are a tenth of a minute, beside computing
+    assert [words[5:8] for words in rows(text)] == [
+        ["0.017", "0.100", "50%"],
+        ["0.020", "1.00", "0.100"],
+        ["4.00", "0.100", "0%"],
+    ]
+    assert "Computing, latency, waiting" in text
+    assert "latency not counted" not in text
+    assert "latency" not in shown(replace(ADVICE, config=Config(clock="paper")))
+
+
+def test_devices_that_come_and_go_or_come_late_are_named() -> None:
+    config = Config(clock="paper", devices="a/fleet.csv", availability="phones", step_deadline=2.5)
+    assert basis(replace(ADVICE, config=config, rounds=1)) == (
+        "the first round, planned at every cut without training; clock paper, devices fleet.csv, availability phones, "
+        "step deadline 2.5 s"
+    )
+
+
+def test_the_sentences_say_why() -> None:
+    assert sentences(ADVICE) == [
+        "fedavg, fednar: cut 1 is recommended. A round takes 1.01 hours on average, within 5% of the fastest (1.00 "
+        "hours at cut 2); among such cuts, clients compute least at this one: 1.00 minutes per round instead of 4.00 "
+        "minutes. At the configured cut, 0, it takes 2.00 hours.",
+        "smofi: cut 1 is recommended. A round takes 36.5 seconds on average, less than at any other cut. At the "
+        "configured cut, 0, it takes 72.0 seconds.",
+        "A cut with - would be refused by `smofi run`: no client's batch fits into the bandwidth.",
+        "This weighs time and load alone. It does not weigh what activations reveal about samples, which is more the "
+        "closer the cut is to the input, nor how well a method trains with less of the model on the server.",
+    ]
+
+
+def test_a_good_choice_is_confirmed_and_cuts_of_many_kinds_are_said_to_be_left_out() -> None:
+    first = sentences(replace(ADVICE, configured=1))[0]
+    assert first.startswith("fedavg, fednar: cut 1 is recommended, as configured. A round takes")
+    assert first.endswith("instead of 4.00 minutes.")
+    drawn = replace(ADVICE, config=Config(clock="full", cut="0-2"), configured=None, outlooks={"smofi": SLOW})
+    assert sentences(drawn)[1] == ("The configuration has several cuts (0-2); here all clients have the same one.")
+    assert "as configured" not in " ".join(sentences(drawn))
+
+
+def test_the_picture_says_what_is_what(tmp_path: Path) -> None:
+    path = save_advice(tmp_path / "cuts.svg", ADVICE)
+    text = path.read_text()
+    assert ElementTree.parse(path).getroot().tag.endswith("svg")
+    for said in (
+        "resnet8 on digits, dirichlet(0.2), 50 clients, 20 per round",
+        "cut 1, seed 0, clock full",
+        "time per round, hours",
+        "computing per client, minutes (share of MACs)",
+        "traffic per client, MB (dark: received, light: sent)",
+        "fednar",
+        "smofi",
+        "recommended",
+        "as configured",
+        "25%",
+    ):
+        assert said in text, said
+
+
+@pytest.mark.parametrize(
+    "advice",
+    [many(1, 1), many(40, 3), replace(many(2, 1), configured=0)],
+    ids=lambda advice: f"{len(advice.sides)} cuts, {len(advice.outlooks)} methods",
+)
+def test_few_and_many_cuts_and_methods_are_drawn(advice: Advice, tmp_path: Path) -> None:
+    assert save_advice(tmp_path / "cuts.png", advice).stat().st_size > 10_000
+    assert len(rows(shown(advice))) == len(advice.sides) * len(advice.alike)

@@ -4,7 +4,7 @@ import fcntl
 import io
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from rich.console import Console
 
 from smofi.cli import main
 from smofi.errors import InputError
-from smofi.report.show import show_runs, snapshots_in
+from smofi.report.show import show_runs
+from smofi.report.snapshots import snapshots_in
 from smofi.runs import StoredCheckpoint
 from support.run_folder import going_on, rewritten, write_comparison, write_run
 
@@ -82,58 +83,64 @@ def shown(path: Path, width: int = 90) -> str:
     return file.getvalue()
 
 
-def test_a_finished_run(tmp_path: Path) -> None:
-    out = shown(folder(tmp_path / "run", [0.5, 0.8, 0.7, 0.75], result={}))
-    assert out.startswith("smofi  finished, round 4 of 4\n")
-    assert "75.0% now, 80.0% at best (round 2)" in out
-    assert "digits, dirichlet(0.2), 50 clients" in out
-    assert "2 s a round, 0:08 in all" in out
-    assert "100%" in out
-    assert "left" not in out
-    assert "--resume" not in out
+STATES: list[tuple[str, list[float | None], dict[str, Any], bool, list[str]]] = [
+    (
+        "finished, round 4 of 4\n",
+        [0.5, 0.8, 0.7, 0.75],
+        {"result": {}},
+        False,
+        [
+            "75.0% now, 80.0% at best (round 2)",
+            "digits, dirichlet(0.2), 50 clients",
+            "2 s a round, 0:08 in all",
+            "100%",
+        ],
+    ),
+    (
+        "finished, round 2 of 4\n",
+        [0.5, 0.8],
+        {"result": {"stopped": "the target is reached"}},
+        False,
+        ["target is reached"],
+    ),
+    ("still going, round 1 of 4, process ", [0.5], {}, True, ["about 0:06 left; last round 0:0", "25%"]),
+    ("still going, round 0 of 4, process ", [], {}, True, ["none yet"]),
+    ("interrupted, round 2 of 4\n", [0.5, 0.6], {}, False, ["smofi run --resume "]),
+    (
+        "diverged, round 2 of 4\n",
+        [0.5, 0.1],
+        {"result": {"diverged": True, "stopped": "nan in round 3"}},
+        False,
+        ["nan in"],
+    ),
+    # a result from before a resume, and one of fewer rounds than there are now
+    ("interrupted, round 3 of 9\n", [0.5, 0.6, 0.7], {"rounds": 9, "result": {"rounds": 2}}, False, []),
+    ("still going, round 3 of 9", [0.5, 0.6, 0.7], {"rounds": 9, "result": {"rounds": 2}}, True, []),
+    ("interrupted, round 3 of 9\n", [0.5, 0.6, 0.7], {"rounds": 9, "result": {}}, False, []),
+]
 
 
-def test_a_run_that_stopped_early_is_finished(tmp_path: Path) -> None:
-    out = shown(folder(tmp_path / "run", [0.5, 0.8], result={"stopped": "target_accuracy=0.8 is reached"}))
-    assert out.startswith("smofi  finished, round 2 of 4\n")
-    assert "target_accuracy=0.8 is reached" in out
+@pytest.mark.parametrize(("state", "accuracies", "options", "going", "said"), STATES)
+def test_states(
+    state: str, accuracies: list[float | None], options: dict[str, Any], going: bool, said: list[str], tmp_path: Path
+) -> None:
+    path = folder(tmp_path / "run", accuracies, **options)
+    before = {one: (one.stat().st_mtime_ns, one.stat().st_size) for one in path.rglob("*")}
+    with written(path) if going else nullcontext():
+        out = shown(path, width=200)
+    assert out.startswith(f"smofi  {state}")
+    assert all(words in out for words in said)
+    assert ("--resume" in out) == state.startswith("interrupted")
+    assert {one: (one.stat().st_mtime_ns, one.stat().st_size) for one in path.rglob("*")} == before
 
 
-def test_a_run_that_is_still_going(tmp_path: Path) -> None:
-    path = folder(tmp_path / "run", [0.5], rounds=4)
-    with written(path):
-        out = shown(path)
-    assert out.startswith(f"smofi  still going, round 1 of 4, process {os.getpid()}\n")
-    assert "about 0:06 left; last round 0:0" in out
-    assert "25%" in out
-
-
-def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
+def test_checkpoints_are_named(tmp_path: Path) -> None:
     path = folder(tmp_path / "run", [0.5, 0.6])
     state = StoredCheckpoint(2, {}, {})
     writer = going_on(path)
     writer.save(state, keep=2)
     writer.save_best(state)
-    out = shown(path, width=200)
-    assert out.startswith("smofi  interrupted, round 2 of 4\n")
-    assert f"smofi run --resume {path}" in out
-    assert "round 2, best" in out
-
-
-def test_a_diverged_run_says_why(tmp_path: Path) -> None:
-    path = folder(tmp_path / "run", [0.5, 0.1], result={"diverged": True, "stopped": "the loss became nan in round 3"})
-    out = shown(path)
-    assert out.startswith("smofi  diverged, round 2 of 4\n")
-    assert "the loss became nan in round 3" in out
-
-
-def test_an_old_result_does_not_count_after_a_resume(tmp_path: Path) -> None:
-    path = folder(tmp_path / "run", [0.5, 0.6, 0.7], rounds=9, result={"rounds": 2})
-    assert "interrupted" in shown(path)
-    with written(path):
-        assert "still going" in shown(path)
-    extended = folder(tmp_path / "extended", [0.5, 0.6, 0.7], rounds=9, result={})
-    assert "interrupted, round 3 of 9" in shown(extended)
+    assert "round 2, best" in shown(path)
 
 
 def test_a_line_that_is_being_written_does_not_count(tmp_path: Path) -> None:
@@ -145,23 +152,15 @@ def test_a_line_that_is_being_written_does_not_count(tmp_path: Path) -> None:
     with open(path / "metrics.jsonl", "a") as file:
         file.write("9}\n")  # a whole line, and still without its checksum
     assert "round 2 of 4" in shown(path)
-    writer.history.append({"round": 3, "accuracy": 0.9})
+    writer.write_records([*writer.folder.records(), {"round": 3, "accuracy": 0.9}])
     assert "round 3 of 4" in shown(path)
-
-
-def test_a_folder_before_its_first_round(tmp_path: Path) -> None:
-    path = folder(tmp_path / "run", [])
-    assert not (path / "metrics.jsonl").exists()
-    with written(path):
-        out = shown(path)
-    assert out.startswith("smofi  still going, round 0 of 4")
-    assert "none yet" in out
 
 
 def test_diagnostics_and_validation(tmp_path: Path) -> None:
     path = folder(tmp_path / "run", [0.5, 0.6], validation=0.55, diagnostics={"stale_share": 0.25})
     third = {"round": 3, "accuracy": None, "seconds": 1.0, "diagnostics": {"stale_share": 0.4}}
-    going_on(path).history.append(third)
+    writer = going_on(path)
+    writer.write_records([*writer.folder.records(), third])
     out = shown(path)
     assert "60.0% after round 2, 60.0% at best (round 2); round 3 is not evaluated" in out
     assert "55.0% after round 2, 55.0% at best" in out
@@ -189,20 +188,6 @@ def test_virtual_time(tmp_path: Path) -> None:
     assert f"{wanted}; late or gone 1 of 4 times" in out
     plain = [line.split()[0] for line in shown(folder(tmp_path / "other", [0.5])).splitlines()]
     assert not {"virtual", "clock"} & set(plain)
-
-
-def test_a_comparison_by_the_hour(tmp_path: Path) -> None:
-    timed(tmp_path / "fedavg", [3600.0, 7200.0], method="fedavg", result={})
-    timed(tmp_path / "smofi", [1800.0, 5400.0], method="smofi", result={})
-    comparison(tmp_path, ["fedavg", "smofi"])
-    out = shown(tmp_path, width=140)
-    assert "virtual hours to target" in out
-    rows = [[cell.strip() for cell in line.split("│")] for line in out.splitlines() if line.startswith("│ ")]
-    # both reach 72% in round 2
-    assert [(row[1], row[4], row[6], row[7]) for row in rows[:2]] == [
-        ("fedavg", "2", "2", "2"),
-        ("smofi", "2", "1.5", "1.5"),
-    ]
 
 
 def test_rounds_without_an_evaluation(tmp_path: Path) -> None:
@@ -241,32 +226,6 @@ def test_a_comparison(tmp_path: Path) -> None:
     assert out.splitlines()[-2].split() == ["smofi", "0.5"]
     assert "--resume" not in out
     assert f"smofi run --resume {tmp_path}" in shown(tmp_path, width=200)
-
-
-@pytest.mark.parametrize("width", [60, 80])
-def test_it_fits(tmp_path: Path, width: int) -> None:
-    folder(tmp_path / "smofi", [0.6, 0.8], diagnostics={"update_divergence": 1.5, "gradient_norm_max": 123.4})
-    folder(tmp_path / "long", [0.4, 0.6], method='"fedprox(mu=0.01)+smofi(alpha=-0.5)"')
-    comparison(tmp_path, ["smofi", "long"])
-    for out in (shown(tmp_path, width), shown(tmp_path / "smofi", width)):
-        assert max(map(len, out.splitlines())) <= width
-
-
-def test_looking_changes_nothing(tmp_path: Path) -> None:
-    path = folder(tmp_path / "run", [0.5, 0.6])
-    before = {one: (one.stat().st_mtime_ns, one.stat().st_size) for one in path.rglob("*")}
-    shown(path)
-    assert {one: (one.stat().st_mtime_ns, one.stat().st_size) for one in path.rglob("*")} == before
-
-
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is none"):
-        snapshots_in(tmp_path / "absent")
-    with pytest.raises(InputError, match=r"expected the folder of a run, but it has no config\.yaml"):
-        snapshots_in(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="expected the folder of a run"):
-        snapshots_in(tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -314,20 +273,6 @@ def test_damage_to_files_that_are_not_shown_is_told(
     assert err.count("\n") == 1
 
 
-def test_a_real_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The folders that `smofi run` writes are the folders that `smofi show` reads."""
-    small = ["--rounds", "2", "--local-epochs", "1", "--method", "fedavg", "--method", "smofi", "--diagnose"]
-    assert main(["run", *small, "--display", "quiet", "--output", str(tmp_path / "both")]) == 0
-    capsys.readouterr()
-    out = shown(tmp_path / "both")
-    states = [line.split()[:3] for line in out.splitlines() if " last " in line]
-    assert states == [["fedavg", "finished", "2/2"], ["smofi", "finished", "2/2"]]
-    alone = shown(tmp_path / "both" / "smofi")
-    assert alone.startswith("smofi  finished, round 2 of 2")
-    assert "momentum alignment" in alone
-    assert "model.safetensors" in alone
-
-
 def test_a_folder_with_runs_in_it_lists_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = folder(tmp_path / "runs" / "one", [0.5, 0.8], rounds=2, result={})
     for name in ("fedavg", "smofi"):
@@ -346,15 +291,6 @@ def test_a_folder_with_runs_in_it_lists_them(tmp_path: Path, capsys: pytest.Capt
     out, err = capsys.readouterr()
     assert ["one", "damaged"] in [line.split() for line in out.splitlines()]
     assert "one/config.yaml is not what the run saved" in err
-
-
-def test_the_runs_of_a_command_are_those_below_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder(tmp_path / "runs" / "one", [0.5])
-    monkeypatch.chdir(tmp_path)
-    assert main(["show"]) == 0
-    assert "one" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["show"], ["run", "--resume"], ["timeline"]])
@@ -386,3 +322,29 @@ def test_a_served_run_without_clients_yet_and_one_whose_list_is_damaged(tmp_path
     assert "none yet" in served(tmp_path / "new", "[]")
     text = served(tmp_path / "damaged", "[{]")
     assert "expected a list of clients with name, samples and tests" in " ".join(text.split())
+
+
+def test_several_seeds_are_shown_with_their_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = {"fedavg": ([0.2, 0.4, 0.8], [0.4, 0.6, 0.6]), "smofi": ([0.5, 0.8, 0.9], [0.6, 0.8])}
+    settings, names = "data: digits\nmethod: {}\nrounds: 3\nseed: {}\n", []
+    for seed in (0, 1):
+        for method, both in values.items():
+            names.append(f"seed-{seed}/{method}")
+            records = [{"round": n, "accuracy": value, "seconds": 1.0} for n, value in enumerate(both[seed], start=1)]
+            writer = write_run(tmp_path / "run" / names[-1], settings.format(method, seed), records)
+            if len(records) == 3:
+                writer.write_end({}, {"rounds": 3, "stopped": None, "diverged": False})
+    write_comparison(tmp_path / "run", settings.format("[fedavg, smofi]", "null\nseeds: 0-1"), names)
+    assert main(["show", str(tmp_path / "run")]) == 0
+    text = capsys.readouterr().out
+    assert {
+        "seeds 0-1, on cpu",
+        "seed 0 fedavg finished 3/3 last 80.0%",
+        "seed 1 smofi interrupted 2/3 last 80.0%",
+        "3 of 4 runs done",
+        "each line is the mean of 2 seeds",
+    } <= {" ".join(line.split()) for line in text.splitlines()}
+    assert "to continue  smofi run --resume" in text
+    assert "50.0 ± 4.7%" in text
+    assert main(["show", str(tmp_path)]) == 0
+    assert "smofi, seed 1" in capsys.readouterr().out

@@ -1,133 +1,80 @@
+"""The table of results, on the terminal and in each format; what counts in it, and names that are never broken."""
+
 from __future__ import annotations
 
+import csv
 import io
-import math
+import re
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from smofi.cli.finished import plain
 from smofi.errors import InputError
-from smofi.report import History, Row, compare, measure, results_table
+from smofi.report import History, compare, measure, results_table
+from smofi.report.asked import Target
+from smofi.report.names import folded
+from smofi.report.table import MOST_CLIENTS, Block, as_text, clients_table, sheets_of, written_as
 
-FEDAVG = History("fedavg", [0.30, 0.50, 0.60, 0.70, 0.80, 0.78], seconds=[1.0] * 6)
-SMOFI = History("smofi", [0.60, 0.75, 0.85, 0.90, 0.88, 0.90], seconds=[1.5] * 6)
-SLOW = History("slow", [0.10, 0.20, 0.30, 0.40, 0.50, 0.60], seconds=[0.5] * 6)
+RUNS = [
+    History("fedavg", [0.2, 0.4, 0.8], seconds=[1.0] * 3, seed=0),
+    History("smofi", [0.5, 0.8, 0.9], seconds=[2.0] * 3, seed=0),
+    History("fedavg", [0.4, 0.6, 0.6], seconds=[1.0] * 3, seed=1),
+    History("smofi", [0.6, 0.8, 0.8], seconds=[2.0] * 3, seed=1),
+]
 
 
-def shown(rows: list[Row]) -> str:
-    console = Console(file=io.StringIO(), width=140)
-    console.print(results_table(rows, title="digits"))
+def text_of(shown: Any, width: int = 150) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(shown)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def test_the_measures_by_hand() -> None:
-    # The target is 0.9 * 0.80 = 0.72: fedavg gets there in round 5, smofi in round 2, the slow one never.
-    fedavg, smofi, slow = measure([FEDAVG, SMOFI, SLOW])
-    assert [row.name for row in (fedavg, smofi, slow)] == ["fedavg", "smofi", "slow"]
-    assert [row.target for row in (fedavg, smofi, slow)] == pytest.approx([0.72] * 3)
-    assert [row.best for row in (fedavg, smofi, slow)] == [0.80, 0.90, 0.60]
-    assert [row.mean for row in (fedavg, smofi, slow)] == pytest.approx([3.68 / 6, 4.88 / 6, 0.35])
-    assert [row.rounds for row in (fedavg, smofi, slow)] == [5, 2, None]
-    assert [row.speed_up for row in (fedavg, smofi, slow)] == [1.0, 2.5, None]
-    assert [row.best_std for row in (fedavg, smofi, slow)] == [None] * 3
-    assert [row.seconds for row in (fedavg, smofi, slow)] == [6.0, 9.0, 3.0]
+def cells_of(text: str) -> list[list[str]]:
+    lines = [line for line in text.replace("┃", "│").splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
 
 
-def test_rounds_without_an_evaluation_count_as_rounds() -> None:
-    """The target is 0.72: with an evaluation every third round it is seen to be reached in round 6, and in round 3."""
-    fedavg = History("fedavg", [None, None, 0.60, None, None, 0.80, 0.78])
-    smofi = History("smofi", [None, None, 0.85, None, None, 0.90, 0.89])
-    one, other = measure([fedavg, smofi])
-    assert [one.rounds, other.rounds, other.speed_up] == [6, 3, 2.0]
-    assert [one.best, one.mean, one.budget] == pytest.approx([0.80, 2.18 / 3, 7])
+# ------------------------------------------------------------------------------------------------------- the terminal
 
 
-def test_a_target_met_exactly_counts() -> None:
-    # 0.9 * 0.8 is 0.7200000000000001 in binary.
-    assert measure([History("fedavg", [0.71, 0.72, 0.8])])[0].rounds == 2
-
-
-def test_the_share_and_a_fixed_target_can_be_chosen() -> None:
-    assert [row.rounds for row in measure([FEDAVG, SMOFI], share=1.0)] == [5, 3]
-    assert [row.rounds for row in measure([FEDAVG, SMOFI, SLOW], target=0.5)] == [2, 1, 5]
-    assert [row.speed_up for row in measure([SMOFI, SLOW], target=0.5)] == [None, None]
-
-
-def test_a_speed_up_is_against_the_bare_base() -> None:
-    """The rounds of the paper's Table 1, CIFAR-10: FedProx+SMoFi is 3.09 times as fast as FedProx."""
-    prox = "fedprox(mu=0.01)"
-    reached = {"fedavg": 258, "smofi": 56, prox: 167, f"{prox}+smofi": 54, "fednar": 255, "fednar+smofi": 46}
-    rows = measure([History(name, [0.1] * (rounds - 1) + [0.7]) for name, rounds in reached.items()])
-    assert [row.base for row in rows] == ["fedavg", "fedavg", prox, prox, "fednar", "fednar"]
-    assert [round(row.speed_up or 0, 2) for row in rows] == [1, 4.61, 1, 3.09, 1, 5.54]
-
-
-def test_without_its_base_a_method_has_no_speed_up() -> None:
-    fedavg, alone = measure([History("fedavg", [0.1, 0.8]), History("fedprox(mu=0.1)+smofi", [0.8, 0.8])])
-    assert (alone.base, alone.speed_up) == (None, None)
-    assert fedavg.speed_up == 1
-
-
-def test_the_spread_is_over_seeds_and_unknown_for_one_or_if_one_misses() -> None:
-    row = measure([History("fedavg", [0.2, 0.8], seed=0), History("fedavg", [0.4, 0.4], seed=1)])[0]
-    assert (row.mean_std, row.rounds_std) == pytest.approx((0.1 / 2**0.5, 1 / 2**0.5))
-    assert measure([History("fedavg", [0.2, 0.8])])[0].mean_std is None
-    missed = measure([History("fedavg", [0.8]), History("smofi", [0.8]), History("smofi", [0.1], seed=1)], target=0.5)
-    assert (missed[1].rounds, missed[1].rounds_std) == (None, None)
-
-
-def test_rounds_without_a_result_are_passed_over_but_still_count_as_rounds() -> None:
-    row = measure([History("fedavg", [None, 0.2, math.nan, 1.0])])[0]
-    assert row.mean == pytest.approx(0.6)
-    assert (row.best, row.rounds, row.budget) == (1.0, 4, 4)
-
-
-def test_seeds_are_averaged_each_against_its_own_baseline() -> None:
-    rows = measure(
-        [
-            History("fedavg", [0.5, 0.8], seconds=[0.5, 0.5], seed=0),
-            History("fedavg", [0.35, 0.4], seconds=[1.0, 2.0], seed=1),
-            History("smofi", [0.72, 0.9], seconds=[1.0, 1.0], seed=0),
-            History("smofi", [0.36, 0.7], seconds=[1.0, 1.0], seed=1),
-        ]
+def test_the_table_leads_with_the_mean_over_rounds() -> None:
+    """By hand: fedavg's means are 1.4/3 and 1.6/3, so 50.0 ± 4.7 %. The targets are 0.72 and 0.54: fedavg gets there in
+    rounds 3 and 2, smofi in 2 and 1."""
+    text = text_of(results_table(compare(RUNS), title="digits"))
+    names = ["method", "mean over rounds", "best accuracy", "rounds to target", "seed by seed", "speed-up"]
+    assert cells_of(text) == [
+        [*names, "seconds a run"],
+        ["fedavg", "50.0 ± 4.7%", "70.0 ± 14.1%", "2.5", "3, 2", "1.00x", "3.0"],
+        ["smofi", "73.3 ± 0.0%", "85.0 ± 7.1%", "1.5", "2, 1", "1.67x", "6.0"],
+    ]
+    assert text.splitlines()[-1].strip() == (
+        "The target is 90% of fedavg's best accuracy with the same seed; ± is the standard deviation over 2 seeds."
     )
-    # Targets 0.72 and 0.36: fedavg in rounds 2 and 2, smofi in rounds 1 and 1.
-    assert [row.rounds for row in rows] == [2, 1]
-    assert [row.speed_up for row in rows] == [1, 2]
-    assert [row.best for row in rows] == pytest.approx([0.6, 0.8])
-    # The sample deviation of two values is their distance over sqrt(2).
-    assert [row.best_std for row in rows] == pytest.approx([0.4 / 2**0.5, 0.2 / 2**0.5])
-    assert [row.seconds for row in rows] == [2, 2]
-    assert [row.seeds for row in rows] == [2, 2]
-    assert "60.0 ± 28.3%" in shown(rows)
+    missed = [History("slow", [0.1, value], seed=seed) for seed, value in enumerate((0.8, 0.2))]
+    assert "2, >2" in text_of(results_table(compare([*RUNS, *missed])))
 
 
-def test_one_seed_that_misses_is_enough() -> None:
-    runs = [History("fedavg", [0.5, 1.0], seed=s) for s in (0, 1)]
-    runs += [History("smofi", [0.95, 1.0], seed=0), History("smofi", [0.5, 0.6], seed=1)]
-    row = measure(runs)[1]
-    assert (row.rounds, row.speed_up) == (None, None)
-    assert ">2" in shown(measure(runs))
-
-
-def test_the_table_shows_the_numbers() -> None:
-    text = shown(measure([FEDAVG, SMOFI, SLOW, History("a[b]", [0.5])]))
-    for piece in (
-        "digits",
-        "90.0%",
-        "81.3%",
-        "rounds to target",
-        "The target is 72.0%: 90% of fedavg's best accuracy.",
-        "2.50x",
-        ">6",
-        "9.0",
-        "a[b]",
-        ">1",
-    ):
-        assert piece in text
-    assert "seeds" not in text
+def test_a_single_seed_and_a_single_method_have_no_more_than_they_need() -> None:
+    one = results_table(compare(RUNS[:2]))
+    assert [str(column.header) for column in one.columns] == [
+        *("method", "mean over rounds", "best accuracy", "rounds to target", "speed-up", "seconds a run")
+    ]
+    assert "±" not in text_of(one)
+    assert one.caption == "The target is 72.0%: 90% of fedavg's best accuracy."
+    bold = [
+        [cell.style for column in table.columns[1:] for cell in column.cells if isinstance(cell, Text)]
+        for table in (results_table(compare(RUNS[1:2])), one)
+    ]
+    assert [("bold" in styles) for styles in bold] == [False, True]
+    assert "speed-up" not in text_of(results_table(compare(RUNS[1:2])))
 
 
 def test_hours_where_there_is_a_clock() -> None:
@@ -135,116 +82,212 @@ def test_hours_where_there_is_a_clock() -> None:
     fedavg = History("fedavg", [0.5, 0.8, 0.8], hours=[1.5, 3.0, 4.5])
     smofi = History("smofi", [0.75, 0.9, 0.9], hours=[4.0, 8.0, 12.0])
     slow = History("slow", [0.1, 0.2, 0.3], hours=[1.0, 2.0, 3.25])
-    rows = measure([fedavg, smofi, slow])
-    assert [row.hours_to for row in rows] == [3.0, 4.0, None]
-    assert [row.hours for row in rows] == [4.5, 12.0, 3.25]
-    assert [row.rounds for row in rows] == [2, 1, None]
-    text = shown(rows)
-    assert "virtual hours to target" in text
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
-    assert [row[5:7] for row in cells] == [["3", "4.5"], ["4", "12"], [">3.25", "3.25"]]
+    heading, *rows = cells_of(text_of(results_table(measure([fedavg, smofi, slow]))))
+    assert heading[5:7] == ["virtual hours to target", "virtual hours"]
+    assert [row[5:7] for row in rows] == [["3", "4.5"], ["4", "12"], [">3.25", "3.25"]]
+    assert "virtual minutes to target" in text_of(
+        results_table(measure([History("fedavg", [0.5, 0.8], hours=[0.25, 0.5])]))
+    )
 
 
-def test_hours_of_seeds_are_averaged_and_one_that_misses_is_enough() -> None:
-    runs = [History("fedavg", [0.5, 1.0], seed=seed, hours=[2.0, 4.0 + seed]) for seed in (0, 1)]
-    runs += [
-        History("smofi", [0.95, 1.0], seed=0, hours=[1.0, 2.0]),
-        History("smofi", [0.5, 0.6], seed=1, hours=[1.0, 3.0]),
+def test_further_metrics_have_columns_and_bases_are_named_where_they_differ() -> None:
+    def judged(name: str, values: list[float]) -> History:
+        records = [{"accuracy": 0.5 + value / 100, "metrics": {"gain": value}} for value in values]
+        return History.of(name, records, metrics={"gain": "gain", "top1": "accuracy"})
+
+    text = text_of(results_table(compare([judged("fedavg", [-5.0, 10.0, 20.0]), judged("a[b]", [15.0, 19.0, 30.0])])))
+    heading, _, row = cells_of(text)
+    assert heading[2:4] == ["best gain", "best accuracy"]
+    assert row[:4] == ["a[b]", "21.33", "30", "80.0%"]
+    assert "The target is 18: 90% of fedavg's best gain." in text
+    prox = [History("fedprox(mu=0.1)", [0.3, 0.6, 0.8]), History("fedprox(mu=0.1)+smofi", [0.6, 0.8, 0.8])]
+    text = " ".join(text_of(results_table(compare([*RUNS[:2], *prox]))).split())
+    assert "A speed-up is against the bare base: that of fedprox(mu=0.1)+smofi is fedprox(mu=0.1)." in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("hours", [[], [1.0, 2.0, 3.0]])
+def test_no_word_is_broken_and_no_line_too_wide(width: int, hours: list[float]) -> None:
+    names = ["fedavg", "fedprox(mu=0.01)+smofi(alpha=-0.5)", "fedavgm(lr=1.0, momentum=0.3)", "mergesfl"]
+    histories = [
+        History(name, [0.5, 0.7, 0.8 + seed / 50], seconds=[100.0] * 3, hours=hours, seed=seed)
+        for name in names
+        for seed in (0, 1)
     ]
-    rows = measure(runs)
-    assert [(row.hours_to, row.hours) for row in rows] == [(4.5, 4.5), (None, 2.5)]
+    text = text_of(results_table(measure(histories)), width)
+    words = text.replace("│", " ").replace("┃", " ").split()
+    assert max(map(len, text.splitlines())) <= width
+    for name in names:
+        assert all(any(part in word for word in words) for part in re.split(r"(?<=[(+])|, ", name))
+    assert {"method", "best", "mean", "rounds", "speed-up", "seconds"} <= set(words)
+    assert "81.0 ± 1.4%" in text
 
 
-def test_short_runs_are_told_in_minutes_or_seconds() -> None:
-    text = shown(measure([History("fedavg", [0.5, 0.8], hours=[0.25, 0.5])]))
-    assert "virtual minutes to target" in text
-    assert text.splitlines()[-3].split("│")[5].strip() == "30"
-    assert "virtual seconds to target" in shown(measure([History("fedavg", [0.5, 0.8], hours=[0.001, 0.002])]))
+def test_a_name_is_broken_after_plus_comma_and_bracket_only() -> None:
+    name = "fedavgm(lr=1e+20, momentum=0.9)+smofi"
+    for width in range(1, 50):
+        lines = folded(name, width)
+        assert "".join(lines).replace(" ", "") == name.replace(" ", "")
+        assert all(line[-1] in "+,(" for line in lines[:-1])
 
 
-def test_no_hours_without_a_clock() -> None:
-    rows = measure([FEDAVG, SMOFI])
-    assert [(row.hours_to, row.hours) for row in rows] == [(None, None)] * 2
-    assert "virtual" not in shown(rows)
+def test_clients_have_a_column_for_each_method_the_worst_above() -> None:
+    def shown(metrics: dict[str, str], *values: Any) -> tuple[str, list[list[str]]]:
+        runs = [History.of(f"method {n}", [{"metrics": {"per_client": v}}], 0, metrics) for n, v in enumerate(values)]
+        group = clients_table(runs)
+        assert group is not None
+        heading, table = group.renderables
+        assert isinstance(heading, Text)
+        assert isinstance(table, Table)
+        return heading.plain, [[str(cell) for cell in column.cells] for column in table.columns]
+
+    heading, columns = shown({"per_client": "mean"}, {"a": 0.5, "b": None, "c": 0.25}, {"a": 1.0, "b": None, "c": 0.75})
+    assert heading == "accuracy of each client on its own test data, at the latest evaluation"
+    assert columns == [["c", "a", "b"], ["25.0%", "50.0%", "-"], ["75.0%", "100.0%", "-"]]
+    heading, columns = shown({"per_client": "mean (on training data)"}, [number / 100 for number in range(100)])
+    assert heading.startswith("accuracy of each client on its training data")
+    assert heading.endswith("; 20 of 100, evenly chosen")
+    assert (len(columns[0]), columns[0][0], columns[0][-1]) == (MOST_CLIENTS, "0", "99")
+    assert clients_table([History("smofi", [0.5])]) is None
 
 
-def test_the_baseline_is_fedavg_or_the_first_run_that_has_a_result() -> None:
-    """Targets of 0.9 * 0.8 and, without FedAvg, of 0.9 * 0.9: SMoFi reaches them in rounds 2 and 3."""
-    assert [row.speed_up for row in compare([SMOFI, FEDAVG])] == [2.5, 1.0]
-    assert [(row.name, row.rounds, row.speed_up) for row in compare([History("fedavg", [None]), SMOFI, SLOW])] == [
-        ("smofi", 3, 1.0),
-        ("slow", None, None),
+# --------------------------------------------------------------------------------------------------- what it is made of
+
+
+@pytest.mark.parametrize("text", ["70", "0", "-1", "0%", "101%", "high", "", "nan", "%"])
+def test_targets_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is not accepted: expected a share of the baseline's best"):
+        Target.read(text)
+
+
+def test_the_target_may_be_all_of_the_best_or_fixed() -> None:
+    histories = [History("fedavg", [0.5, 0.72, 0.8]), History("smofi", [0.72, 0.8, 0.9])]
+    wanted = [Target.read(text) for text in ("0.9", "1", "85 %")]
+    rounds = [[row.rounds for row in Block.of("", histories, target).rows.values()] for target in wanted]
+    assert rounds == [[2, 1], [3, 2], [None, 3]]
+
+
+def test_a_seed_without_its_baseline_is_left_out_and_said() -> None:
+    histories = [History("fedavg", [0.8]), History("smofi", [0.9]), History("smofi", [0.1], seed=1)]
+    block = Block.of("", histories)
+    assert block.rows["smofi"].best == 0.9
+    assert block.incomplete == {"smofi"}
+    (note,) = block.notes
+    assert note == "smofi with seed 1 is left out: fedavg has no finished run with that seed, and so no target"
+    fixed = Block.of("", histories, Target(fixed=0.5))
+    assert fixed.rows["smofi"].seeds == 2
+    assert fixed.notes == ["smofi has seeds 0, 1, fedavg has seed 0: the speed-up is over the seeds that both have"]
+
+
+def test_without_the_baseline_there_is_no_target() -> None:
+    histories = [History("smofi", [0.5, 0.9]), History("slowmo", [0.5, 0.82])]
+    block = Block.of("", histories)
+    assert [row.rounds for row in block.rows.values()] == [None, None]
+    assert "There is no target, since fedavg has no finished run here" in block.notes[0]
+    assert [row.rounds for row in Block.of("", histories, baseline="slowmo").rows.values()] == [2, 2]
+
+
+# ------------------------------------------------------------------------------------------------------- the formats
+
+
+def block(name: str = "partition iid", clock: bool = True) -> Block:
+    """The targets are 0.72 and 0.63; FedAvg is there in round 3 with both seeds, SMoFi in rounds 2 and 1, and SlowMo
+    never."""
+    measured = {
+        "fedavg": ([0.2, 0.6, 0.8], [0.4, 0.6, 0.7]),
+        "smofi": ([0.6, 0.8, 0.9], [0.7, 0.8, 0.9]),
+        "slowmo": ([0.1, 0.2, 0.3], [0.1, 0.2, 0.4]),
+    }
+    hours = [2.0, 4.0, 6.0] if clock else []
+    return Block.of(
+        name,
+        [
+            History(method, list(values), seed=seed, hours=list(hours))
+            for method, seeds in measured.items()
+            for seed, values in enumerate(seeds)
+        ],
+    )
+
+
+def test_text() -> None:
+    text = plain(as_text(sheets_of([block()])))
+    assert [row for row in cells_of(text) if row[0] not in ("", "method")] == [
+        ["fedavg", "75.00 ± 7.07", "55.00 ± 2.36", "3", "1.00x", "6", "6", "2"],
+        ["+ slowmo", "35.00 ± 7.07", "21.67 ± 2.36", ">3", "-", ">6", "6", "2"],
+        ["+ smofi", "90.00 ± 0.00", "78.33 ± 2.36", "1.5", "2.00x", "3", "6", "2"],
+        ["slowmo", "-33.33 [-33.33, -33.33]", "-40.00 [-167.06, +87.06]", "2"],
+        ["smofi", "+23.33 [+23.33, +23.33]", "+15.00 [-48.53, +78.53]", "2"],
     ]
-    assert compare([]) == compare([History("fedavg", [None, math.nan])]) == []
+    assert "The target is 90% of fedavg's best with the same seed" in " ".join(text.split())
+    assert "With 2 seeds the interval is wide: t is 12.7" in " ".join(text.split())
 
 
-@pytest.mark.parametrize(
-    ("runs", "sentence"),
-    [
-        ([SMOFI], "baseline='fedavg' is not accepted: expected one of the runs: smofi"),
-        ([FEDAVG, FEDAVG], "two runs are called fedavg with seed 0"),
-        ([FEDAVG, History("smofi", [0.5], seed=1)], "smofi ran with seed 1, fedavg did not"),
-        ([History("fedavg", [None, math.nan])], "at least one round with a number"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(runs: list[History], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        measure(runs)
+def test_markdown() -> None:
+    lines = written_as("markdown", [block(clock=False)]).splitlines()
+    assert lines[:3] == ["<!-- Made by smofi compare -->", "", "**partition iid**"]
+    assert lines[4:9] == [
+        "| method | best accuracy (%) | mean over rounds (%) | rounds to target | speed-up | seeds |",
+        "|---|---:|---:|---:|---:|---:|",
+        "| FedAvg | 75.00 ± 7.07 | 55.00 ± 2.36 | 3 | 1.00x | 2 |",
+        "| + SlowMo | 35.00 ± 7.07 | 21.67 ± 2.36 | >3 | - | 2 |",
+        "| + SMoFi | **90.00 ± 0.00** | **78.33 ± 2.36** | **1.5** | **2.00x** | 2 |",
+    ]
 
 
-# What is judged, and what the table says of it
+def test_latex() -> None:
+    text = written_as("latex", [block(), block("partition a_b & 50%")])
+    assert text.count(r"\begin{tabular}{lccccccc}") == 1  # both setups
+    assert r"\multicolumn{8}{l}{\textit{partition a\_b \& 50\%}} \\" in text
+    for row in (
+        r"FedAvg & 75.00{\scriptsize$\pm$7.07} & 55.00{\scriptsize$\pm$2.36} & 3 & 1.00$\times$ & 6 & 6 & 2 \\",
+        r"+ SMoFi & \textbf{90.00{\scriptsize$\pm$0.00}} & \textbf{78.33{\scriptsize$\pm$2.36}} & \textbf{1.5} & ",
+        r"+ SlowMo & 35.00{\scriptsize$\pm$7.07} & 21.67{\scriptsize$\pm$2.36} & $>$3 & - & $>$6 & 6 & 2 \\",
+    ):
+        assert row in text
+    assert text.count("{") == text.count("}")
+    assert text.count("$") % 2 == 0
+    for row in re.findall(r"^(?!\\|%).*\\\\$", text, flags=re.MULTILINE):
+        assert len(re.findall(r"(?<!\\) ?& ", row)) in (7, 3), row  # as many cells as columns
 
 
-def judged(name: str, values: list[float], **more: Any) -> History:
-    """A run that is judged by a function of the user's own, with the accuracy beside it."""
-    records = [{"accuracy": 0.5 + value / 100, "metrics": {"gain": value}, "seconds": 1.0} for value in values]
-    return History.of(name, records, metrics={"gain": "gain", "top1": "accuracy"}, **more)
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles(tmp_path: Path) -> None:
+    body = written_as("latex", [block("a_b & 50%")])
+    page = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}" + body + "\\end{document}"
+    (tmp_path / "page.tex").write_text(page)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
-def test_values_outside_0_to_1_are_numbers_and_further_metrics_have_columns() -> None:
-    rows = compare([judged("fedavg", [-5.0, 10.0, 20.0]), judged("smofi", [15.0, 19.0, 30.0])])
-    assert [row.best for row in rows] == [20.0, 30.0]
-    assert [row.speed_up for row in rows] == [1.0, 1.5]
-    text = " ".join(shown(rows).split())
-    for piece in ("best gain", "best accuracy", "70.0%", "80.0%", "The target is 18: 90% of fedavg's best gain."):
-        assert piece in text
-    assert "2000" not in text
+def test_csv() -> None:
+    rows = list(csv.DictReader(io.StringIO(written_as("csv", [block(), block("other", clock=False)]))))
+    assert [(row["setup"], row["method"]) for row in rows[2:4]] == [("partition iid", "smofi"), ("other", "fedavg")]
+    smofi = rows[2]
+    assert {name: float(smofi[name]) for name in ("best", "mean", "rounds", "speed_up", "hours_to", "hours")} == (
+        pytest.approx({"best": 0.9, "mean": 4.7 / 6, "rounds": 1.5, "speed_up": 2.0, "hours_to": 3.0, "hours": 6.0})
+    )
+    assert float(smofi["mean_gain"]) == pytest.approx(0.7 / 3)
+    assert (rows[1]["rounds"], rows[1]["speed_up"], rows[3]["hours"]) == ("", "", "")
+    runs = list(csv.DictReader(io.StringIO(written_as("csv", [block()], per_seed=True))))
+    assert [(row["method"], row["seed"], row["rounds"]) for row in runs[2:]] == [
+        ("slowmo", "0", ""), ("slowmo", "1", ""), ("smofi", "0", "2"), ("smofi", "1", "1"),
+    ]  # fmt: skip
+    assert [float(row["target"]) for row in runs[:2]] == pytest.approx([0.72, 0.63])
 
 
-def test_below_0_the_target_is_a_tenth_below_the_best() -> None:
-    """The best of -2 is missed by a tenth at -2.2, which the second round reaches."""
-    (row,) = compare([judged("fedavg", [-3.0, -2.1, -2.0])])
-    assert (row.target, row.rounds) == (pytest.approx(-2.2), 2)
+def test_a_plugin_has_a_plus_only_below_its_base() -> None:
+    histories = [History("fedavg", [0.5]), History("fedprox(mu=0.01)+smofi", [0.6])]
+    assert "| FedProx + SMoFi | **60.00** |" in written_as("markdown", [Block.of("", histories)])
+    names = ["fedavg", "smofi", "fednar", "fednar+smofi"]
+    results, differences = sheets_of([Block.of("", [History(name, [0.5]) for name in names])])
+    assert [line.name for group in results.groups for line in group] == ["fedavg", "+ smofi", "fednar", "+ smofi"]
+    named = [(line.name, line.title) for group in differences.groups for line in group]
+    assert named == [("smofi", "SMoFi"), ("fednar+smofi", "FedNAR + SMoFi")]
 
 
-def test_a_single_method_has_no_speed_up_and_nothing_bold() -> None:
-    table = results_table(compare([SMOFI]))
-    assert "speed-up" not in [str(column.header) for column in table.columns]
-    assert not any("[bold]" in str(cell) for column in table.columns for cell in column.cells)
-    both = results_table(compare([FEDAVG, SMOFI]))
-    assert "speed-up" in [str(column.header) for column in both.columns]
-    assert any("[bold]" in str(cell) for column in both.columns for cell in column.cells)
-
-
-@pytest.mark.parametrize(
-    ("fedavg", "smofi", "chance", "speed_up"),
-    [
-        ([0.50, 0.60], [0.58, 0.60], 0.5, True),  # a target of 0.54
-        ([0.50, 0.60], [0.58, 0.60], 0.54, False),  # which the most frequent class reaches
-        ([0.50, 0.60], [0.58, 0.60], None, True),
-        ([0.58, 0.60], [0.58, 0.60], None, False),  # all reach it in their first evaluation
-        ([None, 0.58, 0.60], [None, 0.58, 0.60], None, False),
-    ],
-)
-def test_a_target_that_takes_no_training_gives_no_speed_up(
-    fedavg: list[float | None], smofi: list[float | None], chance: float | None, speed_up: bool
-) -> None:
-    rows = compare([History("fedavg", fedavg, chance=chance), History("smofi", smofi, chance=chance)])
-    assert (rows[0].speed_up is not None) == speed_up
-    assert ("speed-up" in shown(rows)) == speed_up
-
-
-def test_seeds_have_targets_of_their_own() -> None:
-    runs = [History("fedavg", [0.5, 0.8 - seed / 10], seed=seed) for seed in (0, 1)]
-    text = " ".join(shown(measure(runs)).split())
-    assert "The target is 90% of fedavg's best accuracy with the same seed; ± is the standard deviation over" in text
+def test_the_best_is_that_of_methods_with_as_many_seeds() -> None:
+    seeds = [History(name, [value], seed=seed) for name, value in (("fedavg", 0.5), ("smofi", 0.6)) for seed in (0, 1)]
+    text = written_as("markdown", [Block.of("", [*seeds, History("slowmo", [0.9])])])
+    assert "| + SMoFi | **60.00 ± 0.00** |" in text
+    assert "| + SlowMo | 90.00 | 90.00 |" in text

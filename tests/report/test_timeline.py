@@ -5,14 +5,10 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import struct
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
-import matplotlib.image
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -92,15 +88,6 @@ def example(lines: int = 3, steps: int = 4, seconds: float = 100.0) -> Timeline:
     return Timeline("an example", "fedavg", 1, 0.0, seconds, made[::-1])
 
 
-def test_a_line_accounts_for_all_its_time() -> None:
-    spans = [Span(0, "compute", 0.0, 1.0), Span(0, "up", 1.0, 3.0), Span(0, "compute", 5.0, 7.0)]
-    line = Line(3, 2, 2, 10.0, 7.0, "", spans)
-    assert line.seconds == {"compute": 3.0, "up": 2.0, "server": 0.0, "down": 0.0, "latency": 0.0}
-    assert (line.busy, line.waiting, line.idle) == (5.0, 5.0, 0.5)
-    assert not line.lost
-    assert Line(3, 2, 1, 10.0, 7.0, "too late", spans).lost
-
-
 def test_a_round_is_what_the_record_says(runs: Path) -> None:
     """Steps, idle shares, times and who is left out, found again from the spans of the replay."""
     for name in ("both/fedavg", "both/smofi", "late", "gone"):
@@ -167,23 +154,6 @@ def test_the_table_has_a_row_for_each_client() -> None:
     assert rows[4] == ["mean", "31", "31", "0", "0", "39", "61", "38.9%"]
 
 
-def test_latency_has_a_column_where_it_is_counted() -> None:
-    spans = [Span(0, "compute", 0.0, 3.0), Span(0, "latency", 3.0, 4.0)]
-    rows = [
-        line.split() for line in shown(Timeline("digits", "smofi", 1, 0.0, 4.0, [Line(0, 1, 1, 4.0, 4.0, "", spans)]))
-    ]
-    assert rows[2] == ["client", "steps", "compute", "up", "server", "down", "latency", "waiting", "until", "idle"]
-    assert rows[3][2:7] == ["3.00", "0.00", "0.00", "0.00", "1.00"]
-
-
-def test_the_table_shows_some_of_many_clients_and_fits() -> None:
-    lines = shown(example(lines=200))
-    assert lines[1].startswith("40 of 200 clients")
-    assert len(lines) == 3 + 40 + 1
-    assert lines[-2].endswith("slowest")
-    assert max(map(len, lines)) <= 80
-
-
 def test_short_steps_are_drawn_together_and_nothing_is_lost() -> None:
     line = example(lines=1, steps=10_000).lines[0]
     found = list(pieces(line, pixel=0.1))
@@ -201,42 +171,9 @@ def test_what_is_apart_stays_apart() -> None:
     assert [found[0].share("up"), found[0].share("down"), found[2].share("server")] == pytest.approx([0.5, 0.1, 1.0])
 
 
-def test_colours_say_what_a_client_does(tmp_path: Path) -> None:
-    """Of the bars' pixels, as many have a kind's colour as it has of the time."""
-    path = save_timelines(tmp_path / "round.png", [example()])
-    assert struct.unpack(">II", path.read_bytes()[16:24])[0] == 1760
-    pixels = (255 * matplotlib.image.imread(path)[..., :3]).round().astype(int)
-
-    def area(colour: str) -> int:
-        wanted = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
-        return int((abs(pixels - wanted).max(axis=-1) <= 2).sum())
-
-    compute, up, waiting = area("#0072B2"), area("#E69F00"), area("#dde2e6")
-    assert compute > 10_000
-    assert up / compute == pytest.approx(1.0, abs=0.03)
-    # of 300 seconds of three clients, 100 + 50 + 33 are work
-    assert waiting / (compute + up) == pytest.approx((300 - 183.3) / 183.3, rel=0.05)
-
-
-def test_an_svg_is_the_same_bytes_every_time(tmp_path: Path) -> None:
-    first, second = (save_timelines(tmp_path / f"{name}.svg", [example(), example()]) for name in "ab")
-    assert first.read_bytes() == second.read_bytes()
-    assert ElementTree.parse(first).getroot().tag.endswith("svg")
-    assert b"<dc:date>" not in first.read_bytes()
-
-
-@pytest.mark.parametrize("suffix", ["svg", "pdf"])
-def test_many_clients_and_many_steps_make_no_large_file(suffix: str, tmp_path: Path) -> None:
-    path = save_timelines(tmp_path / f"many.{suffix}", [example(lines=150, steps=300)])
+def test_many_clients_and_many_steps_make_no_large_file(tmp_path: Path) -> None:
+    path = save_timelines(tmp_path / "many.svg", [example(lines=150, steps=300)])
     assert path.stat().st_size < 1_000_000
-
-
-def test_difficult_rounds_are_drawn(tmp_path: Path) -> None:
-    nothing = Line(0, 4, 0, 0.0, 0.0, "left", [])
-    late = Line(1, 4, 1, 5.0, 5.0, "late", [Span(0, "compute", 0.0, 5.0)])
-    timeline = Timeline("$not \\maths$", "$a$", 7, 3600.0, 5.0, [nothing, late])
-    assert np.ptp(matplotlib.image.imread(save_timelines(tmp_path / "round.png", [timeline]))[..., 0]) > 0.5
-    assert "0/4" in " ".join(shown(timeline))
 
 
 def test_the_command(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,12 +190,6 @@ def test_the_command(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_looking_changes_nothing(runs: Path) -> None:
-    before = {one: one.stat().st_mtime_ns for one in runs.rglob("*")}
-    read_timelines(runs / "both")
-    assert {one: one.stat().st_mtime_ns for one in runs.rglob("*")} == before
-
-
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(["timeline", *arguments]) == 2
     out, err = capsys.readouterr()
@@ -272,7 +203,7 @@ def test_what_cannot_be_shown_is_refused(runs: Path, tmp_path: Path, capsys: pyt
     assert "a run with a clock, for example made by: smofi run --clock full" in refused(capsys, str(runs / "untimed"))
     assert "there is none" in refused(capsys, str(tmp_path / "nowhere"))
     for number in ("0", "3", "-1"):
-        sentence = f"--round {number} is not accepted: expected a whole number >= 1 and <= 2"
+        sentence = f"round={number} is not accepted: expected a whole number >= 1 and <= 2"
         assert sentence in refused(capsys, both, "--round", number)
     assert "ends in .png, .svg or .pdf" in refused(capsys, both, "--output", "round.gif")
     assert "a file in a folder that exists" in refused(capsys, both, "--output", str(tmp_path / "no" / "round.png"))

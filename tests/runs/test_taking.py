@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,7 @@ import pytest
 from smofi.cli import main
 from smofi.errors import InputError
 from smofi.runs import RunFolder, RunWriter, check_free
-from support.crash import TINY, child, same_end, train
-from support.damage import TINY_RUN
+from support.crash import TINY, TINY_RUN, child, same_end, train
 from support.run_folder import write_run
 
 
@@ -41,63 +40,51 @@ def refusal(output: Path, capsys: pytest.CaptureFixture[str], *methods: str) -> 
     return err
 
 
-def write(name: str, content: bytes = b"mine") -> Callable[[Path], None]:
-    def make(folder: Path) -> None:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-
-    return make
-
-
 @pytest.mark.parametrize(
-    ("make", "named"),
+    ("name", "content", "methods"),
     [
-        (write("thesis.txt"), "thesis.txt"),
-        (write("manifest.json", b'{"name": "an app", "version": 3}'), "manifest.json"),
-        (write("config.yaml", b"theme: dark"), "config.yaml"),
-        (write(".hidden"), ".hidden"),
-        (write(".thesis.txt.part"), ".thesis.txt.part"),
-        (write(".lock", b"another program's"), ".lock"),
-        (write("photos/cat.png"), "photos"),
-        (write("metrics.jsonl"), "metrics.jsonl"),
-        (lambda folder: (folder / "fedavg").mkdir(), "fedavg"),
-        (lambda folder: (folder / "nowhere").symlink_to("no/such/place"), "nowhere"),
+        ("thesis.txt", b"mine", 1),
+        ("manifest.json", b'{"name": "an app", "version": 3}', 1),
+        ("config.yaml", b"theme: dark", 1),
+        (".thesis.txt.part", b"", 1),
+        (".lock", b"another program's", 1),
+        ("photos/cat.png", b"mine", 1),
+        ("metrics.jsonl", b"", 1),
+        ("fedavg/thesis.txt", b"mine", 2),
+        ("fedavg/config.yaml", b"theme: dark", 2),
+        ("thesis.txt", b"mine", 2),
+        ("other/notes.txt", b"mine", 2),
     ],
 )
 def test_other_peoples_files_are_left_alone(
-    make: Callable[[Path], None], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, content: bytes, methods: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make(tmp_path)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(content)
     before = contents(tmp_path)
-    assert f"expected a new or an empty folder, but it has {named}\n" in refusal(tmp_path, capsys)
-    assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("name", ["fedavg/thesis.txt", "fedavg/config.yaml", "thesis.txt", "other/notes.txt"])
-def test_nor_those_below_a_comparison(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(name)(tmp_path)
-    before = contents(tmp_path)
-    assert f"but it has {name.split('/')[0]}\n" in refusal(tmp_path, capsys, "fedavg", "smofi")
+    told = refusal(tmp_path, capsys, *("fedavg", "smofi")[:methods])
+    assert f"expected a new or an empty folder, but it has {name.split('/')[0]}\n" in told
     assert contents(tmp_path) == before
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to("no/such/place")
-    (tmp_path / "round").symlink_to("round")
     before = contents(tmp_path)
-    assert "expected a folder, but it is a file" in refusal(tmp_path / "file", capsys)
-    assert "expected a folder, but it is a link to nothing" in refusal(tmp_path / "link", capsys)
-    assert "expected a folder, but it is a link to nothing" in refusal(tmp_path / "round", capsys)
-    assert "Not a directory" in refusal(tmp_path / "file" / "below", capsys)
-    assert "File name too long" in refusal(tmp_path / ("x" * 300), capsys)
+    for name, sentence in (
+        ("file", "expected a folder, but it is a file"),
+        ("link", "expected a folder, but it is a link to nothing"),
+        ("file/below", "Not a directory"),
+        ("x" * 300, "File name too long"),
+    ):
+        assert sentence in refusal(tmp_path / name, capsys)
     assert contents(tmp_path) == before
 
 
 @pytest.fixture
 def readable_only() -> Iterator[Path]:
     """A folder that this process may not write; root gives up its rights for it, once all that is needed is loaded."""
-    importlib.import_module("smofi.cli.training")
+    importlib.import_module("smofi.experiment.following")
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o555)
     root = os.geteuid() == 0

@@ -117,11 +117,14 @@ class Browser:
             self.console.append(str(about["args"]))
         elif name == "Log.entryAdded":
             self.console.append(about["entry"]["text"])
-        elif name == "Network.requestWillBeSent":
+        elif name == "Network.requestWillBeSent" and not about["request"]["url"].startswith("data:"):
             self.asked.append(about["request"]["url"])
 
-    def open(self, page: Path | str, *, width: int = 1000, height: int = 900, dark: bool = False) -> None:
+    def open(
+        self, page: Path | str, *, width: int = 1000, height: int = 900, dark: bool = False, scripts: bool = True
+    ) -> None:
         """Load a page, a file or an address, and wait until it is drawn."""
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.console, self.asked = [], []
         self.resize(width, height)
         self.scheme(dark=dark)
@@ -129,7 +132,8 @@ class Browser:
         self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         while "Page.loadEventFired" not in self.events:
             self._note(self._next())
-        self.settle()
+        if scripts:
+            self.settle()
 
     def settle(self) -> None:
         """Wait until what was changed is seen: two frames."""

@@ -20,6 +20,11 @@ TINY = Config(
     batch_size=32, checkpoint_every=1, validation=0.1,
 )  # fmt: skip
 
+TINY_RUN = [
+    "--clients", "6", "--participation", "0.5", "--model", "cnn", "--width", "2", "--max-train", "300",
+    "--local-epochs", "1", "--batch-size", "32", "--threads", "1", "--workers", "1", "--display", "jsonl",
+]  # fmt: skip
+
 spawning = multiprocessing.get_context("forkserver")
 spawning.set_forkserver_preload(["smofi.cli.commands", "torch.fx.experimental.symbolic_shapes"])
 """The last is loaded by torch in the first backward pass, which takes two seconds of work."""

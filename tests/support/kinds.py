@@ -16,8 +16,8 @@ import yaml
 from PIL import Image
 
 from smofi import data, models
-from smofi.data.formats.letters import NAMES, Changed, numbers
-from smofi.data.readers.digits import FILE, TRAIN_SIZE
+from smofi.data.loading import DIGITS, TRAIN_SIZE
+from smofi.data.shakespeare import NAMES, Changed, numbers
 from smofi.seeds import generator
 from support.run_folder import SETTINGS, write_run
 from support.sounds import tone, write_wav
@@ -85,7 +85,7 @@ def picture(folder: Path) -> Kind:
 def digits(folder: Path) -> Kind:
     """The digits to test on, as scikit-learn has them: 64 numbers from 0 to 16 in a line."""
     folder.mkdir()
-    rows = np.loadtxt(FILE, delimiter=",", dtype=np.int64)
+    rows = np.loadtxt(DIGITS, delimiter=",", dtype=np.int64)
     rows = rows[generator(0, "digits split").permutation(len(rows))][TRAIN_SIZE:]
     np.savetxt(folder / "rows.csv", rows[:, :64], fmt="%d", delimiter=",")
     return Kind("digits", "cnn", [str(folder / "rows.csv")], [str(label) for label in rows[:, 64]])

@@ -44,7 +44,7 @@ def keeping_its_time(path: Path, damage: Callable[[bytes], bytes]) -> None:
 
 
 def flip(bit: int) -> Callable[[bytes], bytes]:
-    """One bit of a file, counted from its beginning, or from its end if negative."""
+    """Change one bit of a file, counted from its beginning, or from its end if negative."""
 
     def flipped(content: bytes) -> bytes:
         changed = bytearray(content)

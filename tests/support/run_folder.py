@@ -89,10 +89,10 @@ def rewritten(path: Path, name: str, content: bytes) -> None:
     (path / MANIFEST).write_bytes(manifest.encode())
 
 
-def going_on(path: Path, saved_only: bool = False) -> RunWriter:
-    """The writer of the run in a folder, with all its rounds on record, or with those up to the last save."""
+def going_on(path: Path) -> RunWriter:
+    """The writer of the run in a folder, with all its rounds on record."""
     writer = RunWriter(RunFolder(path))
-    writer.write_records(writer.folder.saved_records() if saved_only else writer.folder.records())
+    writer.write_records(writer.folder.records())
     return writer
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
+import smofi
+from smofi.config.definition import Setting
 from smofi.config.reading import value_as_yaml
-from smofi.settings import SETTINGS, Setting
+from smofi.config.settings import SETTINGS
 
 PAGE = Path(__file__).parents[2] / "docs/configuration.md"
 HEAD = "| setting | default | in `smofi.train` | on resume | what it is |\n|---|---|---|---|---|\n"
@@ -27,7 +30,7 @@ def table_on_page() -> str:
 def _row(name: str, setting: Setting) -> str:
     default, help = _shown(name, setting.default), setting.help.replace("|", "\\|")
     in_python = "" if not setting.argument else "the same"
-    if setting.argument and (own := _shown(name, setting.argument_default)) != default:
+    if setting.argument and (own := _shown(name, inspect.signature(smofi.train).parameters[name].default)) != default:
         in_python = f"`{own}`"
     if setting.timing and not setting.argument:
         in_python = "in `Timing`"

@@ -35,7 +35,7 @@ def wav(
     code = 3 if floating else 1
     form = struct.pack("<HHIIHH", 0xFFFE if extensible else code, channels, rate, rate * step, step, bits)
     if extensible:
-        form += struct.pack("<HHIH", 22, bits, 0, code) + bytes(14)
+        form += struct.pack("<HHIH", 22, bits, 0, code) + b"\0\0\0\0\x10\0\x80\0\0\xaa\x008\x9bq"
     chunks = b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(content)) + content
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
 

@@ -29,15 +29,14 @@ def load() -> None:
     import torch.fx.experimental.symbolic_shapes  # by torch, in the first backward pass: two seconds of work
 
     from smofi import data
-    from smofi.cli import commands, join, serve  # noqa: F401
-    from smofi.cli import results as shown
+    from smofi.cli import commands
     from smofi.net import certs, logs, status  # noqa: F401
-    from smofi.report import live  # noqa: F401
+    from smofi.report import clients, live  # noqa: F401
     from smofi.serving import client, server  # noqa: F401
 
     torch.set_num_threads(1)
     data.load("digits")
-    assert shown
+    assert commands
 
 
 def run(command: dict[str, Any]) -> int:

@@ -1,16 +1,27 @@
-"""Cells as real processes: skipped, resumed, failed, interrupted."""
+"""Cells as real processes: skipped, resumed, failed, interrupted; and how long the rest takes."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
 
-from smofi.runs import FolderLock, RunFolder
-from smofi.sweep.running import Advanced, CellEvent, Ended, Postponed, Started, run_cells
+from smofi.runs import FolderLock
+from smofi.sweep.running import (
+    START,
+    Advanced,
+    CellEvent,
+    Ended,
+    Outcome,
+    Pace,
+    Postponed,
+    Started,
+    paces_in,
+    run_cells,
+    timed_paces,
+)
 from smofi.sweep.store import Store
 from support.cells import cell, ran, tiny
 
@@ -40,39 +51,6 @@ def test_cells_run_once_and_failures_stop_no_other(tmp_path: Path) -> None:
     assert [(one.state, one.ran) for one in again.all] == [("finished", False)] * 2
 
 
-@pytest.mark.slow
-def test_a_signal_ends_cells_after_their_round_and_the_same_call_goes_on(tmp_path: Path) -> None:
-    cells = [cell(seed=seed, rounds=400) for seed in range(3)]
-
-    def interrupt(event: CellEvent) -> None:
-        if isinstance(event, Advanced) and event.done == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    outcomes = run_cells(cells, Store(tmp_path), jobs=1, watch=interrupt)
-    assert outcomes.signal == signal.SIGINT
-    assert [one.state for one in outcomes.all] == ["interrupted", "waiting", "waiting"]
-    done = RunFolder(tmp_path / cells[0].name).saved_rounds()[-1]
-    assert 3 <= done < 400
-    fewer = [cell(seed=0, rounds=400)]
-    began: list[int] = []
-
-    def note(event: CellEvent) -> None:
-        if isinstance(event, Advanced) and event.seconds is None:
-            began.append(event.done)
-
-    assert [one.state for one in run_cells(fewer, Store(tmp_path), watch=note).all] == ["finished"]
-    assert began == [done]
-
-
-@pytest.mark.slow
-def test_more_rounds_go_on_where_fewer_ended(tmp_path: Path) -> None:
-    assert run_cells([cell(rounds=1)], Store(tmp_path)).failed == []
-    assert run_cells([cell(rounds=2)], Store(tmp_path)).failed == []
-    assert len(RunFolder(tmp_path / cell(rounds=1).name).records()) == 2
-    both = run_cells([cell(rounds=2), cell(rounds=3)], Store(tmp_path))
-    assert [one.folder and one.folder.name for one in both.all] == [cell(rounds=1).name, cell(rounds=3).name]
-
-
 def test_a_cell_that_a_killed_sweep_still_writes_is_waited_for(tmp_path: Path) -> None:
     """Its process ends after the round, and the cell goes on; here it has finished, and nothing is left to do."""
     path = ran(tmp_path / "busy", tiny(), [], ended=False)
@@ -89,3 +67,33 @@ def test_a_cell_that_a_killed_sweep_still_writes_is_waited_for(tmp_path: Path) -
     (outcome,) = run_cells([cell()], Store(tmp_path), watch=watch).all
     assert (outcome.state, outcome.folder, outcome.ran) == ("finished", path, False)
     assert [type(event) for event in seen] == [Postponed, Ended]
+
+
+def test_runs_that_are_there_tell_how_long_others_take(tmp_path: Path) -> None:
+    ran(tmp_path / "a", tiny(seed=0))  # 0.5 s a round
+    seed, method, other = cell(seed=1), cell(method="smofi"), cell(batch_size=8)
+    found = paces_in(Store(tmp_path), [seed, method, other])
+    assert found == {seed.key: 0.5, method.key: 0.5}
+
+
+def test_the_time_left_follows_what_happens() -> None:
+    cells = [cell(seed=seed, rounds=10) for seed in range(3)]
+    pace = Pace(cells, jobs=2, expected={cells[0].key: 2.0})
+    assert pace.seconds_left == 3 * (START + 20) / 2
+    pace(Started(cells[0], Path(), resumed=False))
+    pace(Advanced(cells[0], 5))  # it goes on from there
+    pace(Advanced(cells[0], 6, seconds=4.0))
+    assert pace.seconds_left == (16 + 2 * (START + 40)) / 2
+    pace(Ended(Outcome(cells[0], "finished", ran=True, seconds=12.0)))  # of which 8 before its first round
+    assert pace.seconds_left == 8 + 40
+    pace(Ended(Outcome(cells[1], "failed")))
+    pace(Ended(Outcome(cells[2], "finished")))
+    assert pace.seconds_left == 0
+    assert Pace(cells[:1], 4, {cells[0].key: 1.0}).seconds_left == START + 10  # no faster than the longest cell
+
+
+def test_steps_are_timed_where_nothing_is_known() -> None:
+    cells = [cell(seed=0), cell(seed=1)]
+    found = timed_paces(cells, lambda _: 1)
+    assert found[cells[0].key] == found[cells[1].key] > 0
+    assert timed_paces(cells, lambda _: 1, budget=-1.0) == {}

@@ -1,4 +1,4 @@
-"""Values are chosen on validation data alone."""
+"""The values that a method's parameters are tuned over, and how they are chosen: on validation data alone."""
 
 from __future__ import annotations
 
@@ -7,10 +7,82 @@ from pathlib import Path
 
 import pytest
 
-from smofi.sweep.file import variants
-from smofi.sweep.running import Outcome, Trial, at_the_edge, best_of, tried, within_spread
+from smofi.errors import SmofiError
+from smofi.methods import method_name
+from smofi.sweep.running import Outcome
 from smofi.sweep.store import Cell
+from smofi.sweep.tuning import GRIDS, Trial, at_the_edge, best_of, tried, variants, within_spread
 from support.cells import ran, tiny
+
+
+def methods(text: str, *grid: str) -> list[str]:
+    return [variant.method for variant in variants(text, grid)]
+
+
+def test_the_values_of_the_paper_are_tried() -> None:
+    """Appendix, "Hyperparameter Choice", and the best values that it reports."""
+    assert methods("fedprox") == [f"fedprox(mu={mu})" for mu in (0.0001, 0.001, 0.01, 0.1)]
+    assert {"fedavgm(momentum=0.3)", "fedavgm(momentum=0.5)", "fedavgm(momentum=0.7)"} <= set(methods("fedavgm"))
+    assert {"slowmo(lr=0.5, momentum=0.4)", "slowmo(lr=1.0, momentum=0.6)"} <= set(methods("slowmo"))
+    assert {"smofi", "smofi(global_momentum=0.5)", "smofi(alpha=-1.0)"} <= set(methods("smofi"))
+    assert all(len(methods(name)) == len(set(methods(name))) > 1 for name in GRIDS)
+
+
+def test_the_page_lists_the_values_that_are_tried() -> None:
+    page = (Path(__file__).parents[2] / "docs/sweeps.md").read_text()
+    for method, grid in GRIDS.items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{method}` |"))
+        for name, values in grid.items():
+            assert f"{name} {', '.join(f'{value:g}' for value in values)}" in row.split("|")[2]
+
+
+def test_what_is_written_in_the_method_stays() -> None:
+    held = [f"smofi(alpha=-1, global_momentum={beta})" for beta in (0.1, 0.2, 0.4, 0.5)]
+    assert sorted(methods("smofi(alpha=-1)")) == sorted(["smofi(alpha=-1)", *held])  # 0.3 is the default
+    momenta = GRIDS["fedavgm"]["momentum"]
+    assert methods("fedprox(0.01)+fedavgm") == [f"fedprox(mu=0.01)+fedavgm(momentum={one})" for one in momenta]
+    assert len(methods("fedprox+slowmo(steps=29)")) == 4 * 6
+
+
+def test_given_values_are_the_only_ones_that_vary() -> None:
+    assert methods("fednag", "steps=15,30") == ["fednag(steps=15)", "fednag(steps=30)"]
+    assert methods("fedprox(mu=1)+smofi", "alpha=-1,-0.5") == [
+        "fedprox(mu=1)+smofi(alpha=-1)",
+        "fedprox(mu=1)+smofi(alpha=-0.5)",
+    ]
+    assert methods("slowmo", "slowmo.lr=1", "momentum=0.1, 0.2") == [
+        "slowmo(lr=1, momentum=0.1)",
+        "slowmo(lr=1, momentum=0.2)",
+    ]
+    assert methods("python:mine:pull+smofi", "beta=1,2") == [
+        method_name("python:mine:pull(beta=1)+smofi"),
+        method_name("python:mine:pull(beta=2)+smofi"),
+    ]
+
+
+REFUSED = {
+    ("fedprx",): "did you mean 'fedprox'?",
+    ("fedavg",): "expected values to try, such as --grid NAME=0.1,0.5; parameters of fedavg: none",
+    ("fednag",): "parameters of fednag: steps",
+    ("fedprox", "nu=1"): "--grid nu is not accepted: expected one of the parameters of fedprox: mu",
+    ("fedprox", "mu"): "--grid mu is not accepted: expected a parameter and its values, as in mu=0.001,0.01",
+    ("fedprox", "mu="): "expected a parameter and its values",
+    ("fedprox", "mu=a,1"): "--grid mu: 'a' is not accepted: expected numbers, as in mu=0.001,0.01",
+    ("fedprox", "mu=1,1.0"): "--grid mu has a value twice",
+    ("fedprox", "mu=1", "mu=2"): "--grid names a parameter twice",
+    ("fedprox(mu=1)", "mu=1,2"): "--grid mu is not accepted: the method has a value for it, fedprox(mu=1)",
+    ("fedprox", "mu=-1"): "mu=-1 is not accepted: expected a number >= 0",
+    ("slowmo", "lr=1,2"): "missing a required argument: 'momentum'",
+    ("clip+clip", "norm=1"): "--grid norm is",
+}
+
+
+@pytest.mark.parametrize("asked", REFUSED, ids=" ".join)
+def test_what_is_wrong_is_said(asked: tuple[str, ...]) -> None:
+    with pytest.raises(SmofiError) as refused:
+        variants(asked[0], asked[1:])
+    assert REFUSED[asked] in str(refused.value)
+
 
 MU = ("mu=0.001,0.01,0.1",)
 
@@ -33,23 +105,17 @@ def test_the_best_on_validation_data_is_chosen_whatever_the_test_data_says(tmp_p
     for number, test in enumerate((0.0, 1.0)):
         found = trials(tmp_path / str(number), values, test)
         best = best_of(found)
-        assert best
-        assert best.variant.method == "fedprox(mu=0.01)"
-        assert best.best == (0.9, 0.7)
-        assert best.mean == 0.8
-        assert best.spread is not None
-        assert round(best.spread, 4) == 0.1414  # of 0.9 and 0.7
+        assert best is found[1]
+        assert (best.best, best.mean) == ((0.9, 0.7), 0.8)
+        assert best.spread == pytest.approx(0.1414, abs=1e-4)  # of 0.9 and 0.7
         assert best.means == pytest.approx((0.6, 0.4))
-    assert [trial.variant.method for trial in within_spread(best, found)] == []
+    assert within_spread(best, found) == []
     assert at_the_edge(best, found) == {}
-
-
-def test_what_is_as_good_and_what_is_at_the_edge_is_known(tmp_path: Path) -> None:
-    found = trials(tmp_path, {0.001: [[0.2, 0.5], [0.1, 0.7]], 0.01: [[0.4, 0.4], [0.1, 0.7]], 0.1: [[0.1] * 2] * 2})
-    best = best_of(found)
-    assert best is found[0]
-    assert within_spread(best, found) == [found[1]]
-    assert {str(parameter): which for parameter, which in at_the_edge(best, found).items()} == {"mu": "smallest"}
+    values[0.01] = [[0.4, 0.4], [0.1, 0.7]]  # nearly as good as the smallest value
+    found = trials(tmp_path, values)
+    assert best_of(found) is found[0]
+    assert within_spread(found[0], found) == [found[1]]
+    assert [(str(one), which) for one, which in at_the_edge(found[0], found).items()] == [("mu", "smallest")]
 
 
 def test_equals_are_told_apart_by_the_mean_over_rounds(tmp_path: Path) -> None:

@@ -1,26 +1,29 @@
 """What all trackers share, against the real packages: every number arrives, and a failing tracker ends no run."""
 
+import os
+import re
 import resource
 import shutil
 import sqlite3
+import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import nn
 
-import smofi
 from smofi.engine.events import Event, Record, RoundDone, RunEnded, RunStarted, Warned
 from smofi.errors import InputError, TrainingWarning
 from smofi.track import MLflow, TensorBoard, Tracker, WandB, combine, tracker
 from smofi.track.tracker import scalars
 
 NAMES = ["tensorboard", "wandb", "mlflow"]
+PAGE = Path(__file__).parents[2] / "docs" / "tracking.md"
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
 
 
@@ -43,44 +46,16 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def record(round: int, **changes: Any) -> Record:
-    values: dict[str, Any] = dict(
-        round=round,
-        accuracy=0.5 + round / 8,
-        loss=1.0 / round,
-        train_loss=2.0 / round,
-        seconds=0.25,
-        selected=[0, 1],
-        steps=[3, 4],
-        learning_rate=0.125,
-        cut="1",
-        metrics={"top1": 0.5 + round / 8, "worst_client": 0.25, "per_client": [0.25, 0.75]},
-        validation=0.375,
-        diagnostics={"update_divergence": 1.5},
-    )
-    return Record(**(values | changes))
+    metrics = {"top1": 0.5 + round / 8, "worst_client": 0.25, "per_client": [0.25, 0.75]}
+    one = Record(round, 0.5 + round / 8, 1 / round, 2 / round, 0.25, [0, 1], [3, 4], 0.125, "1", metrics)
+    return replace(one, **{"validation": 0.375, "diagnostics": {"update_divergence": 1.5}, **changes})
 
 
 def numbers(round: int) -> dict[str, float]:
     """What a tracker is expected to hold of `record(round)`; all are exact in single precision but those by thirds."""
-    return {
-        "accuracy": 0.5 + round / 8,
-        "loss": 1.0 / round,
-        "train_loss": 2.0 / round,
-        "validation": 0.375,
-        "learning_rate": 0.125,
-        "seconds": 0.25,
-        "metrics/worst_client": 0.25,
-        "metrics/per_client/0": 0.25,
-        "metrics/per_client/1": 0.75,
-        "diagnostics/update_divergence": 1.5,
-    }
-
-
-def test_clients_are_recorded_by_their_names() -> None:
-    found = scalars(record(1, metrics={"per_client": {"north/east": 0.5, "south": None}}))
-    assert {name: value for name, value in found.items() if name.startswith("metrics/")} == {
-        "metrics/per_client/north_east": 0.5
-    }
+    measured = {"accuracy": 0.5 + round / 8, "loss": 1 / round, "train_loss": 2 / round, "validation": 0.375}
+    clients = {"metrics/worst_client": 0.25, "metrics/per_client/0": 0.25, "metrics/per_client/1": 0.75}
+    return {**measured, **clients, "learning_rate": 0.125, "seconds": 0.25, "diagnostics/update_divergence": 1.5}
 
 
 def start(done: int = 0) -> RunStarted:
@@ -102,7 +77,10 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=[*NAMES[:-1], pytest.param(NAMES[-1], marks=pytest.mark.slow)])
+WANDB, MLFLOW = (pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])
+
+
+@pytest.fixture(params=["tensorboard", WANDB, MLFLOW])
 def open_tracker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Tracker]]:
     opened: list[Tracker] = []
     if request.param == "mlflow":
@@ -129,11 +107,16 @@ def read(one: Tracker) -> dict[str, Any]:
     return read_wandb(Path(one.where))
 
 
-def test_every_number_arrives(open_tracker: Callable[[], Tracker]) -> None:
+@pytest.mark.parametrize("open_tracker", ["tensorboard", "wandb", MLFLOW], indirect=True)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_every_number_arrives_and_nothing_is_printed(
+    open_tracker: Callable[[], Tracker], capfd: pytest.CaptureFixture[str]
+) -> None:
     one = open_tracker()
     bare = record(4, accuracy=None, loss=None, validation=None, metrics={}, diagnostics={})
     rounds = [RoundDone(record(1)), RoundDone(record(2)), RoundDone(bare)]
     emit(one, start(), rounds[0], Warned("careful"), *rounds[1:], RunEnded(4, "the target is reached"))
+    assert capfd.readouterr() == ("", "")
     found = read(one)
     for name, value in numbers(1).items():
         expected = {1: value, 2: numbers(2)[name]}
@@ -151,24 +134,17 @@ def test_every_number_arrives(open_tracker: Callable[[], Tracker]) -> None:
     assert "the target is reached" in found["texts"]["stopped"]
     assert one.closed
     assert one.failed is None
+    one.close()
+    with pytest.warns(TrainingWarning, match="is closed and does not record this run"):
+        one(start())
 
 
-def test_with_a_clock_virtual_time_is_recorded_too() -> None:
+def test_virtual_time_and_named_clients_are_recorded_too() -> None:
     times = {"virtual_seconds": 900.0, "virtual_end": 5400.0, "idle": [0.25, 0.75]}
     one = scalars(record(1, **times, bytes_up=[100, 20], bytes_down=[5, 6]))
     assert one == numbers(1) | {"virtual_hours": 1.5, "bytes_up": 120.0, "bytes_down": 11.0, "idle": 0.5}
-
-
-def test_a_real_run_is_recorded(open_tracker: Callable[[], Tracker]) -> None:
-    x, y = torch.randn(32, 4, generator=torch.Generator().manual_seed(0)), torch.arange(32) % 2
-    model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 8)), nn.Linear(8, 2))
-    with open_tracker() as one:
-        history = smofi.train(
-            model, [(x[:16], y[:16]), (x[16:], y[16:])], (x, y), rounds=2, participation=1.0, batch_size=8, callback=one
-        ).history
-    found = read(one)["numbers"]
-    for name in ("accuracy", "loss", "train_loss", "seconds"):
-        assert found[name] == pytest.approx({r.round: getattr(r, name) for r in history}, rel=1e-6)
+    named = scalars(record(1, metrics={"per_client": {"north/east": 0.5, "south": None}}))
+    assert {name for name in named if name.startswith("metrics/")} == {"metrics/per_client/north_east"}
 
 
 def test_a_resumed_run_goes_on_in_the_same_record(open_tracker: Callable[[], Tracker]) -> None:
@@ -188,61 +164,43 @@ def test_a_resumed_run_goes_on_in_the_same_record(open_tracker: Callable[[], Tra
         assert read(second)["numbers"]["accuracy"] == {1: 0.625, 2: 0.75}
 
 
-def break_it(one: Tracker) -> None:
-    """Make the next write fail in the package itself."""
+@contextmanager
+def broken(one: Tracker) -> Iterator[None]:
+    """Make writing fail in the package itself."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     if isinstance(one, WandB):
         one.run.finish()
     elif isinstance(one, MLflow):
-        with sqlite3.connect(one.where.removeprefix("sqlite:///")) as database:
+        with closing(sqlite3.connect(one.where.removeprefix("sqlite:///"))) as database, database:
             database.execute("DROP TABLE metrics")
-        database.close()
     else:
         # the operating system refuses to let any file grow, as on a full disk
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-@pytest.fixture
-def limits() -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.mark.usefixtures("limits")
 def test_a_tracker_that_fails_warns_once_and_goes_quiet(open_tracker: Callable[[], Tracker]) -> None:
     one, seen = open_tracker(), []
     both = combine(one, seen.append)
     emit(both, start(), RoundDone(record(1)))
-    break_it(one)
-    with pytest.warns(TrainingWarning, match=f"{one.name} failed .* which goes on: .") as caught:
+    said = f"{one.name} failed .* which goes on: ."
+    with pytest.warns(TrainingWarning, match=said) as caught, broken(one):
         emit(both, RoundDone(record(2)), RoundDone(record(3)), Warned("careful"), RunEnded(3, None))
     assert len(caught) == 1
     assert one.failed == str(caught[0].message)
     assert len(seen) == 6
 
 
-def test_closing_twice_does_nothing_and_a_second_run_is_not_lost_silently(
-    open_tracker: Callable[[], Tracker],
-) -> None:
-    one = open_tracker()
-    emit(one, start(), RunEnded(0, None))
-    one.close()
-    with pytest.warns(TrainingWarning, match="is closed and does not record this run"):
-        one(start())
-
-
 @pytest.mark.slow
 def test_an_error_in_the_run_marks_it_failed(tmp_path: Path) -> None:
     one = tracker("mlflow", tmp_path / "one", {}, "one")
+    one(start())
+    with pytest.raises(KeyError), one:
+        raise KeyError("something else")
     assert isinstance(one, MLflow)
-
-    def interrupted_run() -> None:
-        with one:
-            one(start())
-            raise KeyError("something else")
-
-    with pytest.raises(KeyError):
-        interrupted_run()
     assert one.client.get_run(one.id).info.status == "FAILED"
 
 
@@ -265,13 +223,6 @@ def test_a_tracker_that_cannot_start_is_refused(tmp_path: Path, monkeypatch: pyt
         WandB(mode="online", dir=str(tmp_path))
 
 
-def test_trackers_print_nothing(open_tracker: Callable[[], Tracker], capfd: pytest.CaptureFixture[str]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        emit(open_tracker(), start(), RoundDone(record(1)), RunEnded(1, None))
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_warning_each_round_does_not_make_a_text_that_grows_for_ever(tmp_path: Path) -> None:
     with TensorBoard(tmp_path) as one:
         texts = [one.collected("warnings", f"no space, {'as before' * 10}", round) for round in range(1, 501)]
@@ -279,3 +230,17 @@ def test_a_warning_each_round_does_not_make_a_text_that_grows_for_ever(tmp_path:
     assert texts[1] == texts[0] + texts[0].replace("round 1", "\nround 2")
     assert len(texts[-1]) == len(texts[-2]) == 8000
     assert texts[-1].splitlines()[-1].startswith("round 500: no space")
+
+
+@pytest.mark.slow
+def test_the_page_runs_as_shown(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}  # it leaves some behind
+    there = kept | {"WANDB_ERROR_REPORTING": "false", "HOME": str(tmp_path), "PYTHONPATH": str(PAGE.parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=there, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "TrainingWarning" not in done.stderr
+    assert list((tmp_path / "runs" / "first" / "tensorboard").glob("events.*"))
+    assert list((tmp_path / "runs" / "first" / "wandb").glob("offline-run-*/*.wandb"))
+    assert (tmp_path / "mlflow.db").exists()

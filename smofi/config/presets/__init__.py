@@ -29,7 +29,7 @@ class Preset:
 
     @property
     def written(self) -> str:
-        """As it is given to a command.
+        """Write it as it is given to a command.
 
         >>> Preset("cifar10", "small", "", ()).written
         'cifar10 --scale small'
@@ -38,55 +38,43 @@ class Preset:
 
 
 def presets() -> list[Preset]:
-    """All presets, by name.
+    """Return all presets, by name.
 
     >>> [preset.scale for preset in presets() if preset.name == "cifar10"]
     ['full', 'small']
     """
-    return [_describe(name, scale) for name in preset_names() for scale in SCALES if (name, scale) in _texts()]
+    found = []
+    for (name, scale), text in sorted(_texts().items()):
+        comments, settings = _parts(text)
+        base = settings.get(BASE, "").partition(":")[2].strip()
+        found.append(Preset(name, scale, comments[0], tuple(comments[1:]), base or None))
+    return found
 
 
 def preset_names() -> list[str]:
-    """The names alone, in alphabetical order."""
+    """Return the names alone, in alphabetical order."""
     return sorted({name for name, _ in _texts()})
 
 
 def preset_text(name: str, scale: str | None = None) -> str:
-    """The YAML of a preset, with the settings of the one it is based on; without a scale, in full."""
+    """Return the YAML of a preset, with the settings of the one it is based on; without a scale, in full."""
     texts = _texts()
     if (name, check_choice("scale", scale or "full", SCALES)) not in texts:
         refuse_unwanted("scale", scale, f"{name} comes in one size only")
-    text = texts[name, scale or "full"]
-    base = _base_of(text)
-    return text if base is None else _with_base(text, preset_text(base, scale))
+    comments, settings = _parts(texts[name, scale or "full"])
+    if base := settings.pop(BASE, ""):
+        settings = _parts(preset_text(base.partition(":")[2].strip(), scale))[1] | settings
+    return "\n".join([*(f"# {line}" for line in comments), *settings.values()]) + "\n"
 
 
-def _with_base(text: str, base: str) -> str:
-    """A setting is a line in presets, so those of the base are its lines for settings that the preset does not have."""
-    own = {_key(line) for line in text.splitlines()}
-    added = [line for line in base.splitlines() if not line.startswith("#") and _key(line) not in own]
-    kept = [line for line in text.splitlines() if _key(line) != BASE]
-    return "\n".join([*kept, *added]) + "\n"
-
-
-def _base_of(text: str) -> str | None:
-    return next((line.partition(":")[2].strip() for line in text.splitlines() if _key(line) == BASE), None)
-
-
-def _key(line: str) -> str:
-    return line.partition(":")[0]
-
-
-def _describe(name: str, scale: str) -> Preset:
-    text = _texts()[name, scale]
-    first, *others = (line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))
-    return Preset(name, scale, first, tuple(others), _base_of(text))
+def _parts(text: str) -> tuple[list[str], dict[str, str]]:
+    """Divide a preset into its comments and its settings, each of which is a line."""
+    lines = text.splitlines()
+    comments = [line.lstrip("# ") for line in lines if line.startswith("#")]
+    return comments, {line.partition(":")[0]: line for line in lines if not line.startswith("#")}
 
 
 def _texts() -> dict[tuple[str, str], str]:
-    found = {}
-    for entry in files(__name__).iterdir():
-        if entry.name.endswith(".yaml"):
-            name, _, scale = entry.name.removesuffix(".yaml").partition(".")
-            found[name, scale or "full"] = entry.read_text(encoding="utf-8")
-    return found
+    names = [entry for entry in files(__name__).iterdir() if entry.name.endswith(".yaml")]
+    apart = [(entry, entry.name.removesuffix(".yaml").partition(".")) for entry in names]
+    return {(name, scale or "full"): entry.read_text(encoding="utf-8") for entry, (name, _, scale) in apart}

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from smofi.data.ahead import Ahead, Gathered
 from smofi.data.augment import Augment
-from smofi.data.batches import batch_order
+from smofi.data.batches import Ahead, Gathered, batch_order
 from smofi.data.samples import Samples, TensorSamples, batches
 from smofi.engine.plan import ClientPlan
 from smofi.errors import ClientError, SmofiError

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from smofi.data.ahead import Gathered
+from smofi.data.batches import Gathered
 from smofi.data.samples import Samples, TensorSamples
 from smofi.engine.cohort.context import gathered_by_each
 from smofi.engine.cohort.simulated import SimulatedCohort

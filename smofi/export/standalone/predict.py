@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None, folder: Path = HERE) -> None:
 def answers(
     samples: Iterable[tuple[str, Any]], facts: dict[str, Any], model: Callable[[Any], Any]
 ) -> Iterator[tuple[str, Any]]:
-    """The name of each sample and the probabilities of all classes."""
+    """Yield the name of each sample and the probabilities of all classes."""
     samples = iter(samples)
     while some := list(itertools.islice(samples, AT_ONCE)):
         outputs = model(np.stack([prepare(sample, facts) for _, sample in some])).astype(np.float64)
@@ -69,7 +69,7 @@ def answers(
 
 
 def prepare(sample: Any, facts: dict[str, Any]) -> Any:
-    """A sample as the model sees it: resized, brought to mean 0 and deviation 1, channels first."""
+    """Make of a sample what the model sees: resized, brought to mean 0 and deviation 1, channels first."""
     for side in facts["resize_by_area"]:
         sample = by_area(sample, side)
     prepared = sample.astype(facts["model_input"]["type"])
@@ -84,7 +84,7 @@ def prepare(sample: Any, facts: dict[str, Any]) -> Any:
 
 
 def by_area(image: Any, side: int) -> Any:
-    """An image [height, width, channels] as a square: each value is the mean of what falls on it."""
+    """Resize an image [height, width, channels] to a square: each value is the mean of what falls on it."""
     sums, counts = image.astype(np.float64), np.ones((1, 1, 1))
     for axis in (0, 1):
         size = image.shape[axis]
@@ -97,7 +97,7 @@ def by_area(image: Any, side: int) -> Any:
 
 
 def load(folder: Path, runtime: str | None = None) -> Callable[[Any], Any]:
-    """The model, as a function from inputs to outputs; by ONNX Runtime if it can be, or else by torch."""
+    """Load the model, as a function from inputs to outputs; by ONNX Runtime if it can be, or else by torch."""
     there = {name: package for name, (package, file) in RUNTIMES.items() if (folder / file).is_file()}
     if runtime is not None and runtime not in there:
         raise ValueError(f"--runtime {runtime} needs {RUNTIMES[runtime][1]}, which is not in {folder}")
@@ -118,7 +118,7 @@ def load(folder: Path, runtime: str | None = None) -> Callable[[Any], Any]:
 
 
 def write(file: Any, results: Iterable[tuple[str, Any]], classes: Sequence[str], every: bool) -> None:
-    """The answers as CSV; with `every`, a column for each class."""
+    """Write the answers as CSV; with `every`, a column for each class."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["input", "class", "probability", *(classes if every else ())])
     for name, probabilities in results:
@@ -152,7 +152,7 @@ def _facts(path: Path) -> Any:
 
 
 def _reader(kind: str, folder: Path) -> Any:
-    """The module beside this one that reads raw input of this kind."""
+    """Load the module beside this one that reads raw input of this kind."""
     spec = importlib.util.spec_from_file_location(f"read_{kind}", folder / f"read_{kind}.py")
     if spec is None or spec.loader is None:
         raise ValueError(f"read_{kind}.py is missing beside predict.py")
@@ -162,7 +162,7 @@ def _reader(kind: str, folder: Path) -> Any:
 
 
 def _files(inputs: Iterable[str], endings: tuple[str, ...]) -> list[str]:
-    """The files that are named, and those in folders that are named, if they end like this."""
+    """List the files that are named, and files in folders that are named, if they end like this."""
     found: list[str] = []
     for name in inputs:
         if not Path(name).is_dir():

@@ -19,7 +19,7 @@ TAKES = (
 
 
 def read(paths: Iterable[str], facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A vector, or an image [height, width, channels], per sample; named by its file and number, from 0."""
+    """Yield a vector, or an image [height, width, channels], per sample; named by its file and number, from 0."""
     for path in paths:
         array = _table(path) if path.lower().endswith(".csv") else _numpy(path)
         for number, sample in enumerate(_shaped(array, facts, path)):
@@ -59,7 +59,7 @@ def _table(path: str) -> Any:
 
 
 def _shaped(array: Any, facts: dict[str, Any], path: str) -> Any:
-    """All samples, if they are what the model was trained on."""
+    """Return all samples, if they are what the model was trained on."""
     shape = tuple(facts["shape"])
     if array.dtype.kind not in "biuf" or not array.ndim or not len(array):
         raise ValueError(f"{path}: expected an array of numbers, but it has type {array.dtype}, shape {array.shape}")

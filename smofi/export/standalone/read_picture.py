@@ -25,7 +25,7 @@ UPRIGHT = {
 
 
 def read(paths: Iterable[str], facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """An image [height, width, channels] of bytes per file."""
+    """Yield an image [height, width, channels] of bytes per file."""
     for path in paths:
         with open(path, "rb") as file:
             content = file.read()

@@ -22,7 +22,7 @@ LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000
 
 @dataclass(frozen=True)
 class Recording:
-    """What a file has: samples in [-1, 1), the channels mixed."""
+    """Hold what a file has: samples in [-1, 1), the channels mixed."""
 
     samples: Any
     code: int
@@ -32,7 +32,7 @@ class Recording:
 
 
 def read(paths: Iterable[str], facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """An image [times, bands, 1] per file."""
+    """Yield an image [times, bands, 1] per file."""
     triangles = _triangles(facts)
     for path in paths:
         clip = _clip(_recording(path), facts, path)
@@ -73,7 +73,7 @@ def _recording(path: str) -> Recording:
 
 
 def _numbers(body: bytes, code: int, bits: int) -> Any:
-    """The samples of all channels, in [-1, 1)."""
+    """Return the samples of all channels, in [-1, 1)."""
     if bits == 24:
         wide = np.zeros((len(body) // 3, 4), np.uint8)
         wide[:, 1:] = np.frombuffer(body, np.uint8).reshape(-1, 3)
@@ -85,7 +85,7 @@ def _numbers(body: bytes, code: int, bits: int) -> Any:
 
 
 def _clip(recording: Recording, facts: dict[str, Any], path: str) -> Any:
-    """As many samples as the model takes, at the rate that it takes: the middle of the recording."""
+    """Cut as many samples as the model takes, at the rate that it takes: the middle of the recording."""
     rate, samples, kernel = recording.rate, recording.samples, facts.get("resample")
     if kernel is None:
         found = (recording.code, recording.channels, recording.bits, rate)
@@ -102,7 +102,7 @@ def _clip(recording: Recording, facts: dict[str, Any], path: str) -> Any:
 
 
 def _middle(clip: Any, size: int) -> Any:
-    """The middle of a clip, with as much silence on either side as a shorter one needs."""
+    """Return the middle of a clip, with as much silence on either side as a shorter one needs."""
     if len(clip) >= size:
         begin = (len(clip) - size) // 2
         return clip[begin : begin + size]
@@ -111,13 +111,13 @@ def _middle(clip: Any, size: int) -> Any:
 
 
 def _reach(rate: int, to: int, kernel: dict[str, Any]) -> int:
-    """How many samples on either side a sample at the new rate depends on."""
+    """Count the samples on either side that a sample at the new rate depends on."""
     zeros, rolloff = float(kernel["zeros"]), float(kernel["rolloff"])
     return math.ceil(zeros / (rolloff * min(1.0, to / rate)))
 
 
 def _resampled(samples: Any, rate: int, to: int, kernel: dict[str, Any]) -> Any:
-    """The same sound at another rate: a sinc in a Kaiser window, which lets pass what the new rate can carry."""
+    """Bring a sound to another rate: a sinc in a Kaiser window, which lets pass what the new rate can carry."""
     up, down = to // math.gcd(rate, to), rate // math.gcd(rate, to)
     length, side = math.ceil(len(samples) * up / down), _reach(rate, to, kernel)
     cutoff = kernel["rolloff"] * min(1.0, to / rate)
@@ -134,7 +134,7 @@ def _resampled(samples: Any, rate: int, to: int, kernel: dict[str, Any]) -> Any:
 
 @functools.lru_cache(maxsize=1024)  # recordings of one rate all need the same ones
 def _weights(between: float, side: int, cutoff: float, zeros: float, beta: float) -> Any:
-    """How much each old sample near a new one counts, if the new one lies so far behind the middle one of them."""
+    """Weigh each old sample near a new one, if the new one lies so far behind the middle one of them."""
     apart = np.arange(-side, side + 1) - between
     inside = np.clip(1 - (apart * cutoff / zeros) ** 2, 0, None)
     weights = np.sinc(cutoff * apart) * np.where(np.abs(apart) * cutoff > zeros, 0, np.i0(beta * np.sqrt(inside)))
@@ -149,7 +149,7 @@ def _log_mel(clip: Any, facts: dict[str, Any], triangles: Any) -> Any:
 
 
 def _triangles(facts: dict[str, Any]) -> Any:
-    """How much of each frequency belongs to each band: 1 at its middle, 0 at the middles beside it."""
+    """Return how much of each frequency belongs to each band: 1 at its middle, 0 at the middles beside it."""
     low, high = (2595 * np.log10(1 + facts[name] / 700) for name in ("lowest", "highest"))
     corners = 700 * (10 ** (np.linspace(low, high, facts["bands"] + 2) / 2595) - 1)
     left, middle, right = corners[:-2], corners[1:-1], corners[2:]

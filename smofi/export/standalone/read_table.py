@@ -19,7 +19,7 @@ TAKES = (
 
 
 def read(paths: Iterable[str], facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A vector per row, named by its file and line."""
+    """Yield a vector per row, named by its file and line."""
     for path in paths:
         try:
             with _opened(path) as file:
@@ -50,7 +50,7 @@ def _opened(path: str) -> IO[str]:
 
 
 def _places(path: str, names: list[str], columns: list[str]) -> dict[str, int]:
-    """Where each column is."""
+    """Find each column."""
     absent = [column for column in columns if column not in names]
     if absent:
         shown = ", ".join(map(repr, absent[:5])) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")

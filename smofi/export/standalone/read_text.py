@@ -16,7 +16,7 @@ TAKES = (
 
 
 def read(paths: Iterable[str], facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The numbers of the last characters in each file."""
+    """Yield the numbers of the last characters in each file."""
     for path in paths:
         with open(path, "rb") as file:
             content = file.read()
@@ -27,7 +27,7 @@ def read(paths: Iterable[str], facts: dict[str, Any]) -> Iterator[tuple[str, Any
 
 
 def from_words(texts: Iterable[str], facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The numbers of the last characters of each text, which is named by itself."""
+    """Yield the numbers of the last characters of each text, which is named by itself."""
     for text in texts:
         yield text, _numbers(text, facts, "--text")
 
@@ -42,7 +42,7 @@ def _numbers(text: str, facts: dict[str, Any], where: str) -> Any:
 
 
 def _nearest(letter: str, facts: dict[str, Any]) -> str:
-    """The character itself, the one of the alphabet that comes nearest, or what stands for those that are unknown."""
+    """Return the character itself, the nearest one of the alphabet, or what stands for those that are unknown."""
     alphabet, nearest = facts["alphabet"], facts["nearest"]
     if letter in alphabet:
         return letter

@@ -26,6 +26,7 @@ from smofi.data.partitions import (
 )
 from smofi.errors import InputError
 from smofi.runs import partition_hash
+from smofi.seeds import generator
 
 GAMMAS = [1e-300, 1e-3, 0.01, 0.2, 1.0, 1e3, 1e300]
 
@@ -167,10 +168,10 @@ def test_by_client_a_class_is_divided_in_proportion_to_the_mixes() -> None:
 
 
 def test_readings_differ_in_how_much_sizes_differ() -> None:
-    def spread(how: str, samples: int, classes: int, clients: int) -> float:
-        labels = np.arange(samples) % classes
-        parts = [partition(labels, clients, how, min_size=0, seed=seed) for seed in range(20)]
-        sizes = [np.array([len(part) for part in one]) for one in parts]
+    def spread(how: dict[str, Any], samples: int, classes: int, clients: int) -> float:
+        of_classes = np.full(classes, samples // classes)
+        counts = [dirichlet(0.2, **how).counts(of_classes, clients, generator(seed, "partition")) for seed in range(20)]
+        sizes = [one.sum(axis=0) for one in counts]
         return float(np.mean([own.std() / own.mean() for own in sizes]))
 
     # The paper's settings. Without the rule, (std / mean)^2 = (J - 1) / (c (J gamma + 1)). The other two have no such
@@ -182,9 +183,9 @@ def test_readings_differ_in_how_much_sizes_differ() -> None:
     }.items():
         shape = samples, classes, clients
         formula = np.sqrt((clients - 1) / classes / (0.2 * clients + 1))
-        assert spread("dirichlet(0.2, balance=False)", *shape) == pytest.approx(formula, rel=0.06)
-        assert spread("dirichlet(0.2)", *shape) == pytest.approx(balanced, abs=0.04)
-        assert spread("dirichlet(0.2, by='client')", *shape) == pytest.approx(by_client, abs=0.01)
+        assert spread({"balance": False}, *shape) == pytest.approx(formula, rel=0.06)
+        assert spread({}, *shape) == pytest.approx(balanced, abs=0.04)
+        assert spread({"by": "client"}, *shape) == pytest.approx(by_client, abs=0.01)
 
 
 def test_large_gamma_is_even_and_small_gamma_gives_a_class_to_one_client() -> None:

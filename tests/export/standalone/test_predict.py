@@ -12,7 +12,7 @@ import torch
 
 from smofi import cli
 from smofi.export import export_run
-from smofi.export.raw import STANDALONE
+from smofi.export.card import STANDALONE
 from smofi.export.trained import read_run
 from support.cards import run_card
 from support.elsewhere import environment
@@ -73,32 +73,31 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_rows_of_a_table_without_smofi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_answers_for_rows_as_well_as_it_was_measured_without_smofi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kind = table(tmp_path / "table")
-    accuracy = untrained_run(kind, tmp_path / "run")
-    export_run(tmp_path / "run", tmp_path / "out", ["onnx"])
-    monkeypatch.chdir(tmp_path / "out")
+    run, out = tmp_path / "run", tmp_path / "out"
+    settings = "--model mlp --clients 2 --partition iid --participation 1 --rounds 3 --method fedavg --local-epochs 2"
+    assert cli.main(["run", "--data", kind.data, "--output", str(run), *settings.split()]) == 0
+    assert cli.main(["export", str(run), str(out), "--format", "onnx"]) == 0
+    recorded = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["accuracy"]
+    assert recorded > 0.8
+    monkeypatch.chdir(out)
     run_card(["onnx"])
     (tmp_path / "bad.csv").write_text("b,same\n1,2\n")
-    program = str(tmp_path / "out" / "predict.py")
-    calls = [
-        ["--all", *kind.inputs],
-        ["--help"],
-        [str(tmp_path / "bad.csv")],
-        ["none.csv"],
-        [],
-        ["--runtime", "torch", "x"],
-    ]
+    program, bad = str(out / "predict.py"), str(tmp_path / "bad.csv")
+    calls = [["--all", *kind.inputs], ["--help"], [bad], ["none.csv"], [], ["--runtime", "torch", "x"]]
     answers, help_, *refused = elsewhere(tmp_path / "there", "onnx", [[program, *call] for call in calls])
     assert answers[1] is None
-    check_answers(answers[0], kind, tmp_path / "run", accuracy)
+    check_answers(answers[0], kind, run, recorded)
     assert help_[1] == 0
     assert "CSV files whose first line names the columns" in " ".join(help_[0].split())
     assert [one[1] for one in refused] == [
-        f"predict.py: {tmp_path / 'bad.csv'}: expected a column 'weight, g' in the first line, but it has 'b', 'same'",
+        f"predict.py: {bad}: expected a column 'weight, g' in the first line, but it has 'b', 'same'",
         "predict.py: none.csv: No such file or directory",
         "predict.py: there is nothing to classify; python predict.py --help says what it takes",
-        f"predict.py: --runtime torch needs model.pt2, which is not in {tmp_path / 'out'}",
+        f"predict.py: --runtime torch needs model.pt2, which is not in {out}",
     ]
 
 
@@ -135,19 +134,6 @@ def test_every_kind_of_data_without_smofi(runtime: str, tmp_path: Path) -> None:
     for (name, kind), (text, code) in zip(kinds.items(), answers, strict=True):
         assert code is None, (name, code)
         check_answers(text, kind, tmp_path / f"run-{name}", accuracy[name])
-
-
-@pytest.mark.slow
-def test_a_run_of_the_command_line_answers_as_well_as_it_was_measured(tmp_path: Path) -> None:
-    kind = table(tmp_path / "table")
-    run, out = tmp_path / "run", tmp_path / "out"
-    settings = "--model mlp --clients 2 --partition iid --participation 1 --rounds 3 --method fedavg --local-epochs 2"
-    assert cli.main(["run", "--data", kind.data, "--output", str(run), *settings.split()]) == 0
-    assert cli.main(["export", str(run), str(out), "--format", "onnx"]) == 0
-    ((text, _),) = elsewhere(tmp_path / "there", "onnx", [[str(out / "predict.py"), "--all", *kind.inputs]])
-    recorded = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["accuracy"]
-    assert recorded > 0.8
-    check_answers(text, kind, run, recorded)
 
 
 def test_a_folder_from_before_is_exported_without_predict(tmp_path: Path) -> None:

@@ -1,0 +1,191 @@
+"""Check what the commands are asked for, before anything is read: targets, formats, figures, and files to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from smofi.errors import InputError, check_choice, check_path, refuse
+from smofi.files import read_regular, write_atomically
+
+# --------------------------------------------------------------------------------------------------------------------
+# The accuracy that rounds and hours are counted to, as it is written on the command line.
+
+ACCEPTED = "a share of the baseline's best such as 0.9 or 1.0, or a fixed accuracy such as 70%"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A share of the best of the baseline with the same seed, or a fixed value.
+
+    >>> Target.read("0.9"), Target.read("70%")
+    (Target(share=0.9, fixed=None), Target(share=0.9, fixed=0.7))
+    """
+
+    share: float = 0.9
+    fixed: float | None = None
+
+    @classmethod
+    def read(cls, text: str, field: str = "target") -> Target:
+        """Read what was typed; refused with a sentence that names the field."""
+        plain = text.strip()
+        fixed = plain.endswith("%")
+        try:
+            number = float(plain.removesuffix("%")) / (100 if fixed else 1)
+        except ValueError:
+            refuse(field, text, ACCEPTED)
+        if not 0 < number <= 1:
+            refuse(field, text, ACCEPTED)
+        return cls(fixed=number) if fixed else cls(share=number)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A figure of finished runs.
+
+KINDS = ("curves", "panels", "bars")
+VALUES = ("accuracy", "mean", "rounds", "hours")
+WIDTHS = ("column", "page")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The kind of figure, or None for what suits the runs; the values of bars and points; the setting that panels stand
+    for, or that points stand over; whether curves are over hours; the target with its baseline; the width.
+
+    >>> Request(kind="pie")
+    Traceback (most recent call last):
+    smofi.errors.InputError: kind='pie' is not accepted: expected one of curves, panels, bars
+    """
+
+    kind: str | None = None
+    values: Sequence[str] = ("accuracy",)
+    by: str | None = None
+    over: str | None = None
+    hours: bool = False
+    target: Target = field(default_factory=Target)
+    baseline: str = "fedavg"
+    width: str | None = None
+
+    def __post_init__(self) -> None:
+        for value in self.values:
+            check_choice("value", value, VALUES)
+        for name, options in (("kind", KINDS), ("width", WIDTHS)):
+            if getattr(self, name) is not None:
+                check_choice(name, getattr(self, name), options)
+        for name in ("kind", "by"):
+            if self.over is not None and getattr(self, name) is not None:
+                refuse("over", self.over, f"no --{name} with it: it draws points")
+        if self.kind == "curves" and self.by is not None:
+            refuse("by", self.by, "--kind panels or bars with it, or no --kind")
+        if self.hours and (self.over or self.kind == "bars"):
+            refuse("hours", True, "curves; bars and points show hours with --value hours")
+
+    def check_curves(self, field: str) -> None:
+        """Refuse a flag that is for curves where others are asked for."""
+        if self.over or self.kind == "bars":
+            refuse(field, True, "curves, without --over and --kind bars")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Files to write. Nothing of the user's is replaced unasked: only what smofi wrote itself.
+
+PICTURES = {".png": b"Software\0smofi", ".svg": b"<dc:title>smofi</dc:title>", ".pdf": b"/Creator (smofi)"}
+"""Bytes that are in every picture of ours, by its suffix."""
+TABLES = {"text": ".txt", "markdown": ".md", "latex": ".tex", "csv": ".csv"}
+MADE = "Made by smofi compare"
+"""In the first line of every table but CSV, which begins with its columns."""
+PAGE = "<!doctype html>\n<!-- smofi report 1 -->\n"
+"""The beginning of every page of ours."""
+LARGEST = 64 * 2**20  # bytes of a file that is looked into
+
+
+def format_of(wanted: str | None, output: Path | None) -> str:
+    """Return the format that was asked for, else the one that the file's name ends in, else text.
+
+    >>> format_of(None, Path("table.tex")), format_of("csv", None), format_of(None, None)
+    ('latex', 'csv', 'text')
+    """
+    if wanted is not None:
+        return check_choice("format", wanted, tuple(TABLES))
+    if output is None:
+        return "text"
+    for name, suffix in TABLES.items():
+        if output.suffix.lower() == suffix:
+            return name
+    refuse("--output", str(output), f"a file name that ends in {', '.join(TABLES.values())}, or a --format")
+
+
+def check_picture(path: str | Path, field: str = "path") -> Path:
+    """Check a file that a picture can be saved in; `field` is what named it.
+
+    >>> check_picture("picture.gif")
+    Traceback (most recent call last):
+    smofi.errors.InputError: path='picture.gif' is not accepted: expected a file name that ends in .png, .svg or .pdf
+    """
+    return _check_file(path, field, tuple(PICTURES))
+
+
+def check_replaceable(path: Path, field: str, force: bool) -> Path:
+    """Check a file that a picture can be saved in: a new one or a picture of ours, unless `force`."""
+    ours = PICTURES.get(path.suffix.lower(), b"")
+    return _check_file(
+        path, field, tuple(PICTURES), force or (lambda content: ours in content), "a picture that smofi drew"
+    )
+
+
+def check_new(output: Path, force: bool) -> Path:
+    """Check a file that a table may be written to: a new one or a table of ours, unless `force`."""
+
+    def is_ours(content: bytes) -> bool:
+        first = content.partition(b"\n")[0]
+        return MADE.encode() in first or first.startswith(b"setup,")
+
+    return _check_file(output, "--output", (), force or is_ours, "a table that smofi wrote")
+
+
+def check_page(output: str | Path, field: str = "output", *, force: bool = False) -> Path:
+    """Check a file that a page may be written to: a new one or a page of ours, unless `force`.
+
+    >>> check_page("report.pdf")
+    Traceback (most recent call last):
+    smofi.errors.InputError: output='report.pdf' is not accepted: expected a file name that ends in .html or .htm
+    """
+    ours = force or (lambda content: content.startswith(PAGE.encode()))
+    return _check_file(output, field, (".html", ".htm"), ours, "a page that smofi wrote")
+
+
+def _check_file(
+    output: str | Path,
+    field: str,
+    endings: Sequence[str],
+    replaceable: bool | Callable[[bytes], bool] = True,
+    ours: str = "",
+) -> Path:
+    """Check a file's name, its folder, and whether it may be replaced, for all files or by its content."""
+    path = check_path(field, output)
+    if endings and path.suffix.lower() not in endings:
+        refuse(field, str(path), f"a file name that ends in {', '.join(endings[:-1])} or {endings[-1]}")
+    try:
+        there, writable = path.exists() or path.is_symlink(), path.parent.is_dir() and not path.is_dir()
+    except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
+        raise InputError(f"{field}={str(path)!r} is not accepted: {getattr(error, 'strerror', error)}") from None
+    if not writable:
+        refuse(field, str(path), "a file in a folder that exists")
+    if there and not isinstance(replaceable, bool):
+        try:
+            replaceable = replaceable(read_regular(path, LARGEST, "a file"))
+        except InputError:
+            replaceable = False
+    if there and not replaceable:
+        refuse(field, str(path), f"a new file, or {ours}; --force replaces any other")
+    return path
+
+
+def write_file(path: Path, content: bytes) -> Path:
+    """Write a file whole or not at all."""
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    return path

@@ -1,0 +1,896 @@
+"""Write runs as one HTML page that can be given to others: it loads nothing, and its rules forbid it to."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import math
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+import smofi
+from smofi.config.federation import gather
+from smofi.config.settings import SETTINGS
+from smofi.data.cache import data_home
+from smofi.engine.metrics import is_share
+from smofi.errors import InputError, SmofiError, refuse
+from smofi.plural import plural, some_of
+from smofi.report.asked import PAGE, check_page, write_file
+from smofi.report.clients import Heterogeneity, compose_heterogeneity
+from smofi.report.figures import SCREEN, Panel, curves_figure
+from smofi.report.names import clients_of, own_data, pieces_of, rows_by_base
+from smofi.report.numbers import UNKNOWN, TimeUnit, duration, three_digits, time_unit
+from smofi.report.results import BAND, USUAL_BASELINE, History, Row, Scale, alike, band, compare, finite, paired
+from smofi.report.snapshots import Found, Setup, Snapshot, find_runs, setups_of
+from smofi.report.style import SOLID, looks, picture
+from smofi.report.table import columns_of
+from smofi.report.timeline import Box, Timeline, as_divided, boxes_of, timeline_of, timelines_drawing
+from smofi.runs import DamagedFile, read_partition_file
+from smofi.web import digest_of, script_of, style_of
+
+# --------------------------------------------------------------------------------------------------------------------
+# HTML in which text can only be text: what is not made by `element` is escaped.
+
+EMPTY = frozenset({"meta", "wbr", "img"})  # elements without content and without an end
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+
+def element(tag: str, /, *content: str | Iterable[str], **attributes: Any) -> Html:
+    """Make an element. `class_` is its class and `data_value` is data-value; an attribute that is None or False is left
+    out, one that is True has no value.
+
+    >>> element("td", "a < b & c", class_="name", data_value=3, hidden=False)
+    '<td class="name" data-value="3">a &lt; b &amp; c</td>'
+    """
+    shown = ""
+    for key, value in attributes.items():
+        name = key.rstrip("_").replace("_", "-")
+        if value is not None and value is not False:
+            shown += f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'
+    return Html(f"<{tag}{shown}>" if tag in EMPTY else f"<{tag}{shown}>{joined(content)}</{tag}>")
+
+
+def joined(content: Iterable[str | Iterable[str]]) -> Html:
+    """Put pieces of HTML and of text one after the other.
+
+    >>> joined(["<", element("b", "x"), ["&"]])
+    '&lt;<b>x</b>&amp;'
+    """
+    return Html(
+        "".join(
+            piece if isinstance(piece, Html) else html.escape(piece) if isinstance(piece, str) else joined(piece)
+            for piece in content
+        )
+    )
+
+
+def breakable(name: str) -> Html:
+    """Let a method's name be broken between its parts only.
+
+    >>> breakable("fedprox(mu=0.1)+smofi")
+    'fedprox(mu=0.1)+<wbr>smofi'
+    """
+    first, *others = pieces_of(name)
+    return joined([first, *(joined([element("wbr"), piece]) for piece in others)])
+
+
+def badge(words: str, kind: str = "warning") -> Html:
+    """Show a state in words and a colour."""
+    return element("span", words, class_=f"badge {kind}")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading and the cells below it. Numbers have `values` to be sorted by, None last; the places of the `best` are
+    bold."""
+
+    heading: str
+    cells: Sequence[str | Html]
+    values: Sequence[float | None] | None = None
+    best: Collection[int] = ()
+    about: str = ""
+
+
+def table(caption: str, columns: Sequence[Column]) -> Html:
+    """Make a table that can be sorted by each column, in a box that scrolls sideways; the first column names the
+    rows."""
+    heads, sides = list[Html](), list[list[Html]]()
+    for column in columns:
+        button = element("button", column.heading, type="button", title=column.about or None)
+        kind = None if column.values is None else "number"
+        heads.append(element("th", button, scope="col", class_=kind, aria_sort="none"))
+        name, scope = ("td", None) if sides else ("th", "row")
+        cells = []
+        for place, (cell, value) in enumerate(
+            zip(column.cells, column.values or [None] * len(column.cells), strict=True)
+        ):
+            content = element("strong", cell) if place in column.best else cell
+            sort_by = "" if kind and value is None else value
+            cells.append(element(name, content, class_=kind, data_value=sort_by, scope=scope))
+        sides.append(cells)
+    body = [element("tr", row) for row in zip(*sides, strict=True)]
+    parts = element("caption", caption), element("thead", element("tr", heads)), element("tbody", body)
+    return element("div", element("table", *parts), class_="box", tabindex="0", role="region", aria_label=caption)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Text for a page that is given to others: names of files stay, the folders of the machine they lie on do not.
+
+# What comes before a file's name: a drive or a beginning such as ~ or .., and folders.
+FOLDERS = re.compile(r"""(?:(?<![\w.])[A-Za-z]:(?=[\\/]))?(?:[^\s\\/:='"(,]*[\\/])+(?=[^\s\\/])""")
+QUOTED = re.compile(r"""(['"])([^'"\n]*[\\/][^'"\n]*)\1""")
+
+
+def without_folders(text: str, known: Iterable[str] = ()) -> str:
+    """Reduce each path in a text to its last name; `known` are paths that may be in it with spaces.
+
+    >>> without_folders("csv:/far/away/patients.csv cannot be read"), without_folders("dirichlet(0.2)")
+    ('csv:patients.csv cannot be read', 'dirichlet(0.2)')
+    >>> without_folders("data='/my own/a b.csv' is missing"), without_folders("/my own/x is gone", known=["/my own/x"])
+    ("data='a b.csv' is missing", 'x is gone')
+    """
+    for path in sorted(filter(None, known), key=len, reverse=True):
+        text = text.replace(path, last_name(path))
+    text = QUOTED.sub(lambda found: f"{found[1]}{last_name(found[2])}{found[1]}", text)
+    return FOLDERS.sub("", text.rstrip("\\/") if len(text) > 1 else text)
+
+
+def last_name(word: str) -> str:
+    """Reduce a single word, in which a path may have spaces, to the path's last name.
+
+    >>> last_name("csv:/far away/a b.csv"), last_name("--output=../x/"), last_name("smofi")
+    ('csv:a b.csv', '--output=x', 'smofi')
+    """
+    found = re.fullmatch(r"(-[^=]*=)?([A-Za-z][\w+.-]+:)?(.*)", word, re.DOTALL)
+    if not found or not re.search(r"[\\/]", found[3]):
+        return word
+    return (found[1] or "") + (found[2] or "") + re.split(r"[\\/]", found[3].rstrip("\\/"))[-1]
+
+
+def command_shown(command: str) -> str:
+    """Return a command line, its paths as short.
+
+    >>> command_shown("smofi run '/far away/a.yaml' --output=/far/runs/a --method 'fedprox(mu=0.1)'")
+    "smofi run a.yaml --output=a --method 'fedprox(mu=0.1)'"
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:  # cut off inside a quotation
+        words = command.split()
+    return shlex.join(map(last_name, words))
+
+
+def setting_shown(value: Any) -> str:
+    """Write the value of a setting.
+
+    >>> setting_shown(("fedavg", "smofi")), setting_shown(None), setting_shown("file:/far/runs/a"), setting_shown(True)
+    ('fedavg, smofi', 'none', 'file:a', 'yes')
+    """
+    if isinstance(value, tuple):
+        return ", ".join(map(setting_shown, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else last_name(str(value))
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run by the `label` it has on the page: the folder that was given, and what is below that. A run that cannot be
+    read is None; `damage` is what is wrong with its files."""
+
+    label: str
+    run: Snapshot | None
+    damage: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, found: Found) -> Listed:
+        """Name a run without the way to its folder."""
+        given = found.given if found.given.name not in ("", "..") else found.given.resolve()
+        label = (Path(given.name) / found.path.relative_to(found.given)).as_posix()
+        errors = [found.error] if found.error else found.run.damaged if found.run else []
+        said = [error.what if isinstance(error, DamagedFile) else str(error) for error in errors]
+        name = label.rpartition("/")[2]
+        return cls(
+            label,
+            found.run,
+            [
+                without_folders(one.replace(f"{found.path}/", f"{name}: ").replace(str(found.path), name))
+                for one in said
+            ],
+        )
+
+    @property
+    def state(self) -> str:
+        return self.run.state if self.run else "damaged"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The measures of a setup's runs, finished or not, and the result in a sentence.
+
+UNFINISHED = ("still going", "interrupted")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A setup's methods: the rows of its table, `marks` beside a method whose runs are not all finished, and `notes` on
+    runs that are left out of the table."""
+
+    rows: list[Row]
+    marks: dict[str, str]
+    notes: list[str]
+    runs: list[Snapshot]
+
+    @property
+    def alike(self) -> list[Row]:
+        """The finished methods with as many seeds and rounds as most others, which alone can be ranked."""
+        return alike([row for row in self.rows if row.name not in self.marks])
+
+    @property
+    def winner(self) -> Row | None:
+        """The method with the highest mean over rounds, if several can be ranked."""
+        return max(self.alike, key=lambda row: row.mean) if len(self.alike) > 1 else None
+
+
+def judge(setup: Setup) -> Judged:
+    """Measure what can be compared. Of several runs of a method and a seed, a finished one counts, or the one that has
+    come furthest."""
+    best: dict[str, Snapshot] = {}
+    for run in sorted(setup.runs, key=lambda run: (run.state in UNFINISHED, -len(run.records))):
+        best.setdefault(run.called, run)
+    runs, notes = [run for run in setup.runs if best[run.called] is run], []
+    if again := len(setup.runs) - len(runs):
+        notes.append(f"{plural(again, 'run')} left out: the same method and seed ran more than once with this setup.")
+    histories = [run.history for run in runs if run.history.measured]
+    names = [history.name for history in histories]
+    baseline = USUAL_BASELINE if USUAL_BASELINE in names else next(iter(names), "")
+    seeds = {history.seed for history in histories if history.name == baseline}
+    if others := [f"{one.name} (seed {one.seed})" for one in histories if one.seed not in seeds]:
+        notes.append(f"Left out of the table, since {baseline} has no result with the same seed: {', '.join(others)}.")
+    rows = []
+    try:
+        rows = compare([history for history in histories if history.seed in seeds])
+    except InputError as error:  # for example runs with different metrics
+        notes.append(f"These runs cannot be compared: {error}.")
+    notes += [
+        f"{run.method}, seed {run.config.seed}, has no result: {run.state}." for run in runs if not run.history.measured
+    ]
+    marks = {}
+    for method in dict.fromkeys(run.method for run in runs):
+        own = [run for run in runs if run.method == method]
+        said = []
+        if diverged := sum(run.state == "diverged" for run in own):
+            said.append("diverged" if len(own) == 1 else f"{diverged} of {len(own)} seeds diverged")
+        if any(run.state in UNFINISHED for run in own):
+            said.append(f"unfinished, {fmean(run.progress.done for run in own):.0%} done")
+        if said:
+            marks[method] = "; ".join(said)
+    return Judged(rows, marks, notes, runs)
+
+
+def headline(judged: Judged) -> str:
+    """Say which method has the highest mean over rounds, whether its lead can be relied on, and how fast it reaches the
+    target."""
+    first, ranked, rows = judged.winner, judged.alike, judged.rows
+    if not rows:
+        return "Nothing has been measured yet."
+    if first is None and len(rows) > 1:
+        return "The methods cannot be ranked yet: they have not finished the same seeds and rounds. Figures are so far."
+    if first is None:
+        row = rows[0]
+        sofar = " so far" if row.name in judged.marks else ""
+        shown = row.metric.with_spread(row.best, row.best_std)
+        return f"{row.name} reaches a best {row.metric.short} of {shown}{sofar}. {_seeds(row)}"
+    second = max((row for row in ranked if row is not first), key=lambda row: row.mean)
+    base = next((row for row in rows if row.name == first.base), None)
+    other = base if base in ranked and base is not first and base else second
+    some = f"Of the {len(ranked)} methods that can be compared so far, " if len(ranked) < len(rows) else ""
+    mean, others = (row.metric.with_spread(row.mean, row.mean_std) for row in (first, other))
+    text = f"{some}{first.name} has the highest mean {first.metric.short} over rounds: {mean}, against {others} of "
+    text += f"{other.name}."
+    if first.rounds and first.speed_up and base and base is not first and base.rounds:
+        faster = f": {first.speed_up:.2f}x as fast" if first.speed_up > 1 else ""
+        rounds = f"{three_digits(first.rounds)} rounds, {base.name} in {three_digits(base.rounds)}"
+        text += f" It reaches the target ({first.target_is}) in {rounds}{faster}."
+    return f"{text} {_lead(judged, first, second)} {_seeds(first)}"
+
+
+def _lead(judged: Judged, first: Row, second: Row) -> str:
+    """Say by how much the first is ahead of the next, seed by seed; a lead that may as well be chance is called so."""
+    own, others = ([run.history for run in judged.runs if run.method == row.name] for row in (first, second))
+    found = paired(own, others)
+    if found is None or found.mean.low is None or found.mean.high is None:
+        return f"Its lead over {second.name} is that of one seed: no difference to rely on."
+    mean, low, high = (
+        f"{100 * one:.1f}" if first.metric.share else first.metric.text(one) for one in found.mean if one is not None
+    )
+    gain = f"{mean} points" if first.metric.share else mean
+    if found.mean.low > 0:
+        return f"Seed by seed, it is {gain} ahead of {second.name}, the next; 95% interval {low} to {high}."
+    return f"Its lead over {second.name}, the next, is no difference to rely on: {gain}, 95% interval {low} to {high}."
+
+
+def _seeds(row: Row) -> str:
+    return f"Means ± standard deviations over {row.seeds} seeds." if row.seeds > 1 else "A single seed."
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Curves with bands as data for the page: for each method the mean over its seeds, and its spread.
+
+MOST_POINTS = 400
+"""Of a curve; of a longer one, the lowest and the highest of each stretch are kept."""
+
+DIAGNOSTICS = {
+    "update_divergence": "Divergence of the clients' updates",
+    "momentum_alignment": "Alignment of the clients' momenta",
+    "stale_share": "Stale share of the fused momentum",
+    "gradient_norm": "Gradient norm, mean",
+    "gradient_norm_max": "Gradient norm, largest",
+}
+LOSSES = {"loss": "test loss", "train_loss": "training loss"}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A quantity that was measured in each round: a history for each run."""
+
+    scale: Scale
+    histories: Sequence[History]
+
+    @classmethod
+    def of(cls, scale: Scale, runs: Sequence[Snapshot], values: Sequence[list[float | None]]) -> Chart:
+        """Make a chart of the values of each run."""
+        metrics, histories = {scale.name: scale.name}, []
+        for run, own in zip(runs, values, strict=True):
+            if run.records:
+                histories.append(History(run.method, own, [], run.history.hours, run.config.seed, metrics))
+        return cls(scale, histories)
+
+    def data(self, unit: TimeUnit | None) -> dict[str, Any]:
+        """Return what the script draws: the bands of the methods over the seeds that there are; `seeds` is how many of
+        them have each point."""
+        series = []
+        for method in dict.fromkeys(history.name for history in self.histories):
+            seeds = [history for history in self.histories if history.name == method]
+            shown = band(seeds, partial=True)
+            known = [place for place, value in enumerate(shown.mean) if value is not None and math.isfinite(value)]
+            places = [known[one] for one in kept_places([shown.mean[place] or 0.0 for place in known])]
+            if not places:
+                continue
+            one: dict[str, Any] = {"method": method, "round": [place + 1 for place in places]}
+            one["mean"] = _at(shown.mean, places)
+            one["seeds"] = [sum(len(finite(seed.values[place : place + 1])) for seed in seeds) for place in places]
+            if shown.seeds > 1:
+                one |= {"low": _at(shown.low, places), "high": _at(shown.high, places)}
+            if unit:
+                one["time"] = _at([3600 * hours / unit.seconds for hours in shown.hours], places)
+            series.append(one)
+        return {"title": self.scale.name, "share": self.scale.share, "series": series}
+
+
+def _at(values: Sequence[float | None], places: Sequence[int]) -> list[float]:
+    """Return the values at these places, five significant digits of each, which is more than a picture shows."""
+    return [float(f"{values[place]:.5g}") for place in places]
+
+
+def kept_places(values: Sequence[float], most: int = MOST_POINTS) -> list[int]:
+    """Return the places of a curve that are drawn: all of a short one; of a long one the first, the last, and the
+    lowest and the highest of each stretch.
+
+    >>> kept_places([0.1, 0.2, 0.3]), kept_places([5, 1, 2, 9, 3, 4, 0, 7], most=4)
+    ([0, 1, 2], [0, 1, 3, 6, 7])
+    """
+    if len(values) <= most:
+        return list(range(len(values)))
+    kept = {0, len(values) - 1}
+    stretch = math.ceil(2 * len(values) / most)
+    for start in range(0, len(values), stretch):
+        places = range(start, min(start + stretch, len(values)))
+        kept |= {min(places, key=values.__getitem__), max(places, key=values.__getitem__)}
+    return sorted(kept)
+
+
+def charts_of(runs: Sequence[Snapshot]) -> list[Chart]:
+    """Return a chart of the judged metric, then of further ones and the losses."""
+    histories = [run.history for run in runs]
+    charts = [Chart.of(Scale.of(histories), runs, [history.values for history in histories])]
+    further = zip(*(history.others for history in histories), strict=False)
+    charts += [Chart.of(Scale.of(others), runs, [history.values for history in others]) for others in further]
+    for name, title in LOSSES.items():
+        values = [[record.get(name) for record in run.records] for run in runs]
+        charts.append(Chart.of(Scale(title, share=False), runs, values))
+    return [chart for chart in charts if any(history.measured for history in chart.histories)]
+
+
+def diagnostics_of(runs: Sequence[Snapshot]) -> list[Chart]:
+    """Return a chart of each diagnostic that was recorded."""
+    names = sorted(
+        {name for run in runs for name in run.diagnostics}, key=lambda name: [*DIAGNOSTICS, name].index(name)
+    )
+    charts = []
+    for name in names:
+        scale = Scale(DIAGNOSTICS.get(name, name.replace("_", " ")), share=is_share(name))
+        values = [[(record.get("diagnostics") or {}).get(name) for record in run.records] for run in runs]
+        charts.append(Chart.of(scale, runs, values))
+    return charts
+
+
+def time_axis(runs: Sequence[Snapshot]) -> TimeUnit | None:
+    """Choose the unit of virtual time; None where not every run has a clock."""
+    hours = [run.history.hours[-1] for run in runs if run.history.hours]
+    if not hours or len(hours) < sum(bool(run.records) for run in runs):
+        return None
+    return time_unit(3600 * max(hours))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A partition and a round of each method, as data for the page. What cannot be had is said, and the page goes on.
+
+SCALE, PIXELS, LINE = 1000, 400, 100
+"""Units of a timeline's length, pixels that the longest is drawn for, and units of a client's line."""
+
+MOST_CLIENTS, MOST_TIMELINES = 12, 8
+
+
+@dataclass
+class Pictures:
+    """The pictures beside the curves, and what to say where something is missing. Classes of a partition are known
+    where the data can be read."""
+
+    partition: Heterogeneity | None = None
+    classes: bool = False
+    timelines: list[Timeline] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, runs: Sequence[Snapshot]) -> Pictures:
+        """Read the first run's partition, and the last round that all methods have with that run's seed, where a clock
+        ran."""
+        first, drawn = runs[0], cls()
+        try:
+            federation = gather(as_divided(first))
+        except (SmofiError, OSError, ValueError) as error:
+            said = _said(error, first)
+            drawn.notes.append(f"The data cannot be read here, so the mix of classes is not shown: {said}.")
+            try:
+                owners = read_partition_file(first.path).owners
+                sizes = np.bincount(owners[owners >= 0])
+                drawn.partition = Heterogeneity("", sizes[:, None], ["samples"], first.config.batch_size)
+            except SmofiError as error:
+                drawn.notes.append(f"The partition cannot be read: {_said(error, first)}.")
+            return drawn
+        config = first.config.model_copy(update={"clients": len(federation.indices)})
+        drawn.partition, drawn.classes = Heterogeneity.of(config, federation), True
+        clocked = [one for one in runs if one.config.clock != "none" and one.records and one.config.seed == config.seed]
+        for run in clocked[:MOST_TIMELINES]:
+            try:
+                drawn.timelines.append(timeline_of(run, min(len(one.records) for one in clocked), federation))
+            except (SmofiError, OSError) as error:
+                drawn.notes.append(f"The round of {run.method} is not shown: {_said(error, run)}.")
+        if len(clocked) > MOST_TIMELINES:
+            drawn.notes.append(f"The rounds of the first {MOST_TIMELINES} of {len(clocked)} methods are shown.")
+        return drawn
+
+    def partition_data(self) -> dict[str, Any] | None:
+        """Return the clients' sizes, largest first, and the counts of each class."""
+        if (about := self.partition) is None:
+            return None
+        order = about.by_size
+        groups = about.groups() if self.classes else []
+        return {
+            "sizes": about.sizes[order].tolist(),
+            "clients": [about.name_of(client) for client in order.tolist()],
+            "batch": about.batch_size,
+            "classes": [{"name": group.name, "colour": group.colour} for group in groups],
+            "counts": about.grouped()[order].T.tolist() if groups else [],
+        }
+
+    def timeline_data(self) -> list[dict[str, Any]]:
+        """Return a round of each method."""
+        longest = max((timeline.seconds for timeline in self.timelines), default=0.0)
+        return [_timeline_data(timeline, pixel=longest / PIXELS) for timeline in self.timelines]
+
+
+def _timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
+    """Return a path for each kind of work."""
+    places = np.unique(np.linspace(0, len(timeline.lines) - 1, MOST_CLIENTS).round().astype(int)).tolist()
+    lines = [timeline.lines[place] for place in places]
+    unit = timeline.seconds / SCALE or 1.0
+
+    def path(box: Box) -> str:
+        start, end, top, height = box
+        left, width = round(start / unit), max(1, round(end / unit) - round(start / unit))
+        return f"M{left} {round(LINE * top)}h{width}v{round(LINE * height)}h-{width}z"
+
+    return {
+        "method": timeline.method,
+        "round": timeline.round,
+        "seconds": timeline.seconds,
+        "took": duration(timeline.seconds),
+        "idle": round(timeline.idle, 4),
+        "all": len(timeline.lines),
+        "clients": [
+            {
+                "name": one.called,
+                "idle": round(one.idle, 4),
+                "fate": one.fate,
+                "steps": one.steps,
+                "busy": round(one.busy, 3),
+            }
+            for one in lines
+        ],
+        "paths": {kind: "".join(map(path, boxes)) for kind, boxes in boxes_of(lines, pixel).items()},
+    }
+
+
+def _said(error: Exception, run: Snapshot) -> str:
+    """Say what is wrong, without the folders that the run's settings name."""
+    texts = [str(value) for _, value in run.config if isinstance(value, str) and re.search(r"[\\/]", value)]
+    places = [str(one) for one in (run.path, run.path.resolve(), data_home())]
+    return without_folders(str(error), [*texts, *(text.partition(":")[2] for text in texts), *places]).rstrip(".")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# One setup on the page: the result in a sentence, the table, and the figures. Each figure is a still picture, which the
+# page's script replaces by one that answers.
+
+TO_USE = "Hover or use the arrow keys to read values; drag across, or use + and −, to zoom."
+
+
+@dataclass(frozen=True)
+class Section:
+    """A setup's part of the page, and the data of its figures."""
+
+    place: int
+    setup: Setup
+    judged: Judged
+    pictures: Pictures
+    charts: Sequence[Chart]
+    diagnostics: Sequence[Chart]
+
+    @classmethod
+    def of(cls, place: int, setup: Setup) -> Section:
+        """Read all that is shown, the methods in the order of the paper's table."""
+        names = rows_by_base(list(dict.fromkeys(run.method for run in setup.runs)))
+        order = [name for _, below in names for name in below]
+        setup = replace(setup, runs=tuple(sorted(setup.runs, key=lambda run: order.index(run.method))))
+        judged = judge(setup)
+        runs = judged.runs
+        return cls(place, setup, judged, Pictures.of(setup.runs), charts_of(runs), diagnostics_of(runs))
+
+    @property
+    def name(self) -> str:
+        """The settings that set the setup apart, or what it is if there is no other."""
+        config, served = self.setup.config, self.setup.runs[0].clients
+        divided = f"{setting_shown(config.partition)}, {clients_of(config)}" if served is None else own_data(served)
+        alone = f"{setting_shown(config.data)}, {divided}, {config.model}"
+        return without_folders(self.setup.name) or alone
+
+    def data(self) -> dict[str, Any]:
+        """Return what the script draws; dashes are in pixels of a line two pixels wide."""
+        runs, rows = self.judged.runs, self.judged.rows
+        names = list(dict.fromkeys(run.method for run in runs))
+        methods = [
+            {
+                "name": name,
+                "colour": look.colour,
+                "marker": look.marker,
+                "dashes": "" if look.dashes == SOLID else " ".join(f"{2 * length:g}" for length in look.dashes[1]),
+                "hollow": look.hollow,
+            }
+            for name, look in zip(names, looks(names), strict=True)
+        ]
+        unit = time_axis(runs)
+        return {
+            "methods": methods,
+            "charts": [chart.data(unit) for chart in self.charts],
+            "diagnostics": [chart.data(unit) for chart in self.diagnostics],
+            "time": unit.name if unit else None,
+            "target": rows[0].target if rows else None,
+            "partition": self.pictures.partition_data(),
+            "timelines": self.pictures.timeline_data(),
+        }
+
+    def html(self) -> Html:
+        judged = self.judged
+        content: list[Html] = [element("h2", self.name if self.setup.name else "Results")]
+        content.append(element("p", headline(judged), class_="lead"))
+        if judged.rows:
+            content += [self._results(), element("p", self._target(), class_="note")]
+        content += [element("p", note, class_="note") for note in judged.notes]
+        content += [*self._curves(), *self._others()]
+        return element("section", content, id=f"setup-{self.place}", class_="setup", data_setup=self.place)
+
+    def _results(self) -> Html:
+        rows, names = self.judged.rows, []
+        for row in rows:
+            mark = self.judged.marks.get(row.name)
+            names.append(element("span", breakable(row.name), *([" ", badge(mark)] if mark else []), class_="method"))
+        columns = [
+            Column(
+                one.heading,
+                [str(cell) for cell in one.cells],
+                [cell.value for cell in one.cells],
+                [place for place, cell in enumerate(one.cells) if cell.best],
+                one.about,
+            )
+            for one in columns_of(rows, self.judged.alike).values()
+        ]
+        return table("Methods", [Column("method", names), *columns])
+
+    def _target(self) -> str:
+        first = self.judged.rows[0]
+        if not first.target_is:
+            return f"The target is {first.metric.text(first.target)}."
+        value = " with the same seed" if first.seeds > 1 else f", which is {first.metric.text(first.target)}"
+        return f"The target is {first.target_is}{value}."
+
+    def _curves(self) -> list[Html]:
+        if not self.charts:
+            return []
+        over = f"{BAND} " if any(row.seeds > 1 for row in self.judged.rows) else ""
+        caption = element("figcaption", over, element("span", TO_USE, class_="help"))
+        target = self.judged.rows[0].target if self.judged.rows else None
+        panel = Panel("", self.charts[0].histories, target=target)
+        still = curves_figure([panel], form=SCREEN, size=(8.4, 4.6)).svg()
+        figures = [element("h3", "Learning curves"), _figure("curves", "Learning curves", still, caption)]
+        if self.diagnostics:
+            panels = [Panel(chart.scale.name, chart.histories) for chart in self.diagnostics]
+            size = 8.4, 0.6 + 2.4 * math.ceil(len(panels) / 4)
+            still = curves_figure(panels, own_axes=True, form=SCREEN, size=(2 * size[0], 2 * size[1])).svg()
+            place = element("div", _still("Diagnostics", still), class_="multiples", data_figure="diagnostics")
+            figures += [element("h3", "Diagnostics"), place]
+        return figures
+
+    def _others(self) -> list[Html]:
+        content: list[Html] = []
+        seed, drawn = self.setup.config.seed, self.pictures
+        if about := drawn.partition:
+            summary = [f"{text[:1].upper()}{text[1:]}." for text in about.summary()] if drawn.classes else []
+            caption = element("figcaption", " ".join([f"How the data is divided with seed {seed}.", *summary]))
+            still = b""
+            if drawn.classes:
+                still = picture(lambda figure: compose_heterogeneity(figure, about), style={"svg.fonttype": "none"})
+            content += [element("h3", "Clients' data"), _figure("partition", "Clients' data", still, caption)]
+        if timelines := drawn.timelines:
+            text = f"Round {timelines[0].round} with seed {seed}, on the clients' devices; first to finish on top."
+            compose, size = timelines_drawing(timelines)
+            still = picture(compose, size, {}, dpi=100, suffix=".png")
+            content += [element("h3", "A round"), _figure("timeline", "A round", still, element("figcaption", text))]
+        return content + [element("p", note, class_="note") for note in drawn.notes]
+
+
+def _figure(kind: str, name: str, still: bytes, caption: Html) -> Html:
+    place = element("div", *([_still(name, still)] if still else []), class_="plot")
+    return element("figure", place, caption, data_figure=kind, aria_label=name)
+
+
+def _still(name: str, still: bytes) -> Html:
+    kind = "png" if still.startswith(b"\x89PNG") else "svg+xml"
+    return element("img", src=f"data:image/{kind};base64,{base64.b64encode(still).decode()}", alt=name, class_="still")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What each run is, and how the runs' configurations differ.
+
+VERSIONS = ("smofi", "torch", "numpy", "python")
+BADGES = {"finished": "good", "diverged": "bad", "damaged": "bad"}
+
+
+def runs_table(listed: Sequence[Listed]) -> Html:
+    """Make a row for each run: folder, state, what it is, when it was started, by which command and versions."""
+    own = [name for name in _differing(listed) if name not in ("method", "seed")]
+    runs = [one.run for one in listed]
+    states = []
+    for one in listed:
+        stopped = one.run.stopped if one.run else ""
+        damaged = [" ", badge("damaged", "bad")] if one.run and one.damage else []
+        notes = [element("small", note) for note in (stopped, *one.damage) if note]
+        states.append(element("span", badge(one.state, BADGES.get(one.state, "warning")), *damaged, notes))
+    columns = [
+        Column("folder", [element("span", one.label, class_="folder") for one in listed]),
+        Column("state", states),
+        Column(
+            "rounds",
+            [f"{len(run.records)}/{run.progress.rounds}" if run else UNKNOWN for run in runs],
+            [float(len(run.records)) if run else None for run in runs],
+        ),
+        Column("method", [breakable(run.method) if run else UNKNOWN for run in runs]),
+        Column(
+            "seed",
+            [str(run.config.seed) if run else UNKNOWN for run in runs],
+            [float(run.config.seed) if run else None for run in runs],
+        ),
+        *(Column(name.replace("_", " "), [_setting(run, name) for run in runs]) for name in own),
+        Column("started", [element("span", _started(run), class_="when") for run in runs]),
+        Column("command and versions", [_command(run) for run in runs]),
+    ]
+    return table("What each run is", columns)
+
+
+def _started(run: Snapshot | None) -> str:
+    return str(run.about.get("started") or UNKNOWN)[:16].replace("T", " ") if run else UNKNOWN
+
+
+def _command(run: Snapshot | None) -> Html:
+    about = run.about if run else {}
+    known = [f"{name} {about[name]}" for name in VERSIONS if about.get(name)]
+    git = about.get("git")
+    if isinstance(git, dict) and git.get("commit"):
+        known.append(f"commit {str(git['commit'])[:10]}{', changed since' if git.get('dirty') else ''}")
+    command = str(about.get("command") or "")
+    shown = [element("code", command_shown(command))] if command else []
+    return element("div", shown, element("small", ", ".join(known) or UNKNOWN), class_="command")
+
+
+def settings_tables(listed: Sequence[Listed]) -> tuple[Html | None, Html]:
+    """List the settings in which runs differ, with all values of each, if there are any; and those that all share."""
+    differing = _differing(listed)
+    labels = [one.label for one in listed if one.run]
+    values = []
+    for texts in differing.values():
+        counts, last = Counter(texts), dict(zip(texts, labels, strict=True))
+        whose = {text: plural(number, "run") if number > 1 else last[text] for text, number in counts.items()}
+        items = [element("li", f"{text} ", element("small", whose[text])) for text in counts]
+        values.append(element("ul", items, class_="values"))
+    first = next(one.run for one in listed if one.run)
+    pairs = [
+        element("div", element("dt", name.replace("_", " ")), element("dd", _setting(first, name)))
+        for name in SETTINGS
+        if name not in differing
+    ]
+    columns = [Column("setting", [name.replace("_", " ") for name in differing]), Column("values", values)]
+    return table("Settings that differ", columns) if differing else None, element("dl", pairs, class_="settings")
+
+
+def _differing(listed: Sequence[Listed]) -> dict[str, list[str]]:
+    """Return the settings of which not all runs have the same value, with that of each run."""
+    values = {name: [_setting(one.run, name) for one in listed if one.run] for name in SETTINGS}
+    return {name: texts for name, texts in values.items() if len(set(texts)) > 1}
+
+
+def _setting(run: Snapshot | None, name: str) -> str:
+    return setting_shown(getattr(run.config, name)) if run else UNKNOWN
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The whole page.
+
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("sorting.js", "chart.js", "curves.js", "partition.js", "timeline.js", "start.js")
+
+
+def write_page(
+    paths: Sequence[str | Path], output: str | Path, title: str | None = None, *, force: bool = False
+) -> Path:
+    """Write one page about the runs in these folders, each a run, a comparison, or a folder with runs below it.
+
+    >>> write_page(["no-such-folder"], "report.html")
+    Traceback (most recent call last):
+    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
+    """
+    path = check_page(output, force=force)
+    listed = [Listed.of(one) for one in find_runs(paths)]
+    if not any(one.run for one in listed):
+        reasons = next((one.damage[0] for one in listed), "nothing was given")
+        refuse("run", ", ".join(map(str, paths)), f"at least one run that can be read, but {reasons}")
+    setups = setups_of([one.run for one in listed if one.run])
+    sections = [Section.of(place, setup) for place, setup in enumerate(setups)]
+    name = title or (sections[0].name if len(sections) == 1 else "smofi report")
+    return write_file(path, document(name, listed, sections).encode("utf-8", "replace"))  # folders may have any name
+
+
+def document(title: str, listed: Sequence[Listed], sections: Sequence[Section]) -> str:
+    """Return the page as text."""
+
+    def asset(name: str) -> str:
+        return (ASSETS / name).read_text("utf-8")
+
+    library = f"/*! D3, https://d3js.org\n{asset('d3-LICENSE.txt')}*/\n{asset('d3.min.js')}"
+    own, style = script_of(map(asset, SCRIPTS)), style_of(asset("page.css"))
+    # only these scripts and this style, recognised by their hashes, pictures that are in the page, and nothing else
+    policy = f"default-src 'none'; script-src {digest_of(library)} {digest_of(own)}; style-src {digest_of(style)}; "
+    policy += "img-src data:; base-uri 'none'; form-action 'none'"
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="generator", content=f"smofi {smofi.__version__}"),
+        element("title", title),
+        element("style", Html(style)),
+    )
+    made = f"Made by smofi {smofi.__version__}. Figures are drawn with D3; nothing is loaded from elsewhere."
+    body = element(
+        "body",
+        _top(title, listed, sections),
+        element("main", *(section.html() for section in sections), _runs(listed), id="content"),
+        element("footer", made),
+        element("script", Html(as_json([section.data() for section in sections])), type="application/json", id="data"),
+        element("script", Html(library)),
+        element("script", Html(own)),
+    )
+    return f"{PAGE}{element('html', head, body, lang='en')}\n"
+
+
+def as_json(value: Any) -> str:
+    """Write JSON that can stand in an HTML page: no text in it can end the script it stands in.
+
+    >>> as_json({"name": "</script><!--"})
+    '{"name":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
+    """
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def warnings_about(listed: Sequence[Listed]) -> list[tuple[str, str]]:
+    """Name the runs that a reader must not take for finished and whole, by what is the matter.
+
+    >>> warnings_about([Listed("a/smofi", None, ["metrics.jsonl is missing"]), Listed("b", None, ["no manifest"])])
+    [('Damaged, not shown', 'a/smofi, b')]
+    """
+    kinds: dict[str, Callable[[Listed], bool]] = {
+        "Still going, figures so far": lambda one: one.state == "still going",
+        "Interrupted, figures so far": lambda one: one.state == "interrupted",
+        "Diverged, curves end where a value is no number": lambda one: one.state == "diverged",
+        "Damaged, not shown": lambda one: one.run is None,
+        "Damaged in files that this page does not need": lambda one: one.run is not None and bool(one.damage),
+    }
+    named = [(kind, [one.label for one in listed if is_so(one)]) for kind, is_so in kinds.items()]
+    return [(kind, some_of(labels)) for kind, labels in named if labels]
+
+
+def _top(title: str, listed: Sequence[Listed], sections: Sequence[Section]) -> Html:
+    theme = element("button", "Theme: auto", type="button", id="theme", class_="control")
+    skip = element("a", "Skip to the results", href="#content", class_="skip")
+    runs = [one.run for one in listed if one.run]
+    methods, seeds = {run.method for run in runs}, {run.config.seed for run in runs}
+    parts = [plural(len(listed), "run"), plural(len(methods), "method"), plural(len(seeds), "seed")]
+    parts += [plural(len(sections), "setup")] if len(sections) > 1 else []
+    content = [skip, element("div", element("h1", title), theme, class_="title"), element("p", f"{', '.join(parts)}.")]
+    if warnings := warnings_about(listed):
+        said = [element("li", element("strong", f"{kind}: "), names) for kind, names in warnings]
+        label = "Runs that are not finished and whole"
+        content.append(element("ul", said, class_="warnings", role="note", aria_label=label))
+    if len(sections) > 1:
+        winners = [section.judged.winner for section in sections]
+        columns = [
+            Column("setup", [element("a", section.name, href=f"#setup-{section.place}") for section in sections]),
+            Column("highest mean over rounds", [row.name if row else UNKNOWN for row in winners]),
+            Column(
+                "mean",
+                [row.metric.with_spread(row.mean, row.mean_std) if row else UNKNOWN for row in winners],
+                [row.mean if row else None for row in winners],
+            ),
+            Column(
+                "runs",
+                [str(len(section.setup.runs)) for section in sections],
+                [float(len(section.setup.runs)) for section in sections],
+            ),
+        ]
+        content.append(element("nav", table("Setups", columns), aria_label="Setups"))
+    still = "The page's script is switched off: pictures are still, and tables cannot be sorted."
+    content.append(element("noscript", element("p", still)))
+    return element("header", content)
+
+
+def _runs(listed: Sequence[Listed]) -> Html:
+    differing, shared = settings_tables(listed)
+    content = [element("h2", "Runs"), runs_table(listed)]
+    if differing is not None:
+        content += [element("h3", "How their settings differ"), differing]
+    content.append(element("details", element("summary", "Settings that all runs share"), shared))
+    return element("section", content, id="runs")
