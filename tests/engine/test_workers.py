@@ -246,10 +246,10 @@ def test_a_refusal_is_said_once_and_nobody_is_started_for_it(tmp_path: Path) -> 
     [
         ("--workers 0", "", "expected a whole number >= 1"),
         ("--workers 500", "", "expected at most 6, since that many clients take part"),
-        ("--workers 5 --memory-limit 1MB", "", "but 5 workers take at least 25 MB each"),
+        ("--workers 5 --memory-limit 1MB", "", "5 workers take at least 25 MB each"),
         ("", "SMOFI_WORKERS=many", "SMOFI_WORKERS='many' is not accepted: expected a whole number"),
         ("--workers 2", "SMOFI_START=forks", "did you mean 'fork'?"),
-        ("--workers 2 --diagnose", "", "--diagnose is not accepted: expected False with 2 workers"),
+        ("--workers 2 --diagnose", "", "is not accepted: expected False with 2 workers"),
     ],
 )
 def test_what_is_refused(
