@@ -12,8 +12,9 @@ from cyclopts import App, Group, Parameter
 from rich.console import Console
 
 import smofi
-from smofi.config import Config, Settings, read_config, stored_config
+from smofi.config import Config, Settings, read_config
 from smofi.config.definition import seeds_text
+from smofi.config.reading import stored_config
 from smofi.config.settings import SERVED_DEFAULTS, SERVED_HELP, SETTINGS, UNSERVED
 from smofi.errors import InputError, SmofiError, refuse
 
