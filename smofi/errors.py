@@ -6,11 +6,10 @@ import difflib
 import math
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
-
-from pydantic import ByteSize, TypeAdapter, ValidationError
 
 LONGEST = 300
 """How much of a refused value is shown."""
@@ -185,10 +184,9 @@ def check_size(field: str, value: Any) -> int:
         text = str(value).strip()
     except ValueError:  # as in `shown`
         text = ""
-    # Pydantic itself would take a minus sign, 1_000 and anything that follows the unit.
-    if not isinstance(value, bool) and re.fullmatch(r"\d+(\.\d+)?\s*[a-zA-Z]*", text):
-        try:
-            return int(TypeAdapter(ByteSize).validate_python(text + "B" if text[-1] in "iI" else text))
-        except (ValidationError, OverflowError):
-            pass
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i)?)?b?", text, re.IGNORECASE)
+    if found and not isinstance(value, bool):
+        unit = (1024 if found[3] else 1000) ** " kmgtp".index((found[2] or " ").lower())
+        if (size := int(Decimal(found[1]) * unit)) <= LARGEST_COUNT:
+            return size
     refuse(field, value, "a number of bytes, or a size such as 500MB, 2GB or 1.5GiB")
