@@ -194,19 +194,15 @@ def data(
         given |= UNDIVIDED
     preset = name in preset_names()
     config = read_config(name, given, scale=scale) if preset else Config(data=name, **given)
-    if config.seeds and seeds is not None:
-        _print_seeds(config)
-    else:
+    if seeds is None or not config.seeds:
         _print_division(config.with_seed(config.seed), kind, preset, output)
-    return 0
-
-
-def _print_seeds(config: Config) -> None:
+        return 0
     with loading():
         from smofi.report.clients import Heterogeneity, seeds_table, title_of
     config, federations = divided(config)
     divisions = {seed: Heterogeneity.of(config.with_seed(seed), own) for seed, own in federations.items()}
     console.print(seeds_table(title_of(config), divisions))
+    return 0
 
 
 def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:
