@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -107,18 +107,6 @@ def test_rounds_count_when_they_are_listed(tmp_path: Path) -> None:
     metrics.unlink()  # while the run goes on
     writer.append_records(rounds(4))
     assert [record["round"] for record in writer.folder.records()] == [1, 2, 3, 4]
-
-
-def test_rounds_of_an_earlier_version_since_its_last_save_do_not_count(tmp_path: Path) -> None:
-    writer = saved(tmp_path / "run", 2)
-    (tmp_path / "run/metrics.sums").write_text(f"3 {'0' * 32}\n")
-    with open(tmp_path / "run/metrics.jsonl", "a") as file:
-        file.write('{"round": 3}\n')
-    assert (len(writer.folder.records()), writer.folder.damaged()) == (2, [])
-    again = RunWriter(writer.folder)
-    again.write_records(map(asdict, rounds(2)))
-    again.append_records(rounds(3))
-    assert len(again.folder.records()) == 3
 
 
 @pytest.mark.parametrize("line", [0, 2])
@@ -316,13 +304,10 @@ def test_a_state_that_cannot_be_listed_is_not_left_behind(tmp_path: Path, monkey
     ("name", "content", "sentence"),
     [
         ("config.yaml", b"a: [1", "cannot be read as YAML"),
-        ("config.yaml", b"just words", "expected settings, one per line"),
         ("config.yaml", b"\xff\xfe", "is not text: byte 1 is not UTF-8"),
-        ("config.yaml", b"when: 2001-99-99", "month must be in 1..12"),
         ("config.yaml", b"a: !!python/object:os.system x", "could not determine a constructor"),
         ("config.yaml", b"a: &a [1]\nb: *a", "alias"),
         ("config.yaml", b"[" * 5000, "nested too deeply"),
-        ("about.json", b"{", "Expecting property name"),
         ("about.json", b"\xff", "'utf-8' codec can't decode"),
         ("about.json", b"[]", "expected keys and values"),
         ("result.json", b"3", "expected keys and values"),

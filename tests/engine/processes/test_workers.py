@@ -27,7 +27,7 @@ from smofi.engine.processes.tree import deal
 from smofi.engine.processes.workers import DistributedWorkers
 from smofi.errors import InputError, SmofiError
 from smofi.experiment import resume, start
-from smofi.experiment.following import worker_count
+from smofi.experiment.resuming import worker_count
 from smofi.runs import RunFolder
 from smofi.training import prepare
 from support.crash import command as forked_command
