@@ -82,7 +82,6 @@ class Sheet:
 
 
 def _number(word: str) -> float:
-    """Return a word as a number; NaN if it is none."""
     try:
         return math.nan if "_" in word else float(word)
     except ValueError:

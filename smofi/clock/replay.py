@@ -92,18 +92,19 @@ class Replayed:
 # --------------------------------------------------------------------------------------------------------------------
 # A round on the clients' devices, replayed event by event: which clients work, wait, are late or leave.
 
+WAITS = Leg("wait", 0.0)  # for its next step to be released, or has none left
 DONE, LEFT, DEADLINE = range(3)  # kinds of events; of simultaneous events, the earlier kind comes first
 
 
 @dataclass
 class _Row:
     job: Job
-    legs: Iterator[Leg | None]
+    legs: Iterator[Leg]
     until: float
     done: int = 0
     started_in: int = -1
     visits: int = 0
-    leg: Leg | None = None
+    leg: Leg = WAITS
     since: float = 0.0
     busy: float = 0.0
     late: bool = False
@@ -153,11 +154,11 @@ class Replay:
             self._proceed()
         return self._end()
 
-    def _legs(self, number: int, job: Job) -> Iterator[Leg | None]:
-        """Yield all that a row does; None where it waits for its next step to be released."""
+    def _legs(self, number: int, job: Job) -> Iterator[Leg]:
+        """Yield all that a row does in a round."""
         done, to_barrier = 0, {"step": 1, "epoch": job.epoch_steps}.get(self.rules.waits, job.steps)
         while done < job.steps:
-            yield None
+            yield WAITS
             taken = min(to_barrier, job.steps - done) if self.calm else 1
             fetch = () if done else job.fetch
             if self.calm:
@@ -169,8 +170,8 @@ class Replay:
 
     def _next_leg(self, number: int) -> None:
         row = self.rows[number]
-        row.leg, row.since = next(row.legs, None), self.now
-        if row.leg is None:
+        row.leg, row.since = next(row.legs, WAITS), self.now
+        if row.leg is WAITS:
             if row.left:
                 self.idle.add(number)
                 self.arrived.append(number)
@@ -191,29 +192,25 @@ class Replay:
             return
         row = self.rows[number]
         if kind == DONE:
-            if row.leg and row.leg.kind == SERVER:
+            if row.leg.kind == SERVER:
                 self.free += 1
                 row.visits -= 1
             if not row.gone:
                 self._account(number, row)
                 self._next_leg(number)
-        elif row.left:
-            self._leave(number, row)
-
-    def _leave(self, number: int, row: _Row) -> None:
-        if number in self.queue:
-            self.queue.remove(number)
-        else:
-            self._account(number, row)
-        if number not in self.idle:
-            self.working -= 1
-        row.gone, row.until = True, self.now
-        self.idle.discard(number)
-        self.waited.discard(number)
+        elif row.left:  # and leaves now
+            if number in self.queue:
+                self.queue.remove(number)
+            else:
+                self._account(number, row)
+            self.working -= number not in self.idle
+            row.gone, row.until = True, self.now
+            self.idle.discard(number)
+            self.waited.discard(number)
 
     def _account(self, number: int, row: _Row) -> None:
         """Count the time of the row's leg until now."""
-        if row.leg and self.now > row.since:
+        if row.leg is not WAITS and self.now > row.since:
             row.busy += self.now - row.since
             self.spans.append(Span(number, row.leg.kind, row.since, self.now))
 
@@ -246,7 +243,7 @@ class Replay:
         if self.rules.merges:
             if len(self.queue) < len(self.waited):  # some are still on the way
                 return []
-            times = [self._service(number) for number in self.queue]
+            times = [self.rows[number].leg.seconds for number in self.queue]
             whole = max(*times, sum(times) / self.rules.parallel)
             return [(self.queue.popleft(), whole) for _ in times]
         if self.rules.visits is not None and self.rules.waits == "step":
@@ -257,13 +254,9 @@ class Replay:
             if first is None or first not in self.queue:
                 return []
             self.queue.remove(first)
-            return [(first, self._service(first))]
-        count = min(len(self.queue), self.free)
-        return [(number, self._service(number)) for number in (self.queue.popleft() for _ in range(int(count)))]
-
-    def _service(self, number: int) -> float:
-        leg = self.rows[number].leg
-        return leg.seconds if leg else 0.0
+            return [(first, self.rows[first].leg.seconds)]
+        first_come = [self.queue.popleft() for _ in range(int(min(len(self.queue), self.free)))]
+        return [(number, self.rows[number].leg.seconds) for number in first_come]
 
     def _released(self) -> list[int]:
         """Return the waiting rows that may take their next step."""

@@ -85,8 +85,11 @@ class RunKeeper:
         try:
             self.writer = RunWriter(self.folder)
         except BaseException:
-            self.lock.release()
+            self.close()
             raise
+
+    def close(self) -> None:
+        self.lock.release()
 
     def after_round(self, run: Run) -> None:
         """Append the record; save a checkpoint when one is due. If the disk fails, try again after every round. At the
@@ -217,7 +220,7 @@ class FolderRun:
 
     def close(self) -> None:
         """Let others write the folder."""
-        self.keeper.lock.release()
+        self.keeper.close()
 
 
 @contextmanager

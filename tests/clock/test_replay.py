@@ -145,39 +145,7 @@ def test_k_at_a_time_first_come_first_served(rows: list[Row], servers: int, wait
     assert run(rows, waits, parallel=servers).until == time_passes(rows, servers, waits)
 
 
-def test_a_queue_by_hand() -> None:
-    """Three clients arrive at 1, 2 and 2 and want the one server for 3, 1 and 2 seconds: it begins at 1, 4 and 5."""
-    rows = [Row(1, 3, 1, steps=1), Row(2, 1, 1, steps=1), Row(2, 2, 1, steps=1)]
-    found = run(rows, "round", parallel=1)
-    assert found.until == [5.0, 6.0, 8.0]
-    assert found.busy == [5.0, 4.0, 5.0]  # waiting in the queue is not work
-    assert [(span.row, span.start, span.end) for span in found.spans if span.kind == SERVER] == [
-        (0, 1.0, 4.0),
-        (1, 4.0, 5.0),
-        (2, 5.0, 7.0),
-    ]
-    assert run(rows, "round", parallel=2).until == [5.0, 4.0, 6.0]
-
-
 # ---------------------------------------------------------------------------------------------------------- deadlines
-
-
-def test_a_late_client_by_hand() -> None:
-    """1 s and 2.5 s a step, 1.2 s to be on time, four steps each. Whoever begins a step in a tick is waited for until
-    it is done or the deadline is over, whether it was late before or not:
-
-    tick 0   0.0 - 1.2   row 0 is done at 1.0, row 1 is late
-    tick 1   1.2 - 2.2   row 0 is done at 2.2; row 1 is not waited for
-    tick 2   2.2 - 3.2   row 1 is done at 2.5, row 0 at 3.2
-    tick 3   3.2 - 4.4   row 0 is done at 4.2, with all of its steps; row 1 is late, and the round is over
-    """
-    found = run([plain(1.0), plain(2.5)], "step", deadline=1.2)
-    assert found.landed == [[0], [0], [0, 1], [0]]
-    assert found.steps == [4, 1]
-    assert found.until == pytest.approx([4.2, 4.4])
-    assert found.busy == pytest.approx([4.0, 2.5 + 1.2])
-    assert found.end == pytest.approx(4.4)
-    assert found.gone == [False, False]
 
 
 def late_by_the_second(lengths: Sequence[int], steps: Sequence[int], deadline: int) -> tuple[list[list[int]], int]:

@@ -116,14 +116,11 @@ def test_a_run_stops_at_its_target_and_stays_stopped(tmp_path: Path) -> None:
     assert len(again.train().history) == len(result.history)
 
 
-def test_patience_counts_from_the_first_best_round() -> None:
+def test_patience_counts_from_the_first_best_round_and_the_target_is_that_of_the_validation_split() -> None:
     history = [record(n, 0.5, value) for n, value in enumerate([0.2, 0.6, 0.6, 0.5], start=1)]
     assert BestRound().of(history) == 2
     assert Stopping(patience=3).reason(history) is None
     assert Stopping(patience=2).reason(history) == "no better validation accuracy for 2 rounds, the best was in round 2"
-
-
-def test_the_target_is_that_of_the_validation_split_where_there_is_one() -> None:
     reason = "reached the target accuracy 0.7 with 0.7500 in round 1"
     assert Stopping(target_accuracy=0.7).reason([record(1, 0.75, None)]) == reason
     assert Stopping(target_accuracy=0.7).reason([record(1, 0.9, 0.6)]) is None

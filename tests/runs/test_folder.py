@@ -149,29 +149,6 @@ def test_the_newest_states_are_kept_and_damaged_ones_are_set_aside(tmp_path: Pat
     assert folder.checkpoint(4).round == 4
 
 
-def test_an_end_is_written_read_and_removed(tmp_path: Path) -> None:
-    writer = write_run(tmp_path / "run", CONFIG)
-    writer.write_end({"layer.bias": torch.arange(3.0, requires_grad=True)}, {"rounds": 2, "stopped": None})
-    assert writer.folder.result() == {"rounds": 2, "stopped": None}
-    assert writer.folder.model()["layer.bias"].tolist() == [0.0, 1.0, 2.0]
-    assert RunWriter(writer.folder).ended == writer.ended == 2
-    for _ in range(2):
-        writer.remove_end()
-    assert (writer.folder.result(), writer.folder.model_file.exists()) == (None, False)
-
-
-def test_a_file_that_is_as_it_should_be_is_left_alone(tmp_path: Path) -> None:
-    writer = saved(tmp_path / "run", 2)
-    writer.write_end({"bias": torch.zeros(2)}, {"rounds": 2})
-    paths = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
-    before = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths}
-    again = RunWriter(RunFolder(tmp_path / "run"))
-    again.write_records(again.folder.records())
-    again.write_config(CONFIG)
-    again.write_end({"bias": torch.zeros(2)}, {"rounds": 2})
-    assert {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths} == before
-
-
 def test_trackers_have_names_of_their_own_for_a_run(tmp_path: Path) -> None:
     folder, other = (write_run(tmp_path / name, CONFIG).folder for name in ("run", "other"))
     for tracker, id in (("wandb", "a"), ("mlflow", "b"), ("wandb", "c")):
