@@ -1,4 +1,4 @@
-"""What a configuration will do and take, found by planning its rounds; nothing is trained.
+"""Say what a configuration will do and take, by planning its rounds; nothing is trained.
 
 `plan_run` also times some real steps of a round, on copies that are thrown away. `advise` looks at every cut of a model
 for a population of devices. The recommended cut has the least mean time per round; among cuts within 5 % of it, it is
@@ -248,7 +248,7 @@ def _count_ticks(plan: RoundPlan, method: Method) -> float:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Which cut? What every cut of a model means for a population of devices.
+# Which cut? Every cut of a model, for a population of devices.
 
 ROUNDS = 20  # planned at every cut: the first of the run, with the same clients
 NEAR = 1.05  # times the least mean time per round: up to this, cuts count as equally good

@@ -253,8 +253,8 @@ class Clock:
         leaves = [self.devices[client].presence.leaves(now) for client in plan.clients]
         present = [min(replayed.end, left) - now for left in leaves]
         crossed = [n * one.crossing for n, one in zip(samples, step_costs, strict=True)]
-        up = [bytes + own * taken for bytes, own, taken in zip(crossed, weights, enough, strict=True)]
-        down = [bytes + own * (busy > 0) for bytes, own, busy in zip(crossed, weights, replayed.busy, strict=True)]
+        up = [n + own * taken for n, own, taken in zip(crossed, weights, enough, strict=True)]
+        down = [n + own * (busy > 0) for n, own, busy in zip(crossed, weights, replayed.busy, strict=True)]
         idle = [max(0.0, 1 - busy / time) if time else 0.0 for busy, time in zip(replayed.busy, present, strict=True)]
         left_out = [client for client, taken in zip(plan.clients, enough, strict=True) if not taken]
         return RoundTime(now, replayed.end, up, down, idle, left_out)

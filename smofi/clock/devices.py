@@ -190,7 +190,7 @@ class Presence:
 
     @classmethod
     def merged(cls, intervals: Iterable[tuple[float, float]], period: float) -> Presence:
-        """Make a presence of intervals in any order: join those that overlap or touch, drop those of no length.
+        """Make a presence of intervals in any order: join intervals that overlap or touch, drop any of no length.
 
         >>> Presence.merged([(7.0, 9.0), (1.0, 3.0), (2.0, 4.0), (5.0, 5.0)], period=10.0).intervals
         [(1.0, 4.0), (7.0, 9.0)]
@@ -468,7 +468,7 @@ CLOCKS = ("none", "paper", "full")
 
 @dataclass(frozen=True)
 class Timing:
-    """How long rounds take on the clients' devices.
+    """Say how long rounds take on the clients' devices.
 
     clock             "none"; "paper" charges computation and what crosses the cut; "full" also the clients' weights and
                       round trips

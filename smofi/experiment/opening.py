@@ -190,7 +190,7 @@ class FolderRun:
 
     @property
     def executor(self) -> str:
-        """Return how its clients are computed, as it was decided."""
+        """Return the way its clients are computed, as decided."""
         return self.session.executor
 
     @property
@@ -311,12 +311,12 @@ def describe_new(
 
 
 def own_config(config: Config, one: FolderRun) -> str:
-    """Return the configuration of one of the runs as it was resolved, as YAML."""
+    """Return the resolved configuration of one of the runs, as YAML."""
     return whole_config(config.with_seed(one.seed).model_copy(update={"method": (one.name,)}), [one])
 
 
 def whole_config(config: Config, runs: Sequence[FolderRun]) -> str:
-    """Return the configuration of all runs together as it was resolved, as YAML."""
+    """Return the resolved configuration of all runs together, as YAML."""
     if runs[0].served:
         return config_yaml(config)
     executors = tuple(one.executor for one in runs[: len(config.method)])

@@ -161,7 +161,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("metrics", "diagnostics"), (dict,)),
     "cut": (str,),
 }
-"""What a field of a record may be; of fields from elsewhere nothing is known."""
+"""The types that a field of a record may have; of fields from elsewhere nothing is known."""
 
 Fields = dict[str, Any]
 
@@ -209,7 +209,7 @@ CONFIG, ABOUT, RESULT, MODEL = "config.yaml", "about.json", "result.json", "mode
 CHECKPOINTS, ROUND, BEST = "checkpoints", "checkpoints/round-{:06d}.safetensors", "checkpoints/best.safetensors"
 TRACKING = "tracking.json"
 WRITTEN_AGAIN = (MODEL, RESULT)
-"""What a run writes again from its last state when it is missing."""
+"""Files that a run writes again from its last state when they are missing."""
 
 LARGEST_JSON = 64 * 2**20  # about.json has the names of all classes, which may be many
 
@@ -264,7 +264,8 @@ class RunFolder:
             if not self.has_run:
                 return Manifest("")
             if not self.about_file.exists():
-                raise DamagedFile(f"{self.path} is not a run folder: it has a {CONFIG}, but no {MANIFEST}")
+                foreign = f"{self.path} is not a run folder: it has a {CONFIG}, but no {MANIFEST}, which every run has"
+                raise DamagedFile(foreign)
             what = f"{path} is missing, and without it no file of the run can be checked"
             raise DamagedFile(what, self._remedy(MANIFEST))
         try:

@@ -295,6 +295,7 @@ def test_what_cannot_go_on_is_refused(
 
 
 def test_a_comparison_that_starts_has_its_folder_to_itself(tmp_path: Path) -> None:
-    FolderLock(tmp_path / "run")  # of a run that is starting there
+    lock = FolderLock(tmp_path / "run")  # of a run that is starting there
     with pytest.raises(InputError, match="is being written by another process"):
         start(BOTH, tmp_path / "run")
+    lock.release()
