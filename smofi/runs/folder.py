@@ -446,6 +446,8 @@ def read_partition_file(path: Path) -> StoredPartition:
             if kind != "I32" or len(shape) != 1:
                 raise InputError(f"{path} is no partition: expected int32 of shape [samples], not {kind} of {shape}")
             owners, about = file.get_tensor(TENSOR), json.loads((file.metadata() or {}).get(METADATA, "{}"))
+    except InputError:
+        raise
     except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as a partition: {error}") from None
     if not isinstance(about, dict) or about.get(OWNERS) not in (None, partition_hash(owners)):
