@@ -72,20 +72,17 @@ class Sheet:
 
     def numbers(self, column: str, *, above: float = -math.inf, low: float = -math.inf) -> list[float]:
         """Return a column of finite numbers, all of them over `above` and at least `low`."""
-        numbers = [_number(word) for word in self.words(column)]
-        limits = "".join(f" {sign} {limit:g}" for sign, limit in ((">", above), (">=", low)) if limit > -math.inf)
-        for (line, _), word, number in zip(self.rows, self.words(column), numbers, strict=True):
+        numbers = []
+        for (line, _), word in zip(self.rows, self.words(column), strict=True):
+            try:
+                number = math.nan if "_" in word else float(word)
+            except ValueError:
+                number = math.nan
             if not (above < number < math.inf and low <= number):
-                kind = f"a finite number{limits}"
-                self.wrong(f"{kind} in column {column!r} of line {line}, but it is {word!r:.100}")
+                limit = f" > {above:g}" if above > -math.inf else f" >= {low:g}" if low > -math.inf else ""
+                self.wrong(f"a finite number{limit} in column {column!r} of line {line}, but it is {word!r:.100}")
+            numbers.append(number)
         return numbers
-
-
-def _number(word: str) -> float:
-    try:
-        return math.nan if "_" in word else float(word)
-    except ValueError:
-        return math.nan
 
 
 # --------------------------------------------------------------------------------------------------------------------
