@@ -52,7 +52,7 @@ def plan(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale = 
     with loading():
         import torch
 
-        from smofi.experiment.following import worker_count
+        from smofi.experiment.resuming import worker_count
         from smofi.planning import over_seeds, plan_run
         from smofi.report.plan import plan_table
     torch.set_num_threads(config.threads)
@@ -82,7 +82,7 @@ def advise(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale 
         check_picture(output, "output")
     config = resolve_with_clock(source, settings_given(flags), scale)
     with loading():
-        from smofi.planning.advice import advise_each
+        from smofi.planning import advise_each
         from smofi.report.plan import advice_table, save_advice
     config, federations = divided(config)
     with refusing(f"a run of {config.model} on {config.data}"):

@@ -102,7 +102,7 @@ def run(
         import torch
 
         from smofi.config.federation import gather
-        from smofi.experiment.following import worker_count
+        from smofi.experiment.resuming import worker_count
         from smofi.track import trackers_of
     if config.clients is None:  # before workers are started: how many are useful depends on it
         with reading(config.data) as progress:
@@ -133,7 +133,7 @@ class Training:
         with loading():
             from smofi.engine.processes import starting
             from smofi.engine.processes.workers import WorkerGone
-            from smofi.experiment.following import follow, follow_on
+            from smofi.experiment.resuming import follow, follow_on
             from smofi.report.names import seeds_of
         config = self.config
 

@@ -16,8 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.config.definition import seeds_text
-from smofi.planning import PlanSummary
-from smofi.planning.advice import NEAR, Advice, Outlook, recommended
+from smofi.planning import NEAR, Advice, Outlook, PlanSummary, recommended
 from smofi.plural import between, plural
 from smofi.report.clients import showable
 from smofi.report.curves import can_braille
@@ -233,7 +232,7 @@ def advice_table(advice: Advice) -> RenderableType:
     """Show every cut with its time and the client's load, and the recommended one.
 
     >>> from smofi.config import Config
-    >>> from smofi.planning.advice import advise
+    >>> from smofi.planning import advise
     >>> found = advise(Config(clients=4, participation=1.0, partition="iid", method="smofi", rounds=2))
     >>> console = Console(width=80, color_system=None)
     >>> with console.capture() as captured: console.print(advice_table(found))
@@ -323,7 +322,7 @@ def save_advice(path: str | Path, advice: Advice) -> Path:
 
     >>> import tempfile
     >>> from smofi.config import Config
-    >>> from smofi.planning.advice import advise
+    >>> from smofi.planning import advise
     >>> found = advise(Config(clients=4, participation=1.0, partition="iid", method="smofi", rounds=2))
     >>> save_advice(Path(tempfile.mkdtemp()) / "cuts.svg", found).name
     'cuts.svg'

@@ -148,7 +148,7 @@ def find_runs(paths: Sequence[str | Path]) -> list[Found]:
     found: dict[Path, Found] = {}
     for path in paths:
         given = check_path("run", path)
-        inside = folders_below(given)
+        inside = runs_below(given, deep=True)
         if not inside and given.is_dir() and not RunFolder(given).has_run:
             refuse("run", str(given), "the folder of a run, or one with runs below it, but it has none")
         for folder in inside or [given]:
@@ -169,18 +169,6 @@ def _read(folder: Path, given: Path) -> list[Found]:
         except InputError as error:
             found.append(Found(one.path, given, error=error))
     return found
-
-
-def folders_below(path: Path) -> list[Path]:
-    """List the folders of runs and comparisons below another folder, at any depth, by name.
-
-    >>> folders_below(Path("no-such-folder"))
-    []
-    """
-    own = runs_below(path)
-    others = [] if not path.is_dir() or RunFolder(path).has_run else sorted(path.iterdir())
-    nested = [one for folder in others if folder.is_dir() and folder not in own for one in folders_below(folder)]
-    return sorted([*own, *nested])
 
 
 def read_runs(paths: Sequence[str | Path]) -> list[Snapshot]:

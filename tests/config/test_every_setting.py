@@ -28,7 +28,7 @@ from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.plan import Planner
 from smofi.engine.run import Run
-from smofi.experiment.following import worker_count
+from smofi.experiment.resuming import worker_count
 from support.settings_page import table, table_on_page
 
 BASE: dict[str, Any] = {

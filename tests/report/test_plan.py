@@ -12,8 +12,7 @@ from rich.console import Console
 
 from smofi.config import Config
 from smofi.engine.memory.needs import Memory
-from smofi.planning import CutParameters, PlanSummary, Seconds
-from smofi.planning.advice import Advice, Outlook, Side
+from smofi.planning import Advice, CutParameters, Outlook, PlanSummary, Seconds, Side
 from smofi.report.plan import advice_table, basis, plan_table, save_advice, sentences
 
 
