@@ -10,13 +10,12 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from statistics import median_low
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, every_hundredth, named_split
 from smofi.data.idx_files import find_idx, idx_prefix
@@ -31,7 +30,7 @@ from smofi.data.pictures import (
     read_picture_header,
     suffixes,
 )
-from smofi.data.shakespeare import LENGTH, Texts, border, check_characters, read_text, text_input
+from smofi.data.shakespeare import LENGTH, OTHER, Alphabet, Texts, decoded_text, read_text, shown
 from smofi.data.sound import (
     AT_ONCE,
     BANDS,
@@ -362,96 +361,43 @@ def read_list(path: Path) -> dict[str, Entry]:
 # --------------------------------------------------------------------------------------------------------------------
 # The user's own texts, next character: 80 characters in, the next one out, over the alphabet of the texts themselves.
 
-OTHER = "\ufffd"
-"""Stands for every character that is not in the alphabet."""
-
 MOST_LETTERS = 255
 
 
-@dataclass
-class Alphabet:
-    """Characters as numbers: 0 is any other one. `replaced` counts these, as texts become numbers.
-
-    >>> Alphabet.of(["née", "ne"]).letters[1:]
-    'ené'
-    """
-
-    letters: str
-    replaced: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> Alphabet:
-        """Take the characters that occur most often, in the order of their codes."""
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(text)
-        del counts[OTHER]
-        often = sorted(counts, key=lambda letter: (-counts[letter], letter))[:MOST_LETTERS]
-        return cls(OTHER + "".join(sorted(often)))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The characters as a list shows them: those that cannot be seen by their escapes."""
-        return tuple(map(_shown, self.letters))
-
-    @cached_property
-    def _codes(self) -> npt.NDArray[np.uint32]:
-        return np.array([ord(letter) for letter in self.letters[1:]], np.uint32)
-
-    def numbers(self, text: str) -> npt.NDArray[np.uint8]:
-        """Return the number of each character.
-
-        >>> Alphabet(OTHER + "abc").numbers("cab!").tolist()
-        [3, 1, 2, 0]
-        """
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-        place = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
-        known = self._codes[place] == codes
-        self.replaced.update(chr(code) for code in codes[~known])
-        return np.where(known, place + 1, 0).astype(np.uint8)
+def alphabet_of(texts: Iterable[str]) -> Alphabet:
+    """Take the characters that occur most often, in the order of their codes, and before them one for all others."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    del counts[OTHER]
+    often = sorted(counts, key=lambda letter: (-counts[letter], letter))[:MOST_LETTERS]
+    return Alphabet(OTHER + "".join(sorted(often)), lambda letter: OTHER)
 
 
 def read_texts(folder: Path, found: Found, progress: ReadProgress) -> Decoded:
     """Read the texts of all clients as samples of 80 characters and the next one."""
-    items = [(item, None if not found.test else "train") for item in found.train]
-    items += [(item, "test") for item in found.test]
-    texts, characters = [], 0
-    for number, (item, _) in enumerate(items, start=1):
-        texts.append(read_text(item.path))
-        characters += len(texts[-1])
-        check_characters(characters, item.path)
-        progress(number, len(items))
-    splits = [split for _, split in items]
-    alphabet = Alphabet.of(
-        text if split else text[: border(text)] for text, split in zip(texts, splits, strict=True) if split != "test"
-    )
-    if alphabet.letters == OTHER and any(OTHER in text for text in texts):
+    texts, items = Texts(), [*found.train, *found.test]
+    for number, item in enumerate(items):
+        split = "test" if number >= len(found.train) else "train" if found.test else None
+        texts.add(item.client, read_text(item.path), item.path, split)
+        progress(number + 1, len(items))
+    alphabet = alphabet_of(texts.training())
+    train, test = texts.splits(alphabet, "texts order", folder, "text")
+    if alphabet.letters == OTHER:
         wrong(folder, f"texts to train on with other characters than {OTHER}, which stands for unknown ones")
-    read = Texts(alphabet.numbers, "texts order")
-    added = [read.add(item.client, text, split) for (item, split), text in zip(items, texts, strict=True)]
-    train, test = read.splits(folder, "text")
-    about = dict(found.about)
-    if too_short := added.count(False):
-        short = f"{too_short:,} text{'s' * (too_short > 1)} too short for {LENGTH} characters and the next one"
+    about, count = dict(found.about), len(alphabet.letters) - 1
+    if texts.too_short:
+        several = "s" * (texts.too_short > 1)
+        short = f"{texts.too_short:,} text{several} too short for {LENGTH} characters and the next one"
         about["left_out"] = "; ".join([*([about["left_out"]] if "left_out" in about else []), short])
-    about["remark"] = _remark(alphabet, characters)
+    remark = f"alphabet: the {count} character{'s' * (count > 1)} of the training texts, and one for all others"
+    if alphabet.replaced:
+        some = " ".join(shown(letter) for letter, _ in alphabet.replaced.most_common(5))
+        replaced = f"{alphabet.replaced.total():,} of {texts.characters:,} characters"
+        remark += f", which replaces {replaced}, such as {some}"
     # as for the official texts, but nothing near takes the place of an unknown character
-    raw_input = {**text_input(LENGTH), "alphabet": alphabet.letters, "nearest": {}, "decompose": None, "unknown": OTHER}
-    return Decoded("text", train, test, alphabet.names, tuple(read.owners), False, LENGTH, about, raw_input)
-
-
-def _remark(alphabet: Alphabet, characters: int) -> str:
-    """Say which alphabet it is, and what was replaced."""
-    count = len(alphabet.letters) - 1
-    said = f"alphabet: the {count} character{'s' * (count > 1)} of the training texts, and one for all others"
-    if not alphabet.replaced:
-        return said
-    some = " ".join(map(_shown, (letter for letter, _ in alphabet.replaced.most_common(5))))
-    return f"{said}, which replaces {alphabet.replaced.total():,} of {characters:,} characters, such as {some}"
-
-
-def _shown(letter: str) -> str:
-    return letter if letter.isprintable() else repr(letter)[1:-1]
+    others: dict[str, Any] = {"nearest": {}, "decompose": None, "unknown": OTHER}
+    return decoded_text(train, test, texts.owners, alphabet, others, {**about, "remark": remark})
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from smofi.config.federation import gather
 from smofi.data import folder as module
 from smofi.data import load
 from smofi.data.decoded import Decoded, Split, silent
-from smofi.data.folder import OTHER, Alphabet, find_folder
+from smofi.data.folder import OTHER, alphabet_of, find_folder
 from smofi.data.speech_commands import find_speech_commands
 from smofi.errors import InputError
 from support.sounds import tone, write_wav
@@ -408,7 +408,7 @@ def test_more_characters_than_are_read_become_one(tmp_path: Path) -> None:
     assert "which replaces 50 of 2,600 characters" in decoded.about["remark"]
     assert decoded.raw_input is not None
     assert (decoded.raw_input["alphabet"], decoded.raw_input["unknown"]) == (OTHER + common, OTHER)
-    alphabet = Alphabet.of(["cab\n", "c\ufffd"])
+    alphabet = alphabet_of(["cab\n", "c\ufffd"])
     assert (alphabet.letters, alphabet.names) == (OTHER + "\nabc", (OTHER, "\\n", "a", "b", "c"))
     assert alphabet.numbers("b\n?\ufffdc").tolist() == [3, 1, 0, 0, 4]
     assert alphabet.replaced == {"?": 1, OTHER: 1}
