@@ -61,11 +61,7 @@ class Damaged(Exception):
 
 
 def data_home() -> Path:
-    """Return where data sets are looked for by name, and where their caches lie.
-
-    >>> data_home().is_absolute()
-    True
-    """
+    """Return where data sets are looked for by name, and where their caches lie."""
     home = os.environ.get("SMOFI_DATA")
     caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return (Path(home) if home else Path(caches) / "smofi").expanduser().absolute()
@@ -147,13 +143,7 @@ def _decoded(found: Arrays, place: Path) -> Decoded:
 
 
 def check_promises(decoded: Decoded, look_at_inputs: bool = True) -> None:
-    """Raise a ValueError, with a clause that tells what is wrong, unless a reader could have made this.
-
-    >>> split = Split(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 9]))
-    >>> check_promises(Decoded("image", split, split, classes=("a", "b"), standardise=False))
-    Traceback (most recent call last):
-    ValueError: train.targets are not 2 numbers of type int64 from 0 to 1
-    """
+    """Raise a ValueError, with a clause that tells what is wrong, unless a reader could have made this."""
     axes, types = INPUTS[decoded.kind]
     for name, split in (("train", decoded.train), ("test", decoded.test)):
         inputs, long = split.inputs, split.rows is not None

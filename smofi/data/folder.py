@@ -72,11 +72,7 @@ class Medium:
     labelled: bool = True
 
     def has(self, path: Path) -> bool:
-        """Tell by its name whether a file is one.
-
-        >>> PICTURES.has(Path("a.JPEG")), TEXTS.has(Path("README.txt"))
-        (True, False)
-        """
+        """Tell by its name whether a file is one."""
         name = path.name.lower()
         return name.endswith(self.suffixes) and (self.labelled or name not in NO_TEXTS)
 
@@ -143,11 +139,7 @@ def with_test(found: Found, root: Path, instead: str = "a folder test beside a f
 
 
 def left_out(paths: Iterable[Path], what: str, one: str = "") -> list[str]:
-    """Say how many files are not read, if any, and how their names end; `one` is how it is said of a single file.
-
-    >>> left_out([Path("a.dcm"), Path("b.DCM")], "that are not pictures")
-    ['2 files that are not pictures: .dcm (2)']
-    """
+    """Say how many files are not read, if any, and how their names end; `one` is how it is said of a single file."""
     some = [path for path in paths if path.name.lower() not in OTHER_PROGRAMS]
     if not some:
         return []
@@ -519,10 +511,6 @@ def find_folder(folder: Path, image_size: int | None = None) -> DataFiles:
     """Find the user's own files. Pictures are all of one size, or each is brought to a square of `image_size`.
 
     A single text, or one file of several idx data sets in a folder, may be named instead of a folder.
-
-    >>> find_folder(Path("nowhere"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nowhere is not accepted: expected a folder of pictures, recordings, texts or idx files
     """
     if image_size is not None:
         check_count("image_size", image_size, high=4096)

@@ -100,11 +100,7 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def idx_prefix(path: Path) -> str | None:
-    """Return what the names of a data set's idx files begin with; None if it is no such name.
-
-    >>> idx_prefix(Path("emnist-letters-test-images-idx3-ubyte.gz")), idx_prefix(Path("a.png"))
-    ('emnist-letters-', None)
-    """
+    """Return what the names of a data set's idx files begin with; None if it is no such name."""
     match = NAME.fullmatch(path.name)
     return match and match["prefix"]
 
@@ -199,12 +195,7 @@ PLACES = ("fashion-mnist", "FashionMNIST/raw", "raw")
 
 
 def find_fashion_mnist(folder: Path) -> DataFiles:
-    """Find Fashion-MNIST: `[samples, 28, 28, 1]`, in the official order, which is a random one.
-
-    >>> find_fashion_mnist(Path("nowhere"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nowhere is not accepted: expected a folder
-    """
+    """Find Fashion-MNIST: `[samples, 28, 28, 1]`, in the official order, which is a random one."""
     stems = [("train-images", 3), ("train-labels", 1), ("t10k-images", 3), ("t10k-labels", 1)]
     names = [[f"{stem}{dot}idx{axes}-ubyte{end}" for end in ("", ".gz") for dot in "-."] for stem, axes in stems]
     files = find_files(folder, [(PLACES, names)])

@@ -77,10 +77,7 @@ def load(
 
 
 def check_found(name: str, *, folder: str | os.PathLike[str] | None = None, label_column: str | None = None) -> None:
-    """Refuse a data set whose files are not on this machine; none is read.
-
-    >>> check_found("digits")
-    """
+    """Refuse a data set whose files are not on this machine; none is read."""
     check_data_name("data", name)
     check_columns(name, label_column, None)
     _find(name, None if folder is None else check_path("folder", folder), None, NamedColumns(label_column, None))
@@ -111,11 +108,7 @@ def fetch(name: str, progress: ReadProgress = silent) -> None:
 
 
 def where(name: str) -> str | None:
-    """Tell where a data set of the catalogue is on this machine, None if it is not.
-
-    >>> where("digits")
-    'embedded'
-    """
+    """Tell where a data set of the catalogue is on this machine, None if it is not."""
     if name in EMBEDDED:
         return "embedded"
     home = data_home() / name
@@ -194,9 +187,6 @@ def read_digits() -> Decoded:
     in every run whatever its seed.
 
     Alpaydin and Kaynak, UCI repository, 1998.
-
-    >>> read_digits().test.inputs.shape
-    (360, 8, 8, 1)
     """
     rows = torch.from_numpy(np.loadtxt(DIGITS, delimiter=",", dtype=np.int64))
     order = torch.from_numpy(generator(0, "digits split").permutation(len(rows)))

@@ -65,11 +65,7 @@ class Saved:
 
 
 def saved(path: str) -> Saved:
-    """Take the clients of another run, by its folder or its partition file.
-
-    >>> str(saved("runs/a"))
-    'file:runs/a'
-    """
+    """Take the clients of another run, by its folder or its partition file."""
     if not path:
         refuse("partition", PREFIX, "a run folder or its partition file after it, such as file:runs/a")
     return Saved(path)
@@ -231,11 +227,7 @@ class Dirichlet:
         return owner
 
     def counts(self, sizes: Indices, clients: int, rng: np.random.Generator) -> Indices:
-        """Return how many samples of each class each client gets, `[classes, clients]`, from the classes' sizes.
-
-        >>> Dirichlet(0.2, by="client", equal=True).counts(np.array([6, 2]), 4, np.random.default_rng(0)).sum(axis=0)
-        array([2, 2, 2, 2])
-        """
+        """Return how many samples of each class each client gets, `[classes, clients]`, from the classes' sizes."""
         if self.by == "client":
             # q_j ~ Dir(gamma) over the classes, for each client j
             logs = log_dirichlet(self.gamma, clients, len(sizes), rng)
@@ -257,11 +249,7 @@ class Dirichlet:
 
 
 def log_dirichlet(gamma: float, rows: int, columns: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Draw q ~ Dir(gamma) for each row, as gamma log(q columns): for a small gamma, q itself underflows to 0.
-
-    >>> np.exp(log_dirichlet(0.5, 1, 4, np.random.default_rng(0)) / 0.5).mean().round(9)
-    np.float64(1.0)
-    """
+    """Draw q ~ Dir(gamma) for each row, as gamma log(q columns): for a small gamma, q itself underflows to 0."""
     # log Gamma(gamma) = log Gamma(gamma + 1) + log(U) / gamma, where -log U is exponential
     boosted = rng.standard_gamma(gamma + 1, size=(rows, columns)) / (gamma + 1)
     logs = gamma * np.log(boosted) - rng.standard_exponential(size=(rows, columns))
@@ -272,11 +260,7 @@ def log_dirichlet(gamma: float, rows: int, columns: int, rng: np.random.Generato
 
 
 def proportions(logs: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:
-    """Return shares that add up to 1 in each row, from gamma times their logarithms, up to a constant.
-
-    >>> proportions(np.array([-1e9, 0, -np.inf]), 1e-300)
-    array([0., 1., 0.])
-    """
+    """Return shares that add up to 1 in each row, from gamma times their logarithms, up to a constant."""
     with np.errstate(over="ignore"):
         weights = np.exp((logs - logs.max(axis=-1, keepdims=True)) / gamma)
     shares: npt.NDArray[np.float64] = weights / weights.sum(axis=-1, keepdims=True)
@@ -380,11 +364,7 @@ PARTITIONS: dict[str, Callable[..., Kind]] = {"dirichlet": dirichlet, "iid": iid
 
 
 def parse(text: str) -> Kind:
-    """Return the value that a string stands for: "dirichlet(0.2)", "dirichlet(gamma=0.2)", "natural", "file:runs/a".
-
-    >>> parse("shards(2)")
-    Shards(k=2)
-    """
+    """Return the value that a string stands for: "dirichlet(0.2)", "dirichlet(gamma=0.2)", "natural", "file:runs/a"."""
     if text.strip().startswith(PREFIX):
         return saved(text.strip().removeprefix(PREFIX))
     # No name has a colon, so the last entry only appears in messages.
@@ -399,9 +379,6 @@ def fill(owner: Indices, clients: int, min_size: int, rng: np.random.Generator) 
     """Move samples, one at a time from the client that is then the largest, until every client has `min_size`.
 
     All moves are found at once: the largest clients end at a common level, like water.
-
-    >>> np.bincount(fill(np.array([0, 0, 0, 0, 0, 1, 1, 1]), 3, 2, np.random.default_rng(0))).tolist()
-    [3, 3, 2]
     """
     sizes = np.bincount(owner, minlength=clients)
     lacking = np.maximum(min_size - sizes, 0)
@@ -453,11 +430,7 @@ def partition(
 def clients_of(
     labels: Indices, clients: int | None, how: str | Kind, *, min_size: int, seed: int, owners: Any = None
 ) -> npt.NDArray[Any]:
-    """Return the client of each sample, as `partition` divides them; negative where a sample has none.
-
-    >>> clients_of(np.array([0, 1, 0, 1]), 2, "iid", min_size=1, seed=0).tolist()
-    [0, 1, 0, 1]
-    """
+    """Return the client of each sample, as `partition` divides them; negative where a sample has none."""
     kind = parse(how) if isinstance(how, str) else how
     if not isinstance(kind, Saved | Natural) and not callable(getattr(kind, "owners", None)):
         refuse("how", how, 'a string such as "dirichlet(0.2)" or a value such as data.dirichlet(0.2)')
@@ -478,9 +451,6 @@ def samples_by_client(owner: npt.NDArray[Any], clients: int | None = None) -> li
     """Return the samples of each client, ascending, from the client of each sample; negative numbers are no client.
 
     Without a number of clients, it is that of those with samples.
-
-    >>> [samples.tolist() for samples in samples_by_client(np.array([1, 0, -1, 1]), clients=2)]
-    [[1], [0, 3]]
     """
     clients = int(owner.max(initial=-1)) + 1 if clients is None else clients
     order = np.argsort(owner, kind="stable")
@@ -606,12 +576,7 @@ def class_counts(labels: Any, clients: Sequence[npt.NDArray[np.int64]], classes:
 
 
 def mixes(targets: Sequence[Tensor]) -> npt.NDArray[np.int64]:
-    """Count the samples of each class that each client has, from its own targets.
-
-    >>> import torch
-    >>> mixes([torch.tensor([0, 1]), torch.tensor([2, 2])]).tolist()
-    [[1, 1, 0], [0, 0, 2]]
-    """
+    """Count the samples of each class that each client has, from its own targets."""
     labels = np.concatenate([np.asarray(own.cpu()) for own in targets])
     edges = np.cumsum([0, *map(len, targets)])
     clients = [np.arange(low, high) for low, high in pairwise(edges)]

@@ -68,11 +68,7 @@ def _read(place: Path, clips: list[Clip], progress: ReadProgress) -> Decoded:
 
 
 def official_split(speaker: str) -> str:
-    """Return the split of a speaker's clips by the official rule: 10 % validation, 10 % testing, the rest training.
-
-    >>> official_split("012c8314")
-    'training'
-    """
+    """Return the split of a speaker's clips by the official rule: 10 % validation, 10 % testing, the rest training."""
     # the hash of the name, as a percentage
     most = 2**27 - 1
     percent = int(hashlib.sha1(speaker.encode(), usedforsecurity=False).hexdigest(), 16) % (most + 1) * (100 / most)

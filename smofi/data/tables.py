@@ -67,13 +67,7 @@ def one_class_will_do() -> Iterator[None]:
 
 
 def hold_out(labels: Array, name: str) -> tuple[Array, Array]:
-    """Choose the samples to train on and those to test on: every fifth, class by class, but never a class's only one.
-
-    >>> labels = np.array([0] * 10 + [1] * 5 + [2])
-    >>> kept, held_out = hold_out(labels, "mine")
-    >>> np.bincount(labels[held_out]).tolist()
-    [2, 1]
-    """
+    """Choose samples to train on and to test on: every fifth, class by class, but never a class's only one."""
     order = generator(0, "test split").permutation(len(labels))
     by_class = order[np.argsort(labels[order], kind="stable")]
     several = by_class[np.bincount(labels)[labels[by_class]] > 1]
@@ -85,11 +79,7 @@ def hold_out(labels: Array, name: str) -> tuple[Array, Array]:
 
 
 def say_held_out(what: str, instead: str) -> str:
-    """Describe a test set that was held out, and what would be one of the user's own.
-
-    >>> say_held_out("rows", "a column split")
-    'a fifth of the rows, held out; to choose the test set yourself, add a column split'
-    """
+    """Describe a test set that was held out, and what would be one of the user's own."""
     return f"a fifth of the {what}, held out; to choose the test set yourself, add {instead}"
 
 
@@ -105,10 +95,6 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
     """Make a data set of numpy arrays or torch tensors, shuffled; without a test, a fifth of every class is held out.
 
     Images with 1 or 3 both first and last are taken to have their channels last.
-
-    >>> decoded = from_arrays({"x": np.zeros((10, 8, 8), np.uint8), "y": np.arange(10) % 2}, "mine")
-    >>> decoded.train.inputs.shape, decoded.test.inputs.shape, decoded.classes
-    ((8, 8, 8, 1), (2, 8, 8, 1), ('0', '1'))
     """
     owner_key = _check_keys(arrays, name)
     given = {key: _array(arrays[key], key, name) for key in arrays if key in KEYS and key != "classes"}
@@ -336,12 +322,7 @@ class _Counted:
 
 
 def find_npz(path: Path) -> DataFiles:
-    """Find the arrays of a file, as `from_arrays` takes them; progress counts bytes.
-
-    >>> find_npz(Path("nothing.npz"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nothing.npz is not accepted: expected an .npz file (No such file or directory)
-    """
+    """Find the arrays of a file, as `from_arrays` takes them; progress counts bytes."""
     regular_size(path, "an .npz file")
     return DataFiles([path], partial(_read_npz, path))
 
@@ -440,11 +421,7 @@ class Header:
         return shown + (f" and {len(self.names) - MOST_LISTED} more" if len(self.names) > MOST_LISTED else "")
 
     def find(self, usual: Sequence[str], setting: str = "", named: str | None = None) -> int | None:
-        """Find the column with one of the usual names, or the one that the user has named in a setting.
-
-        >>> Header(Path("a.csv"), ["age", "Label"]).find(LABELS)
-        1
-        """
+        """Find the column with one of the usual names, or the one that the user has named in a setting."""
         if named is not None:
             if named not in self.names:
                 refuse(setting, named, f"a column of {self.path}, which are {self}")
@@ -511,11 +488,7 @@ class NamedColumns:
 
     @property
     def key(self) -> str:
-        """Tell a table read with these columns from the same one read with others; empty if none is named.
-
-        >>> NamedColumns().key, NamedColumns(label="age").key
-        ('', '-0d62d5d9')
-        """
+        """Tell a table read with these columns from the same one read with others; empty if none is named."""
         named = repr((self.label, self.client)).encode()
         return "" if self == NamedColumns() else f"-{hashlib.sha256(named).hexdigest()[:8]}"
 
@@ -564,12 +537,7 @@ class _Content:
 
 
 def find_csv(path: Path, named: NamedColumns = NamedColumns()) -> DataFiles:  # noqa: B008  # frozen
-    """Find the table in a file, or in train and test of a folder; features are standardised, progress counts bytes.
-
-    >>> find_csv(Path("nothing.csv"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nothing.csv is not accepted: expected a .csv file, or a folder with train.csv and test.csv
-    """
+    """Find the table in a file, or in train and test of a folder; features are standardised, progress counts bytes."""
     if path.is_dir():
         files = [_either(path, split) for split in SPLITS]
     elif path.is_file():
@@ -718,13 +686,7 @@ def _decoded(content: _Content, header: Header, columns: _Columns, path: Path, f
 
 
 def read_python(name: str) -> Decoded | Source:
-    """Read what a function returns: arrays by key, (x, y), (x, y, x_test, y_test), or a Source.
-
-    >>> read_python("python:math:sqrt")
-    Traceback (most recent call last):
-    smofi.errors.InputError: data='python:math:sqrt' is not accepted: math.sqrt() failed with TypeError: \
-math.sqrt() takes exactly one argument (0 given)
-    """
+    """Read what a function returns: arrays by key, (x, y), (x, y, x_test, y_test), or a Source."""
     function = import_function("data", name)
     called = f"{name.split(':')[1]}.{name.split(':')[2]}()"
     try:
