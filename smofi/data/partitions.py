@@ -40,6 +40,10 @@ class Saved:
 
     path: str
 
+    def __post_init__(self) -> None:
+        if not self.path:
+            refuse("partition", PREFIX, "a run folder or its partition file after it, such as file:runs/a")
+
     def __str__(self) -> str:
         return f"{PREFIX}{self.path}"
 
@@ -62,13 +66,6 @@ class Saved:
         if clients is not None and (divided := int(stored.owners.max()) + 1) != clients:
             refuse("clients", clients, f"{divided}, the clients of {self}")
         return stored.owners
-
-
-def saved(path: str) -> Saved:
-    """Take the clients of another run, by its folder or its partition file."""
-    if not path:
-        refuse("partition", PREFIX, "a run folder or its partition file after it, such as file:runs/a")
-    return Saved(path)
 
 
 def read_partition(path: str | Path) -> Owners:
@@ -136,12 +133,16 @@ class Natural:
 
     most: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.most is not None:
+            check_count("most", self.most)
+
     def __str__(self) -> str:
         return NATURAL if self.most is None else f"{NATURAL}(most={self.most})"
 
     def clients_of(
-        self, owners: Indices | None, clients: int | None, min_size: int, rng: np.random.Generator
-    ) -> npt.NDArray[np.int64]:
+        self, owners: Any, samples: int, clients: int | None, min_size: int, rng: np.random.Generator
+    ) -> Indices:
         """Return the client of each sample, or UNUSED. Clients are numbered in the order of their owners.
 
         Without a number of clients, every owner with `min_size` samples is one.
@@ -151,9 +152,25 @@ class Natural:
                 f"partition='{self}' is not accepted: this data does not say who owns which sample; expected data with "
                 f"a client column, with a folder level per client, or a source such as shakespeare or speech-commands"
             )
+        owners = np.asarray(owners)
+        if owners.shape != (samples,) or owners.dtype.kind not in "iu":
+            shown = f"{owners.dtype} of shape {owners.shape}"
+            refuse("owners", shown, f"whole numbers, one for each of the {samples} samples")
         names, owner_index, sizes = np.unique(owners, return_inverse=True, return_counts=True)
         able = np.flatnonzero(sizes >= min_size)
-        self._refuse_too_few(sizes, len(able), clients, min_size)
+        if self.most is not None and self.most < min_size:
+            refuse("most", self.most, f"at least {min_size}, the samples every client must have")
+        if not len(able):
+            raise InputError(
+                f"partition='{self}' with min_size={min_size} is not accepted: none of the {len(sizes)} owners in this "
+                f"data has that many samples (the largest has {sizes.max(initial=0)}); use a smaller batch"
+            )
+        if clients is not None and clients > len(able):
+            raise InputError(
+                f"clients={clients} is not accepted: {len(able)} of the {len(sizes)} owners in this data have the "
+                f"min_size={min_size} samples that partition='{self}' asks of a client; use at most {len(able)} "
+                f"clients or a smaller batch"
+            )
         chosen = len(able) if clients is None else clients
         client_of = np.full(len(names), UNUSED)
         client_of[np.sort(rng.choice(able, chosen, replace=False))] = np.arange(chosen)
@@ -165,19 +182,6 @@ class Natural:
             client[by_owner[rank >= self.most]] = UNUSED
         return client
 
-    def _refuse_too_few(self, sizes: Indices, able: int, clients: int | None, min_size: int) -> None:
-        if self.most is not None and self.most < min_size:
-            refuse("most", self.most, f"at least {min_size}, the samples every client must have")
-        if able < (clients or 1):
-            raise InputError(
-                f"clients={clients} is not accepted: {able} of the {len(sizes)} owners in this data have the "
-                f"min_size={min_size} samples that partition='{self}' asks of a client; use at most {able} clients "
-                f"or a smaller batch"
-                if able
-                else f"partition='{self}' with min_size={min_size} is not accepted: none of the {len(sizes)} owners in "
-                f"this data has that many samples (the largest has {sizes.max(initial=0)}); use a smaller batch"
-            )
-
 
 def natural(most: int | None = None) -> Natural:
     """Leave samples with their owners; of an owner with more than `most`, that many are drawn at random.
@@ -185,7 +189,7 @@ def natural(most: int | None = None) -> Natural:
     >>> str(natural()), str(natural(most=400))
     ('natural', 'natural(most=400)')
     """
-    return Natural(None if most is None else check_count("most", most))
+    return Natural(most)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -366,9 +370,9 @@ PARTITIONS: dict[str, Callable[..., Kind]] = {"dirichlet": dirichlet, "iid": iid
 def parse(text: str) -> Kind:
     """Return the value that a string stands for: "dirichlet(0.2)", "dirichlet(gamma=0.2)", "natural", "file:runs/a"."""
     if text.strip().startswith(PREFIX):
-        return saved(text.strip().removeprefix(PREFIX))
+        return Saved(text.strip().removeprefix(PREFIX))
     # No name has a colon, so the last entry only appears in messages.
-    return build_one("partition", text, {**PARTITIONS, f"{PREFIX}PATH": saved}, "dirichlet(0.2)")
+    return build_one("partition", text, {**PARTITIONS, f"{PREFIX}PATH": Saved}, "dirichlet(0.2)")
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -442,9 +446,15 @@ def clients_of(
         return kind.clients_of(labels, clients)
     rng = generator(seed, "partition")
     if isinstance(kind, Natural):
-        return kind.clients_of(as_owners(owners, len(labels)), clients, min_size, rng)
+        return kind.clients_of(owners, len(labels), clients, min_size, rng)
     assert clients is not None
-    return _spread(kind, labels, clients, min_size, rng, owned=owners is not None)
+    if clients * min_size > len(labels):
+        raise InputError(
+            f"clients={clients} is not accepted: with at least {min_size} samples each (usually one batch) they need "
+            f"{clients * min_size} samples, but there are {len(labels)}; use fewer clients or a smaller batch"
+            + (", or partition natural: this data says whose each sample is" if owners is not None else "")
+        )
+    return fill(kind.owners(labels, clients, rng), clients, min_size, rng)
 
 
 def samples_by_client(owner: npt.NDArray[Any], clients: int | None = None) -> list[Indices]:
@@ -468,29 +478,6 @@ def as_labels(labels: Any) -> Indices:
     if array.ndim != 1:
         refuse("labels", f"an array of shape {array.shape}", "one label per sample, shape [samples]")
     return array
-
-
-def as_owners(owners: Any, samples: int) -> Indices | None:
-    """Take natural owners as an array, one whole number per sample; None where the data knows none."""
-    if owners is None:
-        return None
-    array = np.asarray(owners)
-    if array.shape != (samples,) or array.dtype.kind not in "iu":
-        shown = f"{array.dtype} of shape {array.shape}"
-        refuse("owners", shown, f"whole numbers, one for each of the {samples} samples")
-    return array
-
-
-def _spread(
-    kind: Spread, labels: Indices, clients: int, min_size: int, rng: np.random.Generator, *, owned: bool
-) -> Indices:
-    if clients * min_size > len(labels):
-        raise InputError(
-            f"clients={clients} is not accepted: with at least {min_size} samples each (usually one batch) they need "
-            f"{clients * min_size} samples, but there are {len(labels)}; use fewer clients or a smaller batch"
-            + (", or partition natural: this data says whose each sample is" if owned else "")
-        )
-    return fill(kind.owners(labels, clients, rng), clients, min_size, rng)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -524,33 +511,19 @@ def assign(
         if validation:
             refuse("validation", validation, f"0 with partition='{kind}', whose file says what is held out")
         return kind.clients_of(array, clients)
+    owner: Owners = np.full(len(array), VALIDATION, dtype=np.int32)
+    rng = generator(seed, "validation")
     if isinstance(kind, Natural):
-        owner = _of_each_client(array, clients, kind, min_size, seed, validation, owners)
+        # the fewest samples of which min_size are left when the share is gone
+        needed = bisect.bisect_left(range(len(array) + 1), min_size, key=lambda size: size - round(validation * size))
+        owner[:] = clients_of(array, clients, kind, min_size=needed, seed=seed, owners=owners)
+        for samples in samples_by_client(owner, clients) if validation else ():
+            owner[rng.permutation(samples)[: round(validation * len(samples))]] = VALIDATION
     else:
-        owner = _of_all(array, clients, kind, min_size, seed, validation)
+        rest = np.sort(rng.permutation(len(array))[round(validation * len(array)) :])
+        owner[rest] = clients_of(array[rest], clients, kind, min_size=min_size, seed=seed)
     if validation and not (owner == VALIDATION).any():
         refuse("validation", validation, f"0, or at least one of the {len(array)} training samples")
-    return owner
-
-
-def _of_all(labels: Indices, clients: int | None, how: Kind, min_size: int, seed: int, validation: float) -> Owners:
-    shuffled = generator(seed, "validation").permutation(len(labels))
-    rest = np.sort(shuffled[round(validation * len(labels)) :])
-    owner = np.full(len(labels), VALIDATION, dtype=np.int32)
-    owner[rest] = clients_of(labels[rest], clients, how, min_size=min_size, seed=seed)
-    return owner
-
-
-def _of_each_client(
-    labels: Indices, clients: int | None, how: Natural, min_size: int, seed: int, validation: float, owners: Any
-) -> Owners:
-    # The fewest samples of which min_size are left when the share is gone.
-    needed = bisect.bisect_left(range(len(labels) + 1), min_size, key=lambda size: size - round(validation * size))
-    owner: Owners = clients_of(labels, clients, how, min_size=needed, seed=seed, owners=owners).astype(np.int32)
-    if validation:
-        rng = generator(seed, "validation")
-        for samples in samples_by_client(owner, clients):
-            owner[rng.permutation(samples)[: round(validation * len(samples))]] = VALIDATION
     return owner
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from smofi.data.partitions import Saved, parse, read_partition, saved, write_partition
+from smofi.data.partitions import Saved, parse, read_partition, write_partition
 from smofi.errors import InputError
 from smofi.runs import RunFolder, RunWriter
 
@@ -65,7 +65,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, owner
 
 @pytest.mark.parametrize("path", ["runs/a", "runs/a b/partition.safetensors", "x:y", "../dirichlet(0.2)"])
 def test_its_text_is_its_path(path: str) -> None:
-    assert parse(f"file:{path}") == saved(path) == parse(str(saved(path)))
+    assert parse(f"file:{path}") == Saved(path) == parse(str(Saved(path)))
     assert str(parse(f" file:{path}")) == f"file:{path}"
 
 
