@@ -97,7 +97,7 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
     Images with 1 or 3 both first and last are taken to have their channels last.
     """
     owner_key = _check_keys(arrays, name)
-    given = {key: _array(arrays[key], key, name) for key in arrays if key in KEYS and key != "classes"}
+    given = {key: _array(arrays[key], key, name) for key in KEYS[1:] if key in arrays}
     names = _class_names(arrays["classes"], name) if "classes" in arrays else None
     inputs = {key: _inputs(array, key, name) for key, array in given.items() if key in ("x", "x_test")}
     rest = {key: _values(array, key, name) for key, array in given.items() if key not in inputs}
@@ -105,8 +105,11 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
         samples = len(inputs["x_test" if key.endswith("_test") else "x"])
         if len(found) != samples:
             _refuse(name, f"one value of {key} per sample, but there are {len(found):,} for {samples:,} samples")
-    if "x_test" in inputs:
-        _check_alike(given, inputs, name)
+    (shape, kind), *others = ((list(array.shape[1:]), given[key].dtype) for key, array in inputs.items())
+    for other, its_own in others:
+        if other != shape or (its_own.kind == "f") != (kind.kind == "f"):
+            found = f"shape {shape} and type {kind}, but they have shape {other} and type {its_own}"
+            _refuse(name, f"samples of x_test like those of x, {found}")
 
     targets, classes = _number_classes({key: rest[key] for key in ("y", "y_test") if key in rest}, names, name)
     owner, owners = _number_owners({key: array for key, array in rest.items() if key not in targets}, name)
@@ -119,7 +122,7 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
         kept, held_out = hold_out(train.targets, name)
         train, test = train[kept], train[held_out]
     said = "x_test and y_test" if "x_test" in inputs else say_held_out("samples", "x_test and y_test")
-    others = [key for key in arrays if key not in KEYS]
+    unused = [key for key in arrays if key not in KEYS]
     return Decoded(
         kind="image" if train.inputs.ndim == 4 else "vector",
         train=train,
@@ -127,7 +130,7 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
         classes=tuple(map(printable, classes)),
         owners=tuple(map(printable, owners)),
         standardise=given["x"].dtype.kind != "f",
-        about={"test": said, **({"left_out": f"keys that are not used: {_listed(others)}"} if others else {})},
+        about={"test": said, **({"left_out": f"keys that are not used: {_listed(unused)}"} if unused else {})},
         raw_input={"kind": "array", "shape": list(train.inputs.shape[1:]), "type": train.inputs.dtype.name},
     )
 
@@ -198,17 +201,6 @@ def _inputs(array: Array, key: str, name: str) -> Array:
             name, f"finite numbers in {key}, but sample {np.argmin(finite)} (counting from 0) has values that are not"
         )
     return numbers
-
-
-def _check_alike(given: dict[str, Array], inputs: dict[str, Array], name: str) -> None:
-    """Refuse samples to test on that are not like those to train on."""
-    (x, x_test), kinds = (inputs["x"], inputs["x_test"]), {given[key].dtype.kind == "f" for key in ("x", "x_test")}
-    if x.shape[1:] != x_test.shape[1:] or len(kinds) > 1:
-        _refuse(
-            name,
-            f"samples of x_test like those of x, shape {list(x.shape[1:])} and type {given['x'].dtype}, but they have "
-            f"shape {list(x_test.shape[1:])} and type {given['x_test'].dtype}",
-        )
 
 
 def _values(array: Array, key: str, name: str) -> Array:
@@ -308,19 +300,6 @@ class _Bounded(io.BufferedReader):
         return content
 
 
-class _Counted:
-    """A member of a zip file that reports how much of it is read."""
-
-    def __init__(self, file: Any, report: Callable[[int], None]) -> None:
-        self.file, self.report, self.done = file, report, 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        content: bytes = self.file.read(size)
-        self.done += len(content)
-        self.report(self.done)
-        return content
-
-
 def find_npz(path: Path) -> DataFiles:
     """Find the arrays of a file, as `from_arrays` takes them; progress counts bytes."""
     regular_size(path, "an .npz file")
@@ -331,7 +310,7 @@ def _read_npz(path: Path, progress: ReadProgress) -> Decoded:
     try:
         with warnings.catch_warnings(), _Bounded(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
             warnings.simplefilter("ignore")  # about headers that only look odd
-            arrays = _unpacked(archive, path, every_hundredth(progress))
+            arrays = _unpacked(archive, path, progress)
     except (InputError, MemoryError):
         raise
     except Exception as error:  # zip files and headers that are damaged fail in every way there is
@@ -345,8 +324,6 @@ def _unpacked(archive: zipfile.ZipFile, path: Path, progress: ReadProgress) -> d
     if len(arrays) < len(archive.infolist()):
         wrong(path, "every array once, but one occurs twice")
     members = {key: info for key, info in zip(arrays, archive.infolist(), strict=True) if key in KEYS}
-    for info in members.values():
-        _check_member(info, path)
     total, done = sum(info.file_size for info in members.values()), 0
     claims = [_claim(archive, key, info, path) for key, info in members.items()]
     if claims:
@@ -355,43 +332,35 @@ def _unpacked(archive: zipfile.ZipFile, path: Path, progress: ReadProgress) -> d
         check_room(path, all_of_them, f"{arithmetic} = {as_text(most)}, and all arrays together")
     for key, info in members.items():
         with archive.open(info) as member:
-            report = partial(_tell, progress, done, total)
-            arrays[key] = np.lib.format.read_array(_Counted(member, report), allow_pickle=False)
+            arrays[key] = np.lib.format.read_array(member, allow_pickle=False)
             member.read(1)  # at the end, the checksum is compared
         done += info.file_size
+        progress(done, total)
     return arrays
-
-
-def _tell(progress: ReadProgress, before: int, total: int, now: int) -> None:
-    progress(before + now, total)
-
-
-def _check_member(info: zipfile.ZipInfo, path: Path) -> None:
-    """Refuse what numpy does not write, and sizes that cannot be."""
-    member = f"{info.filename!r:.100}"
-    if not info.filename.endswith(".npy"):
-        wrong(path, f"arrays (.npy) only, but there is {member}")
-    if info.compress_type not in PACKED:
-        wrong(path, f"arrays stored or deflated, but {member} is packed in another way")
-    if info.file_size > info.compress_size * PACKED[info.compress_type]:
-        wrong(path, f"possible sizes, but {member} claims {info.file_size:,} bytes out of {info.compress_size:,}")
 
 
 def _claim(archive: zipfile.ZipFile, key: str, info: zipfile.ZipInfo, path: Path) -> tuple[int, str]:
     """Read the header of an array; return the bytes of memory that reading it takes, and how they come about."""
+    name = f"{info.filename!r:.100}"
+    if not info.filename.endswith(".npy"):
+        wrong(path, f"arrays (.npy) only, but there is {name}")
+    if info.compress_type not in PACKED:
+        wrong(path, f"arrays stored or deflated, but {name} is packed in another way")
+    if info.file_size > info.compress_size * PACKED[info.compress_type]:
+        wrong(path, f"possible sizes, but {name} claims {info.file_size:,} bytes out of {info.compress_size:,}")
     with archive.open(info) as member:
         file = io.BytesIO(member.read(LONGEST_HEADER))
     version = np.lib.format.read_magic(file)
     headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in headers:
-        wrong(path, f"numbers or words in {info.filename!r}, but its format is {version}")
+        wrong(path, f"numbers or words in {name}, but its format is {version}")
     shape, _, kind = headers[version](file)
     if kind.kind not in "biufcUS" or not kind.itemsize:
-        wrong(path, f"numbers or words in {info.filename!r}, but its type is {kind!s:.100}")
+        wrong(path, f"numbers or words in {name}, but its type is {kind!s:.100}")
     size = file.tell() + math.prod(shape) * kind.itemsize
     if min(shape, default=1) < 0 or size != info.file_size:
         claimed = f"shape {list(shape)!s:.100} and type {kind}"
-        wrong(path, f"{size:,} bytes in {info.filename!r}, as it claims {claimed}, but it has {info.file_size:,}")
+        wrong(path, f"{size:,} bytes in {name}, as it claims {claimed}, but it has {info.file_size:,}")
     if kind.kind in "US":
         more = 3 * (kind.itemsize if kind.kind == "U" else 4 * kind.itemsize)  # as words, sorted, compared
     elif key not in ("x", "x_test"):
@@ -457,16 +426,14 @@ def read_table(path: Path, report: Callable[[int], None]) -> tuple[Header, Itera
     twice, times = Counter(names).most_common(1)[0]
     if times > 1:
         wrong(path, f"every column name once, but {twice!r:.100} occurs {times} times")
-    return Header(path, names), _of_one_width(path, lines, len(names))
 
+    def of_one_width() -> Iterator[tuple[int, list[str]]]:
+        for line, row, _ in lines:
+            if len(row) != len(names):
+                wrong(path, f"{len(names)} fields in line {line}, as in the first line, but it has {len(row)}")
+            yield line, row
 
-def _of_one_width(
-    path: Path, lines: Iterator[tuple[int, list[str], int]], width: int
-) -> Iterator[tuple[int, list[str]]]:
-    for line, row, _ in lines:
-        if len(row) != width:
-            wrong(path, f"{width} fields in line {line}, as in the first line, but it has {len(row)}")
-        yield line, row
+    return Header(path, names), of_one_width()
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -539,7 +506,12 @@ class _Content:
 def find_csv(path: Path, named: NamedColumns = NamedColumns()) -> DataFiles:  # noqa: B008  # frozen
     """Find the table in a file, or in train and test of a folder; features are standardised, progress counts bytes."""
     if path.is_dir():
-        files = [_either(path, split) for split in SPLITS]
+        files = []
+        for split in SPLITS:
+            both = (path / f"{split}.csv", path / f"{split}.csv.gz")
+            files += [file for file in both if file.is_file()][:1]
+            if not files or not files[-1].name.startswith(split):
+                wrong(path, f"train.csv and test.csv (or .csv.gz) in it, but there is no {split}.csv")
     elif path.is_file():
         files = [path]
     else:
@@ -547,13 +519,6 @@ def find_csv(path: Path, named: NamedColumns = NamedColumns()) -> DataFiles:  # 
     if named.label is not None and named.label == named.client:
         refuse("client_column", named.client, f"another column than label_column={named.label!r}")
     return DataFiles(files, partial(_read_csv, path, files, named))
-
-
-def _either(folder: Path, split: str) -> Path:
-    for name in (f"{split}.csv", f"{split}.csv.gz"):
-        if (folder / name).is_file():
-            return folder / name
-    wrong(folder, f"train.csv and test.csv (or .csv.gz) in it, but there is no {split}.csv")
 
 
 def _read_csv(path: Path, files: list[Path], named: NamedColumns, progress: ReadProgress) -> Decoded:
@@ -621,7 +586,9 @@ def _numbers(row: list[str], line: int, header: Header, features: list[int]) -> 
         pass
     column, cell = next((column, cell) for column, cell in zip(features, cells, strict=True) if not _is_number(cell))
     where = f"column {header.names[column]!r:.100} of line {line}"
-    wrong(header.path, f"a finite number in {where}, but it is {cell!r:.100}{_hint(cell)}")
+    owner = "if it is the owner of the sample, name it with client_column; convert other words to numbers first"
+    hint = f": {owner}" if any(letter.isalpha() for letter in cell) else ""
+    wrong(header.path, f"a finite number in {where}, but it is {cell!r:.100}{hint}")
 
 
 def _is_number(cell: str) -> bool:
@@ -629,20 +596,6 @@ def _is_number(cell: str) -> bool:
         return "_" not in cell and -LARGEST <= float(cell) <= LARGEST
     except ValueError:
         return False
-
-
-def _hint(cell: str) -> str:
-    """Say what to do about a word; a cell that is empty, "nan" or "1,5" is none."""
-    try:
-        float(cell)
-    except ValueError:
-        if any(letter.isalpha() for letter in cell):
-            names = f"{', '.join(OWNERS[:-1])} or {OWNERS[-1]}"
-            return (
-                f": if it is the owner of the sample, call the column {names}, or name it with client_column; "
-                "convert other words to numbers first"
-            )
-    return ""
 
 
 def _decoded(content: _Content, header: Header, columns: _Columns, path: Path, files: list[Path]) -> Decoded:
