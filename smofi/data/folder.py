@@ -237,7 +237,11 @@ def _items(root: Path, tree: Listing, medium: Medium) -> list[Item]:
     if not 1 <= depth - classes <= 2:
         inside = "per class, or per client and in it per class" if classes else "per client"
         wrong(found[0], f"a {medium.one} in a sub-folder of {root} {inside}")
-    items = [_item(path, path.parts[above:], medium) for path in found]
+    items = []
+    for path in found:
+        parts = path.parts[above:]
+        whose = parts[0] if depth > 1 + classes else "" if classes else path.stem
+        items.append(Item(path, parts[-2] if classes else "", whose))
     # every class and every client has files; that a client has none of some class is fine
     labels, clients = {item.label for item in items}, {item.client for item in items}
     outer, used = {path.parent for path in folders}, {parent for item in items for parent in item.path.parents}
@@ -247,12 +251,6 @@ def _items(root: Path, tree: Listing, medium: Medium) -> list[Item]:
         if path not in used and path not in outer and not known:
             wrong(path, f"{medium.many} in this folder, but there are none")
     return items
-
-
-def _item(path: Path, parts: tuple[str, ...], medium: Medium) -> Item:
-    if not medium.labelled:
-        return Item(path, "", parts[0] if len(parts) > 1 else path.stem)
-    return Item(path, parts[-2], parts[0] if len(parts) == 3 else "")
 
 
 def walk(listed: Listing, deepest: int = 4) -> Listing:
@@ -301,7 +299,11 @@ def by_list(folder: Path, inside: Listing) -> Found:
         file = files[name]
         if not medium.has(file):
             wrong(path, f"{medium.many} only, but {name!r:.200} of line {entry.line} is something else")
-        label = _label(file, entry, medium, path, (folder, train_folder, *test_folders))
+        if entry.label and not medium.labelled:
+            wrong(path, "no column label: a text has no class, as the next character is what is learned")
+        label = entry.label or file.parent.name if medium.labelled else ""
+        if medium.labelled and not entry.label and file.parent in (folder, train_folder, *test_folders):
+            wrong(path, f"a column label, as {file} lies in no folder that could be its class")
         testing = entry.split == "test" if entry.split else any(place in file.parents for place in test_folders)
         (test if testing else train).append(Item(file, label, entry.client))
     if not train:
@@ -310,19 +312,6 @@ def by_list(folder: Path, inside: Listing) -> Found:
     about = {"test": f"what {LIST} or a folder says is for the test"} if test else {}
     about |= {"left_out": said[0]} if said else {}
     return with_test(Found(medium, train, test, about, others=(path,)), folder, f"a column split to {LIST}")
-
-
-def _label(file: Path, entry: Entry, medium: Medium, path: Path, outside: tuple[Path, ...]) -> str:
-    """Return the class that the list says, or the name of the folder that the file lies in."""
-    if not medium.labelled:
-        if entry.label:
-            wrong(path, "no column label: a text has no class, as the next character is what is learned")
-        return ""
-    if entry.label:
-        return entry.label
-    if file.parent in outside:
-        wrong(path, f"a column label, as {file} lies in no folder that could be its class")
-    return file.parent.name
 
 
 def read_list(path: Path) -> dict[str, Entry]:
@@ -440,15 +429,6 @@ WORKING_ON_SOUND = 64
 """Bytes of memory for a sample, while its recording becomes an image."""
 
 
-@dataclass(frozen=True)
-class _Recording:
-    """Facts about a recording: the rate and the channels of its file, and its length at 16,000 samples a second."""
-
-    rate: int
-    channels: int
-    length: int
-
-
 def decode_recordings(
     paths: list[Path], training: int, folder: Path, progress: ReadProgress
 ) -> tuple[Array, dict[str, Any], str]:
@@ -456,13 +436,15 @@ def decode_recordings(
 
     The first ones, `training` of them, are those to train on.
     """
-    report, found = every_hundredth(progress), []
+    report, rates, mixed = every_hundredth(progress), Counter[int](), 0
+    lengths: list[int] = []  # at 16,000 samples a second
     for number, path in enumerate(paths, start=1):
         rate, samples = read_recording(path)
-        channels = 1 if samples.ndim == 1 else samples.shape[1]
-        found.append(_Recording(rate, channels, math.ceil(len(samples) * RATE / rate)))
+        rates[rate] += 1
+        mixed += samples.ndim > 1 and samples.shape[1] > 1
+        lengths.append(math.ceil(len(samples) * RATE / rate))
         report(number, 2 * len(paths))
-    length = min(max(median_low(one.length for one in found[:training]), WINDOW), LONGEST)
+    length = min(max(median_low(lengths[:training]), WINDOW), LONGEST)
     frames = frames_in(length)
     check_room(
         folder,
@@ -473,7 +455,20 @@ def decode_recordings(
     images = images_of(paths, partial(clip, length), length, lambda done, _: report(len(paths) + done, 2 * len(paths)))
     resample = {"kernel": "sinc, Kaiser window", "zeros": ZEROS, "rolloff": ROLLOFF, "beta": BETA}
     raw_input = {**SOUND_INPUT, "samples": length, "channels": "mean", "resample": resample}
-    return images, raw_input, _length_remark(found, length)
+    longer, shorter = (sum(sign * one > sign * length for one in lengths) for sign in (1, -1))
+    said = [f"recordings: {length / RATE:g} s each, "]
+    said[0] += "the median length" if length < LONGEST else "the most that is used of one"
+    if longer:
+        said.append(f"{longer:,} longer: their middle is used")
+    if shorter:
+        said.append(f"{shorter:,} shorter: with silence on either side")
+    del rates[RATE]
+    if rates:
+        given = ", ".join(f"{rate:,} Hz ({count:,})" for rate, count in rates.most_common(3))
+        said.append(f"resampled to {RATE:,} Hz: {given}")
+    if mixed:
+        said.append(f"{mixed:,} with several channels: mixed to one")
+    return images, raw_input, "; ".join(said)
 
 
 def clip(length: int, path: Path) -> Samples:
@@ -483,24 +478,6 @@ def clip(length: int, path: Path) -> Samples:
     count = min(len(samples), steps)
     begin = (len(samples) - count) // 2
     return resampled(as_floats(samples[begin : begin + count], path), rate)
-
-
-def _length_remark(found: list[_Recording], length: int) -> str:
-    """Say what was done to recordings that were not all alike."""
-    longer, shorter = (sum(sign * one.length > sign * length for one in found) for sign in (1, -1))
-    which = "the median length" if length < LONGEST else "the most that is used of one"
-    said = [f"recordings: {length / RATE:g} s each, {which}"]
-    if longer:
-        said.append(f"{longer:,} longer: their middle is used")
-    if shorter:
-        said.append(f"{shorter:,} shorter: with silence on either side")
-    rates = Counter(one.rate for one in found if one.rate != RATE).most_common(3)
-    if rates:
-        given = ", ".join(f"{rate:,} Hz ({count:,})" for rate, count in rates)
-        said.append(f"resampled to {RATE:,} Hz: {given}")
-    if mixed := sum(one.channels > 1 for one in found):
-        said.append(f"{mixed:,} with several channels: mixed to one")
-    return "; ".join(said)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -514,25 +491,19 @@ def find_folder(folder: Path, image_size: int | None = None) -> DataFiles:
     """
     if image_size is not None:
         check_count("image_size", image_size, high=4096)
+    if os.path.isfile(folder) and TEXTS.has(folder):
+        about = "the last fifth of the text; to choose the test set yourself, name a folder with train and test"
+        found = Found(TEXTS, [Item(folder, "", folder.stem)], [], {"test": about})
+        return DataFiles([folder], partial(read_texts, folder, found))
+    if os.path.isfile(folder) and (prefix := idx_prefix(folder)) is not None:
+        return find_idx(folder.parent, listing(folder.parent)[1], prefix)
     if not os.path.isdir(folder):
-        return _find_file(folder)
+        wrong(folder, "a folder of pictures, recordings, texts or idx files")
     inside = listing(folder)
     if any(idx_prefix(path) is not None for path in inside[1]):
         return find_idx(folder, inside[1])
     found = by_list(folder, inside) if folder / LIST in inside[1] else by_folders(folder, inside)
     return DataFiles(found.paths, partial(_read, folder, found, image_size))
-
-
-def _find_file(path: Path) -> DataFiles:
-    if os.path.exists(path) and TEXTS.has(path):
-        about = {
-            "test": "the last fifth of the text; to choose the test set yourself, name a folder with train and test"
-        }
-        found = Found(TEXTS, [Item(path, "", path.stem)], [], about)
-        return DataFiles([path], partial(read_texts, path, found))
-    if os.path.exists(path) and (prefix := idx_prefix(path)) is not None:
-        return find_idx(path.parent, listing(path.parent)[1], prefix)
-    wrong(path, "a folder of pictures, recordings, texts or idx files")
 
 
 def _read(folder: Path, found: Found, image_size: int | None, progress: ReadProgress) -> Decoded:

@@ -137,8 +137,13 @@ def read_idx_files(files: list[Path], progress: ReadProgress) -> list[tuple[Arra
     """Read pictures of one size, `[samples, height, width, 1]`, and labels, of one split or of two."""
     axes = (3, 1) * (len(files) // 2)
     headers = [read_idx_header(path, axis) for path, axis in zip(files, axes, strict=True)]
-    for k in range(0, len(headers), 2):
-        _check_alike(headers[k], headers[k + 1])
+    for images, labels in zip(headers[::2], headers[1::2], strict=True):
+        count = images.shape[0]
+        if labels.shape[0] != count:
+            expected = f"{count:,} labels, as many as {images.path.name} has pictures"
+            wrong(labels.path, f"{expected}, but it has {labels.shape[0]:,}")
+        needed = math.prod(images.shape) + LABEL * count
+        check_room(images.path, needed, f"it announces {images.sizes} bytes, and {LABEL} x {count:,} for labels")
     if headers[0].shape[1:] != headers[-2].shape[1:]:
         size, other = ("x".join(map(str, headers[k].shape[1:])) for k in (0, -2))
         wrong(files[-2], f"pictures of {size} as in {files[0].name}, but they are {other}")
@@ -166,18 +171,6 @@ def _read(folder: Path, files: list[Path], progress: ReadProgress) -> Decoded:
         where = say_held_out("pictures", "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte")
     names = tuple(str(number) for number in known)
     return Decoded("image", train, split, names, about={"test": where}, raw_input=picture_input(images.shape[1:]))
-
-
-def _check_alike(images: IdxHeader, labels: IdxHeader) -> None:
-    """Refuse other than as many labels as pictures, and more of both than fit into memory."""
-    count = images.shape[0]
-    if labels.shape[0] != count:
-        wrong(
-            labels.path,
-            f"{count:,} labels, as many as {images.path.name} has pictures, but it has {labels.shape[0]:,}",
-        )
-    needed = math.prod(images.shape) + LABEL * count
-    check_room(images.path, needed, f"it announces {images.sizes} bytes, and {LABEL} x {count:,} for labels")
 
 
 # --------------------------------------------------------------------------------------------------------------------

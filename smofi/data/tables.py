@@ -108,8 +108,8 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
     (shape, kind), *others = ((list(array.shape[1:]), given[key].dtype) for key, array in inputs.items())
     for other, its_own in others:
         if other != shape or (its_own.kind == "f") != (kind.kind == "f"):
-            found = f"shape {shape} and type {kind}, but they have shape {other} and type {its_own}"
-            _refuse(name, f"samples of x_test like those of x, {found}")
+            unlike = f"shape {shape} and type {kind}, but they have shape {other} and type {its_own}"
+            _refuse(name, f"samples of x_test like those of x, {unlike}")
 
     targets, classes = _number_classes({key: rest[key] for key in ("y", "y_test") if key in rest}, names, name)
     owner, owners = _number_owners({key: array for key, array in rest.items() if key not in targets}, name)

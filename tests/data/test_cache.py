@@ -8,7 +8,6 @@ import random
 import shutil
 import signal
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -63,14 +62,6 @@ def test_decoded_once_then_mapped_until_there_is_another_version(home: Path) -> 
         assert again.about == with_moments(pets(seed)).about
     cached("pets", "/b", "1", pets)  # from another folder: both stay
     assert len(files(home)) == 2
-
-
-def test_what_older_versions_of_smofi_kept_is_replaced(home: Path) -> None:
-    old = place_of("pets", "/a", "0")
-    old.mkdir(parents=True)
-    (old / "train.inputs.npy").write_bytes(b"old")
-    cached("pets", "/a", "1", pets)
-    assert not old.exists()
 
 
 def test_where_nobody_may_write_nothing_is_lost_and_a_reader_that_fails_leaves_nothing(home: Path) -> None:
@@ -208,27 +199,6 @@ def test_what_no_reader_makes_is_not_taken_from_a_file_that_is_whole(made: Decod
         cache.store("pets", "/a", "1", made)
     with pytest.warns(CacheWarning, match=clause):
         assert same(cached("pets", "/a", "1", pets), pets())
-
-
-@pytest.mark.parametrize("made", [with_moments(pets()), vectors(1), text()])
-def test_what_readers_make_is_taken(made: Decoded) -> None:
-    check_promises(made)
-
-
-def test_the_command_says_so_in_one_sentence_and_goes_on(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    np.savez("mine.npz", x=np.zeros((20, 8, 8), np.uint8), y=np.arange(20) % 2)
-    command = ["data", "npz:mine.npz", "--clients", "2", "--batch-size", "2"]
-    assert main(command) == 0
-    whole = capsys.readouterr()
-    (place,) = (home / "decoded").iterdir()
-    keeping_its_time(place, flip(0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        assert main(command) == 0
-    mended = capsys.readouterr()
-    assert mended.out == whole.out
-    anew = f"{Path('mine.npz').absolute()} is decoded anew"
-    assert mended.err == f"warning: {place} is damaged (its checksum is another): {anew}\n"
 
 
 def test_what_came_from_the_hub_is_refused_until_it_is_fetched_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -259,16 +259,6 @@ def test_pictures_of_many_sizes_need_image_size_and_only_grey_ones_have_one_chan
         find_folder(tmp_path, image_size=0)
 
 
-def test_photographs_stand_upright(tmp_path: Path) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        Image.new("RGB", (8, 4)).save(tmp_path / name / "turned.jpg", exif=exif)
-        Image.new("RGB", (4, 8)).save(tmp_path / name / "upright.jpg")
-    assert find_folder(tmp_path).read(silent).train.inputs.shape[1:] == (8, 4, 3)
-
-
 # ----------------------------------------------------------------------------------------------------------- recordings
 
 

@@ -276,13 +276,6 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         read(tmp_path / "bytes")
 
 
-def test_progress_comes_by_the_percent_and_ends_at_the_end(tmp_path: Path) -> None:
-    roles = [{"play": "p", "role": str(number), "text": prose(number, 420)} for number in range(300)]
-    calls: list[tuple[int, int]] = []
-    find_shakespeare(put(tmp_path / "roles.json", roles)).read(lambda done, total: calls.append((done, total)))
-    assert calls == [(percent, 100) for percent in range(1, 101)]
-
-
 def test_the_real_roles() -> None:
     path = shared("shakespeare_roles.json.gz")
     with gzip.open(path) as file:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smofi.data.partitions import (
-    Dirichlet,
     assign,
     dirichlet,
     fill,
@@ -21,12 +20,10 @@ from smofi.data.partitions import (
     parse,
     partition,
     proportions,
-    samples_by_client,
     shards,
 )
 from smofi.errors import InputError
 from smofi.runs import partition_hash
-from smofi.seeds import generator
 
 GAMMAS = [1e-300, 1e-3, 0.01, 0.2, 1.0, 1e3, 1e300]
 
@@ -167,40 +164,6 @@ def test_by_client_a_class_is_divided_in_proportion_to_the_mixes() -> None:
         np.testing.assert_allclose(own, size * column / column.sum(), atol=1)
 
 
-def test_readings_differ_in_how_much_sizes_differ() -> None:
-    def spread(how: dict[str, Any], samples: int, classes: int, clients: int) -> float:
-        of_classes = np.full(classes, samples // classes)
-        counts = [dirichlet(0.2, **how).counts(of_classes, clients, generator(seed, "partition")) for seed in range(20)]
-        sizes = [one.sum(axis=0) for one in counts]
-        return float(np.mean([own.std() / own.mean() for own in sizes]))
-
-    # The paper's settings. Without the rule, (std / mean)^2 = (J - 1) / (c (J gamma + 1)). The other two have no such
-    # formula: their values are those of an independent program, from other draws.
-    for (samples, classes, clients), (balanced, by_client) in {
-        (50_000, 10, 100): (0.58, 0.10),
-        (50_000, 100, 100): (0.11, 0.04),
-        (100_000, 200, 200): (0.07, 0.02),
-    }.items():
-        shape = samples, classes, clients
-        formula = np.sqrt((clients - 1) / classes / (0.2 * clients + 1))
-        assert spread({"balance": False}, *shape) == pytest.approx(formula, rel=0.06)
-        assert spread({}, *shape) == pytest.approx(balanced, abs=0.04)
-        assert spread({"by": "client"}, *shape) == pytest.approx(by_client, abs=0.01)
-
-
-def test_large_gamma_is_even_and_small_gamma_gives_a_class_to_one_client() -> None:
-    labels = np.arange(10_000) % 10
-
-    def largest_share(how: str) -> float:
-        parts = partition(labels, 10, how, min_size=0, seed=0)
-        counts = np.array([np.bincount(labels[part], minlength=10) for part in parts])
-        return float(np.mean(counts.max(axis=0) / 1000))
-
-    assert largest_share("dirichlet(1e6)") == pytest.approx(0.1, abs=0.002)
-    assert largest_share("dirichlet(1e-4)") > 0.99
-    assert 0.35 < largest_share("dirichlet(0.2)") < 0.85
-
-
 @pytest.mark.parametrize("gamma", [0.05, 0.2, 1.0, 5.0])
 def test_proportions_have_the_moments_of_a_dirichlet(gamma: float) -> None:
     # Dir(gamma) over J clients: mean 1/J, variance (J - 1) / (J^2 (J gamma + 1)).
@@ -216,14 +179,6 @@ def test_proportions_never_underflow_to_nothing(gamma: float) -> None:
     shares = proportions(log_dirichlet(gamma, 50, 1000, np.random.default_rng(0)), gamma)
     assert np.isfinite(shares).all()
     np.testing.assert_allclose(shares.sum(axis=1), 1)
-
-
-def test_labels_that_are_not_numbers_are_one_class_more() -> None:
-    labels = np.repeat([0.0, 1.0, np.nan], 100)
-    parts = partition(labels, 5, Dirichlet(1e-6), min_size=0)
-    held_by = [{client for client, part in enumerate(parts) if (part // 100 == label).any()} for label in range(3)]
-    assert [len(clients) for clients in held_by] == [1, 1, 1]
-    assert sum(map(len, parts)) == 300
 
 
 def test_iid_deals_like_cards() -> None:
@@ -243,17 +198,6 @@ def test_shards_of_mcmahan() -> None:
     # Within a class the shards are random: their mean position is that of the class, give or take five deviations.
     means = np.array([part[labels[part] == label].mean() for part in parts for label in set(labels[part].tolist())])
     assert np.abs(means - 29_999.5).max() < 5 * 60_000 / np.sqrt(12 * 300)
-
-
-@given(samples=st.integers(1, 300), clients=st.integers(1, 20), k=st.integers(1, 8))
-def test_shards_differ_by_one_sample_and_clients_by_one_a_shard(samples: int, clients: int, k: int) -> None:
-    if clients * k > samples:
-        with pytest.raises(InputError, match=rf"makes {clients * k} shards of {samples} samples"):
-            partition(np.zeros(samples), clients, shards(k), min_size=0)
-        return
-    sizes = [len(part) for part in partition(np.zeros(samples), clients, shards(k), min_size=0)]
-    low = samples // (clients * k)
-    assert all(k * low <= size <= k * (low + 1) for size in sizes)
 
 
 @settings(max_examples=100)
@@ -303,11 +247,6 @@ def test_natural_draws_owners_and_samples_by_the_seed() -> None:
     assert kept == set(range(7, 4000, 40))
     assert {len(part) for part in parts(0)} == {50}
     assert {len(part) for part in parts(0, "natural")} == {100}
-
-
-def test_parts_are_ascending_and_leave_out_nobodys_samples() -> None:
-    parts = samples_by_client(np.array([2, -1, 0, 2, -2, 0, 0]), clients=4)
-    assert [part.tolist() for part in parts] == [[2, 5, 6], [], [0, 3], []]
 
 
 @pytest.mark.parametrize(
