@@ -71,7 +71,7 @@ class Rows:
         return labels
 
     def words(self, name: str, wanted: Array | bool = True) -> tuple[Array, list[str]]:
-        """Return a column of words as numbers, and what they stand for; the wanted rows must have one, others are -1."""
+        """Return a column of words as numbers, and what they stand for; rows that are not wanted may have none, -1."""
         coded = self.column(name).combine_chunks().dictionary_encode()
         found = coded.dictionary.to_pylist()
         if not all(isinstance(word, str) for word in found):
