@@ -10,8 +10,6 @@ import pytest
 from PIL import Image
 
 from smofi.cli import main
-from smofi.config import Config
-from smofi.config.federation import gather
 from smofi.data import folder as module
 from smofi.data import load
 from smofi.data.decoded import Decoded, Split, silent
@@ -262,26 +260,6 @@ def test_pictures_of_many_sizes_need_image_size_and_only_grey_ones_have_one_chan
 # ----------------------------------------------------------------------------------------------------------- recordings
 
 
-def test_a_tone_of_any_rate_is_the_same_image_and_a_high_one_is_none(tmp_path: Path) -> None:
-    for number, rate in enumerate((8_000, 16_000, 44_100, 48_000)):
-        write_wav(tmp_path / "train" / "low" / f"{number}.wav", tone(1_000, rate), rate)
-    for number, rate in enumerate((44_100, 48_000)):
-        write_wav(tmp_path / "train" / "high" / f"{number}.wav", tone(10_000, rate), rate)
-    write_wav(tmp_path / "train" / "silent" / "1.wav", np.zeros(16_000))
-    write_wav(tmp_path / "test" / "low" / "1.wav", tone(1_000, 16_000))
-    decoded = find_folder(tmp_path).read(silent)
-    assert decoded.train.inputs.shape == (7, 49, 40, 1)
-    high, low, quietest = (decoded.train.inputs[decoded.train.targets == k].astype(int) for k in range(3))
-    # every image is the one of 16,000 Hz: in the bands of the tone within a byte or two, elsewhere both are faint
-    middle = low[:, 5:-5]
-    loud = middle.max(axis=0) > 120
-    assert loud.any()
-    assert np.ptp(middle, axis=0)[loud].max() <= 3
-    assert (middle.argmax(axis=2) == middle[0].argmax(axis=1)).all()
-    # a tone that 16,000 Hz cannot carry is as good as silence, once it has begun
-    assert int(high[:, 5:-5].max()) - int(quietest.max()) < 30 < int(low.max()) - 150
-
-
 def test_all_have_the_median_length_and_what_was_done_is_said(tmp_path: Path) -> None:
     for label in "ab":
         for number, length in enumerate((0.5, 1.5, 1.5, 4.0)):
@@ -421,13 +399,3 @@ def test_texts_that_cannot_be_used_are_refused(tmp_path: Path, texts: dict[str, 
         path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=said):
         find_folder(tmp_path).read(silent)
-
-
-def test_natural_clients_and_a_model_for_the_alphabet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, homer=GREEK, proust=FRENCH)
-    config = Config(data=f"folder:{tmp_path}", partition="natural", model="transformer", width=8)
-    federation = gather(config)
-    inputs, _ = federation.clients[0].tensors()
-    assert tuple(config.build_model(federation.source)(inputs[:2]).shape) == (2, federation.source.classes)
-    assert main(["data", f"folder:{tmp_path}", "--partition", "natural", "--image-size", "8"]) == 2
-    assert "image_size=8 is not accepted: folder:" in capsys.readouterr().err
