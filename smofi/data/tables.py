@@ -229,11 +229,8 @@ def _with_letters(words: Array) -> Array:
 
 def _class_names(given: Any, name: str) -> list[str]:
     """Take the user's names of the classes, in the order of their numbers."""
-    try:
-        words = _with_letters(given) if isinstance(given, np.ndarray) and given.dtype.kind == "U" else given
-        words = words.tolist() if isinstance(words, np.ndarray) else words
-    except ValueError as error:
-        raise InputError(f"{name} is not accepted: expected classes to be words, but some are not ({error})") from error
+    words = _values(given, "classes", name) if isinstance(given, np.ndarray) and given.dtype.kind == "U" else given
+    words = words.tolist() if isinstance(words, np.ndarray) else words
     listed = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
     if not listed or len(words) < LEAST_CLASSES.get() or len(set(words)) < len(words):
         shown = f"{given!r:.100}" if listed else f"of type {type(given).__name__}"
@@ -482,27 +479,6 @@ class _Words:
         return words, place[np.frombuffer(self.rows, dtype=np.int64)]
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Which column is which; `owner` and `split` are None where there is no such column."""
-
-    label: int
-    owner: int | None
-    split: int | None
-    features: list[int]
-
-
-@dataclass
-class _Content:
-    """The rows read so far, of one file or of two, and the memory that they take."""
-
-    taken: int = 0
-    features: array[float] = field(default_factory=lambda: array("f"))
-    labels: _Words = field(default_factory=_Words)
-    owners: _Words = field(default_factory=_Words)
-    splits: _Words = field(default_factory=_Words)
-
-
 def find_csv(path: Path, named: NamedColumns = NamedColumns()) -> DataFiles:  # noqa: B008  # frozen
     """Find the table in a file, or in train and test of a folder; features are standardised, progress counts bytes."""
     if path.is_dir():
@@ -523,72 +499,105 @@ def find_csv(path: Path, named: NamedColumns = NamedColumns()) -> DataFiles:  # 
 
 def _read_csv(path: Path, files: list[Path], named: NamedColumns, progress: ReadProgress) -> Decoded:
     report, sizes = every_hundredth(progress), [file.stat().st_size for file in files]
-    content, first = _Content(), None
+    table: _Table | None = None
     for number, file in enumerate(files):
         before = sum(sizes[:number])
         header, lines = read_table(file, lambda now, before=before: report(before + now, sum(sizes)))  # type: ignore[misc]
-        columns = _columns(header, named)
-        if first is not None and first != (header.names, columns):
-            wrong(file, f"the same columns as in the file before, {Header(file, first[0])}")
-        first = header.names, columns
-        if len(files) > 1 and columns.split is not None:
+        if table is None:
+            table = _Table(header, named)
+        elif table.header.names != header.names:
+            wrong(file, f"the same columns as in the file before, {Header(file, table.header.names)}")
+        table.header = header
+        if len(files) > 1 and table.split is not None:
             wrong(file, "no column 'split' where there are two files")
-        _add(content, header, columns, lines, SPLITS[number] if len(files) > 1 else None)
+        table.add(lines, SPLITS[number] if len(files) > 1 else None)
     progress(sum(sizes), sum(sizes))
-    return _decoded(content, header, columns, path, files)
+    assert table is not None
+    return table.decoded(path, "split column" if table.split is not None else files[-1].name)
 
 
-def _columns(header: Header, named: NamedColumns) -> _Columns:
-    """Tell what each column is, by its name; what the user has named is nothing else."""
-    given = [name.lower() for name in (named.label, named.client) if name is not None]
-    labels, owners, splits = ([name for name in usual if name not in given] for usual in (LABELS, OWNERS, ("split",)))
-    label = header.find(labels, "label_column", named.label)
-    owner = header.find(owners, "client_column", named.client)
-    split = header.find(splits)
-    if label is None:
-        usual = f"{', '.join(LABELS[:-1])} or {LABELS[-1]}"
-        wrong(header.path, f"a column {usual}, or another one named by label_column, but the columns are {header}")
-    features = [position for position in range(len(header.names)) if position not in (label, owner, split)]
-    if not features:
-        wrong(header.path, f"at least one column of numbers beside {header}")
-    return _Columns(label, owner, split, features)
+class _Table:
+    """The rows read so far, of one file or of two, which column is which, and the memory that is taken."""
 
+    def __init__(self, header: Header, named: NamedColumns) -> None:
+        self.header, self.taken = header, 0
+        # what the user has named is nothing else
+        given = [name.lower() for name in (named.label, named.client) if name is not None]
+        labels, owners, splits = (
+            [name for name in usual if name not in given] for usual in (LABELS, OWNERS, ("split",))
+        )
+        label = header.find(labels, "label_column", named.label)
+        self.owner = header.find(owners, "client_column", named.client)
+        self.split = header.find(splits)
+        if label is None:
+            usual = f"{', '.join(LABELS[:-1])} or {LABELS[-1]}"
+            wrong(header.path, f"a column {usual}, or another one named by label_column, but the columns are {header}")
+        self.label, others = label, (label, self.owner, self.split)
+        self.features = [column for column in range(len(header.names)) if column not in others]
+        if not self.features:
+            wrong(header.path, f"at least one column of numbers beside {header}")
+        self.numbers = array("f")
+        self.labels, self.owners, self.splits = _Words(), _Words(), _Words()
 
-def _add(
-    content: _Content, header: Header, columns: _Columns, lines: Iterator[tuple[int, list[str]]], split: str | None
-) -> None:
-    """Add the rows of a file, as long as they fit into memory; `split` says what they are for if the rows do not."""
-    left, width = room(), len(columns.features)
-    for line, row in lines:
-        content.features.extend(_numbers(row, line, header, columns.features))
-        content.taken += NUMBER * width + content.labels.add(header.word(row, columns.label, line))
-        if columns.owner is not None:
-            content.taken += content.owners.add(header.word(row, columns.owner, line))
-        if columns.split is not None:
-            content.taken += content.splits.add(header.split(row, columns.split, line))
-        elif split is not None:
-            content.taken += content.splits.add(split)
-        if not left.holds(content.taken):
-            count = len(content.labels.rows)
-            numbers = f"{NUMBER} x {count:,} x {width:,} bytes for numbers"
-            words = f"{as_text(content.taken - NUMBER * count * width)} for words"
-            taken = f"its first {count:,} rows take {numbers} + {words} = {as_text(content.taken)}"
-            wrong(header.path, f"what fits into the {left.words}, but {taken}")
+    def add(self, lines: Iterator[tuple[int, list[str]]], split: str | None) -> None:
+        """Add the rows of a file, as long as they fit into memory; `split` says what they are for if no column does."""
+        left, header, width = room(), self.header, len(self.features)
+        for line, row in lines:
+            self.numbers.extend(self._numbers(row, line))
+            self.taken += NUMBER * width + self.labels.add(header.word(row, self.label, line))
+            if self.owner is not None:
+                self.taken += self.owners.add(header.word(row, self.owner, line))
+            if self.split is not None or split is not None:
+                self.taken += self.splits.add(split or header.split(row, self.split or 0, line))
+            if not left.holds(self.taken):
+                count = len(self.labels.rows)
+                numbers = f"{NUMBER} x {count:,} x {width:,} bytes for numbers"
+                words = f"{as_text(self.taken - NUMBER * count * width)} for words"
+                taken = f"its first {count:,} rows take {numbers} + {words} = {as_text(self.taken)}"
+                wrong(header.path, f"what fits into the {left.words}, but {taken}")
 
+    def _numbers(self, row: list[str], line: int) -> list[float]:
+        cells = [row[column] for column in self.features]
+        try:
+            numbers = list(map(float, cells))
+            if all(-LARGEST <= number <= LARGEST for number in numbers) and "_" not in "".join(cells):
+                return numbers
+        except ValueError:
+            pass
+        column, cell = next(one for one in zip(self.features, cells, strict=True) if not _is_number(one[1]))
+        where = f"column {self.header.names[column]!r:.100} of line {line}"
+        owner = "if it is the owner of the sample, name it with client_column; convert other words to numbers first"
+        hint = f": {owner}" if any(letter.isalpha() for letter in cell) else ""
+        wrong(self.header.path, f"a finite number in {where}, but it is {cell!r:.100}{hint}")
 
-def _numbers(row: list[str], line: int, header: Header, features: list[int]) -> list[float]:
-    cells = [row[column] for column in features]
-    try:
-        numbers = list(map(float, cells))
-        if all(-LARGEST <= number <= LARGEST for number in numbers) and "_" not in "".join(cells):
-            return numbers
-    except ValueError:
-        pass
-    column, cell = next((column, cell) for column, cell in zip(features, cells, strict=True) if not _is_number(cell))
-    where = f"column {header.names[column]!r:.100} of line {line}"
-    owner = "if it is the owner of the sample, name it with client_column; convert other words to numbers first"
-    hint = f": {owner}" if any(letter.isalpha() for letter in cell) else ""
-    wrong(header.path, f"a finite number in {where}, but it is {cell!r:.100}{hint}")
+    def decoded(self, path: Path, by: str) -> Decoded:
+        """Divide all rows into train and test; `by` says what does so, if anything."""
+        if not self.numbers:
+            wrong(path, "rows below the names of the columns, but there are none")
+        names = self.header.names
+        features = [names[column] for column in self.features]
+        (classes, labels), (owners, owner) = self.labels.sorted(), self.owners.sorted()
+        if len(classes) < LEAST_CLASSES.get():
+            wrong(path, f"at least two classes in column {names[self.label]!r}, but there is only {classes[0]!r:.100}")
+        inputs = np.frombuffer(self.numbers, np.float32).reshape(-1, len(features))
+        arrays: dict[str, Any] = {"x": inputs, "y": labels, **({"client": owner} if owners else {})}
+        said = say_held_out("rows", "a column split with the words train and test")
+        if self.splits.numbers:
+            splits, number = self.splits.sorted()
+            if len(splits) < 2:
+                wrong(path, f"rows to train on and rows to test on, but all are for {splits[0]}")
+            parts = (("", number == splits.index("train")), ("_test", number == splits.index("test")))
+            arrays = {key + end: values[chosen] for key, values in arrays.items() for end, chosen in parts}
+            absent = [classes[label] for label in np.setdiff1d(arrays["y_test"], arrays["y"])]
+            if absent:
+                only = "only classes in the test set that are in the training set"
+                wrong(path, f"{only}, but there is {absent[0]!r:.100}")
+            said = by
+        decoded = from_arrays({**arrays, "classes": classes}, str(path))
+        facts = {"columns": features, "label": names[self.label], "missing": "refused", "type": "float32"}
+        about = {"test": said, "features": [printable(name) for name in features]}
+        owned = tuple(map(printable, owners))
+        return replace(decoded, owners=owned, standardise=True, about=about, raw_input={"kind": "table", **facts})
 
 
 def _is_number(cell: str) -> bool:
@@ -596,42 +605,6 @@ def _is_number(cell: str) -> bool:
         return "_" not in cell and -LARGEST <= float(cell) <= LARGEST
     except ValueError:
         return False
-
-
-def _decoded(content: _Content, header: Header, columns: _Columns, path: Path, files: list[Path]) -> Decoded:
-    """Divide the whole content into train and test."""
-    if not content.features:
-        wrong(path, "rows below the names of the columns, but there are none")
-    features = [header.names[column] for column in columns.features]
-    classes, labels = content.labels.sorted()
-    owners, owner = content.owners.sorted()
-    if len(classes) < LEAST_CLASSES.get():
-        name = header.names[columns.label]
-        wrong(path, f"at least two classes in column {name!r}, but there is only {classes[0]!r:.100}")
-    inputs = np.frombuffer(content.features, np.float32).reshape(-1, len(features))
-    arrays: dict[str, Any] = {"x": inputs, "y": labels, **({"client": owner} if owners else {})}
-    said = say_held_out("rows", "a column split with the words train and test")
-    if content.splits.numbers:
-        splits, number = content.splits.sorted()
-        if len(splits) < 2:
-            wrong(path, f"rows to train on and rows to test on, but all are for {splits[0]}")
-        parts = (("", number == splits.index("train")), ("_test", number == splits.index("test")))
-        arrays = {key + end: values[chosen] for key, values in arrays.items() for end, chosen in parts}
-        absent = [classes[label] for label in np.setdiff1d(arrays["y_test"], arrays["y"])]
-        if absent:
-            only = "only classes in the test set that are in the training set"
-            wrong(path, f"{only}, but there is {absent[0]!r:.100}")
-        said = "split column" if columns.split is not None else files[1].name
-    decoded = from_arrays({**arrays, "classes": classes}, str(path))
-    raw_input = {
-        "kind": "table",
-        "columns": features,
-        "label": header.names[columns.label],
-        "missing": "refused",
-        "type": "float32",
-    }
-    about = {"test": said, "features": [printable(name) for name in features]}
-    return replace(decoded, owners=tuple(map(printable, owners)), standardise=True, about=about, raw_input=raw_input)
 
 
 # --------------------------------------------------------------------------------------------------------------------
