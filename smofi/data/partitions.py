@@ -1,15 +1,16 @@
 """Divide samples among clients.
 
-A way of dividing is a small value with a string form: dirichlet(0.2), shards(2), iid, natural, or file:PATH for the
-partition of another run. `partition` gives the samples of each client; `assign` the client of each sample, with those
-held out for validation; `class_counts` and `divergence` say how uneven the classes are.
+A way of dividing is a small value with a string form, and its class has the name that is written there: dirichlet(0.2),
+shards(2), iid, natural; file:PATH is the partition of another run. `partition` gives the samples of each client; `assign`
+the client of each sample, with those held out for validation; `class_counts` and `divergence` say how uneven the classes
+are.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -128,8 +129,14 @@ NATURAL = "natural"
 
 
 @dataclass(frozen=True)
-class Natural:
-    """Owners that become the clients; samples of the other owners are not used."""
+class natural:
+    """Leave samples with their owners, who become the clients; samples of other owners are not used.
+
+    Of an owner with more than `most` samples, that many are drawn at random.
+
+    >>> str(natural()), str(natural(most=400))
+    ('natural', 'natural(most=400)')
+    """
 
     most: int | None = None
 
@@ -183,15 +190,6 @@ class Natural:
         return client
 
 
-def natural(most: int | None = None) -> Natural:
-    """Leave samples with their owners; of an owner with more than `most`, that many are drawn at random.
-
-    >>> str(natural()), str(natural(most=400))
-    ('natural', 'natural(most=400)')
-    """
-    return Natural(most)
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # Ways of dividing samples among clients, as small values with a string form: "dirichlet(0.2)", "shards(2)",
 # "natural".
@@ -205,17 +203,36 @@ class Spread(Protocol):
         ...
 
 
-Kind: TypeAlias = Spread | Natural | Saved
+Kind: TypeAlias = Spread | natural | Saved
 
 
 @dataclass(frozen=True)
-class Dirichlet:
-    """Label skew by draws of Dir(gamma), in the reading that `dirichlet` was asked for."""
+class dirichlet:
+    """Divide with label skew; the smaller gamma, the fewer classes a client sees.
+
+    For each class, the clients' shares are drawn from Dir(gamma), and a client that already holds an equal part of all
+    samples gets none of the later classes (NIID-Bench). `balance=False` leaves that rule out. `by="client"` draws the
+    mix of classes of each client instead, and `equal=True` with it gives all clients the same number of samples (Hsu).
+
+    >>> str(dirichlet(gamma=0.2)), str(dirichlet(0.2, by="client", equal=True))
+    ('dirichlet(0.2)', "dirichlet(0.2, by='client', equal=True)")
+    """
 
     gamma: float
+    _: KW_ONLY
     balance: bool = True
     by: str = "class"
     equal: bool = False
+
+    def __post_init__(self) -> None:
+        check_number("gamma", self.gamma, above=0)
+        check_flag("balance", self.balance)
+        check_choice("by", self.by, ("class", "client"))
+        check_flag("equal", self.equal)
+        if self.equal and self.by == "class":
+            refuse("equal", True, "False with by='class': only by='client' can give all clients the same number")
+        if not self.balance and self.by == "client":
+            refuse("balance", False, "no balance with by='client', which has no such rule")
 
     def __str__(self) -> str:
         changed = {one.name: value for one in fields(self)[1:] if (value := getattr(self, one.name)) != one.default}
@@ -289,8 +306,12 @@ def _drawn_in_turn(logs: npt.NDArray[np.float64], gamma: float, sizes: Indices, 
 
 
 @dataclass(frozen=True)
-class Iid:
-    """No skew: shuffled, and dealt out like cards, so that sizes differ by one at most."""
+class iid:
+    """Give every client a random sample of the whole: shuffled, and dealt out like cards.
+
+    >>> str(iid())
+    'iid'
+    """
 
     def __str__(self) -> str:
         return "iid"
@@ -300,68 +321,36 @@ class Iid:
 
 
 @dataclass(frozen=True)
-class Shards:
-    """About k classes each: sorted by label, cut into clients * k equal shards, k random ones each (McMahan, 2017)."""
+class shards:
+    """Divide with label skew into clients of one size: each sees about `k` classes (McMahan, 2017).
+
+    Sorted by label, samples are cut into clients * k equal shards, of which every client gets k at random.
+
+    >>> str(shards(k=2))
+    'shards(2)'
+    """
 
     k: int
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
 
     def __str__(self) -> str:
         return f"shards({self.k})"
 
     def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
-        samples, shards = len(labels), clients * self.k
-        if shards > samples:
+        samples, pieces = len(labels), clients * self.k
+        if pieces > samples:
             raise InputError(
-                f"partition='{self}' with clients={clients} is not accepted: that makes {shards} shards of "
+                f"partition='{self}' with clients={clients} is not accepted: that makes {pieces} shards of "
                 f"{samples} samples; use fewer clients or a smaller k"
             )
         shuffled = rng.permutation(samples)
         by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
-        client_of_shard = rng.permutation(np.arange(shards) % clients)
+        client_of_shard = rng.permutation(np.arange(pieces) % clients)
         owner = np.empty(samples, dtype=np.int64)
-        owner[by_label] = client_of_shard[np.arange(samples) * shards // samples]
+        owner[by_label] = client_of_shard[np.arange(samples) * pieces // samples]
         return owner
-
-
-def dirichlet(gamma: float, *, balance: bool = True, by: str = "class", equal: bool = False) -> Dirichlet:
-    """Divide with label skew; the smaller gamma, the fewer classes a client sees.
-
-    For each class, the clients' shares are drawn from Dir(gamma), and a client that already holds an equal part of all
-    samples gets none of the later classes (NIID-Bench). `balance=False` leaves that rule out. `by="client"` draws the
-    mix of classes of each client instead, and `equal=True` with it gives all clients the same number of samples (Hsu).
-
-    >>> str(dirichlet(gamma=0.2)), str(dirichlet(0.2, by="client", equal=True))
-    ('dirichlet(0.2)', "dirichlet(0.2, by='client', equal=True)")
-    """
-    made = Dirichlet(
-        check_number("gamma", gamma, above=0),
-        check_flag("balance", balance),
-        check_choice("by", by, ("class", "client")),
-        check_flag("equal", equal),
-    )
-    if equal and by == "class":
-        refuse("equal", equal, "False with by='class': only by='client' can give all clients the same number")
-    if not balance and by == "client":
-        refuse("balance", balance, "no balance with by='client', which has no such rule")
-    return made
-
-
-def iid() -> Iid:
-    """Give every client a random sample of the whole.
-
-    >>> str(iid())
-    'iid'
-    """
-    return Iid()
-
-
-def shards(k: int) -> Shards:
-    """Divide with label skew into clients of one size: each sees about `k` classes.
-
-    >>> str(shards(k=2))
-    'shards(2)'
-    """
-    return Shards(check_count("k", k))
 
 
 PARTITIONS: dict[str, Callable[..., Kind]] = {"dirichlet": dirichlet, "iid": iid, "shards": shards, "natural": natural}
@@ -436,16 +425,16 @@ def clients_of(
 ) -> npt.NDArray[Any]:
     """Return the client of each sample, as `partition` divides them; negative where a sample has none."""
     kind = parse(how) if isinstance(how, str) else how
-    if not isinstance(kind, Saved | Natural) and not callable(getattr(kind, "owners", None)):
+    if not isinstance(kind, Saved | natural) and not callable(getattr(kind, "owners", None)):
         refuse("how", how, 'a string such as "dirichlet(0.2)" or a value such as data.dirichlet(0.2)')
-    if clients is not None or not isinstance(kind, (Natural, Saved)):
+    if clients is not None or not isinstance(kind, (natural, Saved)):
         check_count("clients", clients)
     check_count("min_size", min_size, low=0)
     check_seed("seed", seed)
     if isinstance(kind, Saved):
         return kind.clients_of(labels, clients)
     rng = generator(seed, "partition")
-    if isinstance(kind, Natural):
+    if isinstance(kind, natural):
         return kind.clients_of(owners, len(labels), clients, min_size, rng)
     assert clients is not None
     if clients * min_size > len(labels):
@@ -513,7 +502,7 @@ def assign(
         return kind.clients_of(array, clients)
     owner: Owners = np.full(len(array), VALIDATION, dtype=np.int32)
     rng = generator(seed, "validation")
-    if isinstance(kind, Natural):
+    if isinstance(kind, natural):
         # the fewest samples of which min_size are left when the share is gone
         needed = bisect.bisect_left(range(len(array) + 1), min_size, key=lambda size: size - round(validation * size))
         owner[:] = clients_of(array, clients, kind, min_size=needed, seed=seed, owners=owners)
