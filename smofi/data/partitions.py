@@ -1,9 +1,9 @@
 """Divide samples among clients.
 
-A way of dividing is a small value with a string form, and its class has the name that is written there: dirichlet(0.2),
-shards(2), iid, natural; file:PATH is the partition of another run. `partition` gives the samples of each client; `assign`
-the client of each sample, with those held out for validation; `class_counts` and `divergence` say how uneven the classes
-are.
+A way of dividing is a small value with a string form, and its class has the name that is written there:
+dirichlet(0.2), shards(2), iid, natural; file:PATH is the partition of another run. `partition` gives the samples of
+each client; `assign` the client of each sample, with those held out for validation; `class_counts` and `divergence`
+say how uneven the classes are.
 """
 
 from __future__ import annotations
