@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import string
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -61,9 +60,11 @@ class Alphabet:
     def __init__(self, letters: str, near: Callable[[str], str]) -> None:
         self.letters, self.near = letters, near
         self.replaced: Counter[str] = Counter()
-        self.table = np.full(sys.maxunicode + 1, -1, np.int16)
+        # the number of each character up to the last one known, -1 if it has none, and -1 for all beyond
+        self.table = np.full(max(map(ord, letters)) + 2, -1, np.int16)
         self.table[[ord(letter) for letter in letters]] = np.arange(len(letters))
-        self.table[ord(OTHER)] = -1
+        if OTHER in letters:
+            self.table[ord(OTHER)] = -1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,7 +80,7 @@ class Alphabet:
         if len(text) > AT_ONCE:
             return np.concatenate([self.numbers(text[at : at + AT_ONCE]) for at in range(0, len(text), AT_ONCE)])
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-        found: Array = self.table[codes]
+        found: Array = self.table[np.minimum(codes, len(self.table) - 1)]
         if (strange := found < 0).any():
             self.replaced.update(map(chr, codes[strange]))
             distinct, inverse = np.unique(codes[strange], return_inverse=True)

@@ -417,7 +417,7 @@ def test_a_file_of_a_terabyte_is_not_read(name: str, source: str, said: str, tmp
     tracemalloc.start()
     with pytest.raises(InputError) as caught:
         data.load(source.format(tmp_path), **({} if ":" in source else {"folder": tmp_path}))
-    assert tracemalloc.get_traced_memory()[1] < 2**22
+    assert tracemalloc.get_traced_memory()[1] < 2**21
     tracemalloc.stop()
     assert str(caught.value).startswith(f"{tmp_path / name} is not accepted: expected ")
     assert said in str(caught.value)
