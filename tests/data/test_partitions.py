@@ -41,7 +41,7 @@ from smofi.runs import RunFolder, RunWriter, partition_hash
 GAMMAS = [1e-300, 1e-3, 0.01, 0.2, 1.0, 1e3, 1e300]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_every_sample_exactly_once_and_nobody_below_the_minimum(data: st.DataObject) -> None:
     samples = data.draw(st.integers(1, 400))
@@ -62,7 +62,7 @@ def test_every_sample_exactly_once_and_nobody_below_the_minimum(data: st.DataObj
     assert all(np.array_equal(one, other) for one, other in zip(parts, again, strict=True))
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(0, 30), min_size=1, max_size=8).filter(lambda sizes: sum(sizes) > 0),
     min_size=st.integers(0, 10),
@@ -213,7 +213,7 @@ def test_shards_of_mcmahan() -> None:
     assert np.abs(means - 29_999.5).max() < 5 * 60_000 / np.sqrt(12 * 300)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_natural_clients_are_owners_with_enough(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=20))
@@ -352,6 +352,7 @@ def test_methods_and_kinds_validate_on_the_same_samples() -> None:
     assert np.array_equal(*held)
 
 
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=8),
     min_size=st.integers(0, 10),
@@ -457,6 +458,7 @@ def test_a_changed_owner_is_noticed_in_a_run_folder_and_by_itself(with_run: bool
     assert read_partition(path).tolist() == OWNER.tolist()
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(-2, 5), min_size=1).filter(lambda owners: max(owners) >= 0))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, owners: list[int]) -> None:
     path = tmp_path_factory.getbasetemp() / "written.safetensors"

@@ -167,7 +167,7 @@ PICTURES = {
 WHOLE = {name: decode_picture(content, PATH, upright=True) for name, content in PICTURES.items()}
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_picture_cut_short_is_refused_unless_nothing_is_missing(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(PICTURES)))
