@@ -16,7 +16,7 @@ from smofi.config import Config, read_config
 from smofi.config.presets import preset_names
 from smofi.errors import refuse
 from smofi.models.catalogue import MODELS, check_model_name
-from smofi.report.asked import check_picture
+from smofi.report.asked import check_output
 from smofi.report.lists import data_table, listing, method_table, preset_table
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def data(
         if name is None:
             refuse("seeds", seeds, "a data set with it, such as: smofi data digits --seeds 0-2")
     if output is not None:
-        check_picture(output, "output")
+        check_output(output, "output", "picture", force=True)
     kind = "phones" if devices is True else devices or None
     if name is None:
         if kind is None:
@@ -123,17 +123,17 @@ def _print_seeds(config: Config) -> None:
 def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:
     """Show how the data is divided, and the clients' devices if wanted, for the model of a preset."""
     with loading():
-        from smofi.report.clients import Fleet, Heterogeneity, heterogeneity_table, save_heterogeneity
+        from smofi.report.clients import Fleet, Heterogeneity, heterogeneity_picture, heterogeneity_table
     if devices and config.clients:
         Fleet.of(devices, config.clients, config.seed)  # refused before anything is read
     config, federations = divided(config)
     federation = federations[config.seed]
     division = Heterogeneity.of(config, federation)
-    console.print(heterogeneity_table(division))
+    console.print(heterogeneity_table(division, console))
     for line in division.remarks:
         console.print(line, markup=False, highlight=False)
     if output is not None:
-        print(f"Picture: {save_heterogeneity(output, division)}")
+        print(f"Picture: {heterogeneity_picture(division).save(output)}")
     if devices:
         console.print()
         fleet = Fleet.of(devices, config.known_clients, config.seed)
@@ -143,11 +143,11 @@ def _print_division(config: Config, devices: str | None, preset: bool, output: P
 
 
 def _print_devices(fleet: Fleet, output: Path | None) -> None:
-    from smofi.report.clients import devices_table, save_devices
+    from smofi.report.clients import devices_picture, devices_table
 
     console.print(devices_table(fleet), highlight=False)
     if output is not None:
-        print(f"Picture: {save_devices(output, fleet)}")
+        print(f"Picture: {devices_picture(fleet).save(output)}")
 
 
 @command()

@@ -19,10 +19,7 @@ from smofi.report.asked import (
     MADE,
     Request,
     Target,
-    check_new,
-    check_page,
-    check_picture,
-    check_replaceable,
+    check_output,
     format_of,
     write_file,
 )
@@ -92,7 +89,7 @@ def compare(
     if per_seed and form != "csv":
         refuse("per_seed", True, "--format csv with it")
     if output is not None:
-        check_new(output, force)
+        check_output(output, "--output", "table", force=force)
     with loading():
         from smofi.report.snapshots import gather
         from smofi.report.table import as_text, blocks_of, sheets_of, written_as
@@ -152,7 +149,7 @@ def plot(
 
     Bands and error bars are one standard deviation over seeds. Exit code 2 if a run cannot be read.
     """
-    check_replaceable(output, "--output", force)
+    check_output(output, "--output", "picture", force=force)
     request = Request(kind, value, by, over, hours, Target.read(target), baseline, width)
     if own_axes:
         request.check_curves("own_axes")
@@ -181,16 +178,16 @@ def timeline(
     the runs with the first one.
     """
     if output is not None:
-        check_picture(output, "output")
+        check_output(output, "output", "picture", force=True)
     folders_in(folder)  # refused if it is none
     with loading():
-        from smofi.report.timeline import read_timelines, save_timelines, timeline_table
+        from smofi.report.timeline import read_timelines, timeline_table, timelines_picture
     with reading(str(folder)) as progress:
         timelines = read_timelines(folder, round, progress)
     for one in timelines:
         console.print(timeline_table(one), "", sep="\n")
     if output is not None:
-        print(f"Picture: {save_timelines(output, timelines)}")
+        print(f"Picture: {timelines_picture(timelines).save(output)}")
     return 0
 
 
@@ -205,7 +202,7 @@ def report(
 
     The page needs no network and no file beside it, so it can be given to others as it is.
     """
-    check_page(output, "--output", force=force)
+    check_output(output, "--output", "page", force=force)
     given = runs or (RUNS,)
     for run in given:
         if not check_path("RUN", run).is_dir():

@@ -9,7 +9,7 @@ from smofi.cli.flags import NONE_GIVEN, Flags, Picture, Scale, Source, resolve, 
 from smofi.cli.program import HOW_TO_WRITE, command, console, reading
 from smofi.config import Config, config_yaml
 from smofi.memory import refusing
-from smofi.report.asked import check_picture
+from smofi.report.asked import check_output
 
 if TYPE_CHECKING:
     from smofi.config.federation import Federation
@@ -45,7 +45,7 @@ def plan(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale = 
             )
             for method in config.method
         ]
-    console.print(plan_table(summaries))
+    console.print(plan_table(summaries, console.width))
     return 0
 
 
@@ -56,17 +56,17 @@ def advise(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale 
     Rounds are planned, by a full clock unless the configuration has another, with each seed; nothing is trained.
     """
     if output is not None:
-        check_picture(output, "output")
+        check_output(output, "output", "picture", force=True)
     config = resolve_with_clock(source, settings_given(flags), scale)
     with loading():
         from smofi.planning.advice import advise_each
-        from smofi.report.plan import advice_table, save_advice
+        from smofi.report.plan import advice_picture, advice_table
     config, federations = divided(config)
     with refusing(f"a run of {config.model} on {config.data}"):
         advice = advise_each(config, federations)
-    console.print(advice_table(advice))
+    console.print(advice_table(advice, console))
     if output is not None:
-        print(f"Picture: {save_advice(output, advice)}")
+        print(f"Picture: {advice_picture(advice).save(output)}")
     return 0
 
 

@@ -18,11 +18,7 @@ DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 def can_braille(encoding: str) -> bool:
-    """Return whether a terminal with this encoding can show braille.
-
-    >>> can_braille("utf-8"), can_braille("latin-1")
-    (True, False)
-    """
+    """Return whether a terminal with this encoding can show braille."""
     try:
         "⣿┤".encode(encoding)
     except (UnicodeEncodeError, LookupError):
@@ -31,14 +27,7 @@ def can_braille(encoding: str) -> bool:
 
 
 class Canvas:
-    """`width` x `height` characters; points are given in [0, 1] x [0, 1], the origin at the bottom left.
-
-    >>> canvas = Canvas(2, 1, braille=True)
-    >>> canvas.line((0.0, 0.0), (1.0, 0.0), style="red", letter="*")
-    [(0, 0), (0, 0), (1, 0), (1, 0)]
-    >>> canvas.row(0).plain
-    '⣀⣀'
-    """
+    """`width` x `height` characters; points are given in [0, 1] x [0, 1], the origin at the bottom left."""
 
     def __init__(self, width: int, height: int, *, braille: bool) -> None:
         self.width, self.height, self.braille = width, height, braille
@@ -75,11 +64,7 @@ class Canvas:
 
 
 def bar(done: float, width: int, *, unicode: bool) -> tuple[str, str]:
-    """Return a bar of this width, in its filled and its empty characters.
-
-    >>> bar(0.5, 4, unicode=False)
-    ('##', '--')
-    """
+    """Return a bar of this width, in its filled and its empty characters."""
     full, empty = ("━", "─") if unicode else ("#", "-")
     filled = int(done * width)
     return full * filled, empty * (width - filled)
@@ -92,11 +77,7 @@ MARKED = 10
 
 
 def ticks(low: float, high: float, about: int) -> list[float]:
-    """Return round numbers (1, 2 or 5 times a power of ten apart) that enclose [low, high].
-
-    >>> ticks(0.12, 0.87, about=4)
-    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    """
+    """Return round numbers (1, 2 or 5 times a power of ten apart) that enclose [low, high]."""
     if high - low <= 1e-9 * max(abs(low), abs(high)):
         margin = abs(low) / 10 or 1.0
         low, high = low - margin, high + margin
@@ -118,16 +99,7 @@ def draw_curves(
     rounds: int | None = None,
 ) -> Text:
     """Draw the judged metric round by round, with axes and a legend; `width` and `height` include the axes. Of several
-    seeds of a method, the mean is drawn, and the legend says so. `rounds` is for histories that have been thinned.
-
-    >>> print(draw_curves([History("fedavg", [0.0, 1.0])], width=20, height=4, encoding="ascii"))
-    accuracy
-    100% |          oooo
-     50% |    oooooo
-      0% |oooo
-         +round 1------2
-    oo fedavg 100.0%
-    """
+    seeds of a method, the mean is drawn, and the legend says so. `rounds` is for histories that have been thinned."""
     check_count("width", width, low=NARROWEST)
     check_count("height", height, low=4)
     curves = bands(histories, partial=True)

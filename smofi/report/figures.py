@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smofi.config.settings import SETTINGS
@@ -26,7 +25,7 @@ from smofi.report.names import PLAIN, folded, label, plugins_of, rows_by_base, t
 from smofi.report.numbers import three_digits, time_unit
 from smofi.report.results import USUAL_BASELINE, Band, History, Row, Scale, bands, measure
 from smofi.report.snapshots import Setup
-from smofi.report.style import DASHED, FAINT, INK, Look, looks, picture, put_heading, save_picture
+from smofi.report.style import DASHED, FAINT, INK, Drawing, Look, looks, put_heading
 from smofi.report.table import with_target
 from smofi.spec import Call, read_calls
 
@@ -73,34 +72,16 @@ class Format(NamedTuple):
     style: Mapping[str, Any]
     dpi: int
 
+    def drawing(self, compose: Callable[[Figure], None], size: tuple[float, float]) -> Drawing:
+        return Drawing(compose, size, PADDING, self.dpi, self.style)
+
 
 PAPER = Format(thin, 0.06, 0.45, "outside upper center", STYLE, 300)
 SCREEN = Format(lambda look: look.line, 0.095, 0.75, "outside lower left", {}, 200)
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure that is ready to be saved, the same bytes each time: as .svg, .pdf or .png, by the file's name."""
-
-    compose: Callable[[Figure], None]
-    size: tuple[float, float]
-    form: Format = PAPER
-
-    def save(self, path: str | Path) -> Path:
-        """Draw it into a file."""
-        return save_picture(path, self.compose, self.size, PADDING, self.form.dpi, self.form.style)
-
-    def svg(self) -> bytes:
-        """Draw it as the content of an SVG file, its text as text."""
-        return picture(self.compose, self.size, PADDING, self.form.dpi, {**self.form.style, "svg.fonttype": "none"})
-
-
 def grid_of(count: int, width: str | None) -> tuple[int, int, float]:
-    """Return rows, columns and inches across for this many panels; a single one takes a column of the page.
-
-    >>> grid_of(1, None), grid_of(3, None), grid_of(6, "page"), grid_of(2, "column")
-    ((1, 1, 3.35), (1, 3, 7.0), (2, 3, 7.0), (2, 1, 3.35))
-    """
+    """Return rows, columns and inches across for this many panels; a single one takes a column of the page."""
     across = WIDTHS[width or ("column" if count == 1 else "page")]
     rows = math.ceil(count / (PER_ROW if across == WIDTHS["page"] else 1))
     return rows, math.ceil(count / rows), across
@@ -139,11 +120,7 @@ def put_legend(figure: Figure, handles: Sequence[Any], form: Format = PAPER) -> 
 
 
 def legend_columns(names: Sequence[str], across: float, form: Format = PAPER) -> int:
-    """Return the most columns that fit; entries stand below each other first.
-
-    >>> legend_columns(["FedAvg", "SMoFi"], 3.35), legend_columns(["a method with a long name"] * 4, 3.35)
-    (2, 1)
-    """
+    """Return the most columns that fit; entries stand below each other first."""
     for columns in range(len(names), 1, -1):
         least, longer = divmod(len(names), columns)  # matplotlib gives the first columns one entry more
         ends = list(accumulate([least + (place < longer) for place in range(columns)], initial=0))
@@ -163,11 +140,7 @@ def legend_inches(names: Sequence[str], across: float) -> float:
 
 @dataclass(frozen=True)
 class Panel:
-    """The histories of one setup, and the target: a `share` of the best of the baseline with the same seed, or fixed.
-
-    >>> Panel("IID", [History("fedavg", [0.2, 0.8]), History("smofi", [0.8, 0.9])]).row("smofi").speed_up
-    2.0
-    """
+    """The histories of one setup, and the target: fixed, or a `share` of the baseline's best with the same seed."""
 
     title: str
     histories: Sequence[History]
@@ -200,12 +173,7 @@ class Key(NamedTuple):
 def keys_of(panels: Sequence[Panel]) -> dict[str, Key]:
     """Give every method of a figure its look and title.
 
-    Where each panel has one base, a method looks the same on each of them, and a base alone as FedAvg.
-
-    >>> one, other = Panel("", [History("fedavg"), History("smofi")]), Panel("", [History("clip(1)+smofi")])
-    >>> [(name, key.title, key.look.glyph) for name, key in keys_of([one, other]).items()]
-    [('fedavg', 'base alone', 'o'), ('smofi', '+ SMoFi', '*'), ('clip(1)+smofi', '+ SMoFi', '*')]
-    """
+    Where each panel has one base, a method looks the same on each of them, and a base alone as FedAvg."""
     names = list(dict.fromkeys(name for panel in panels for name in panel.names))
     called = titles(names)
     own = {name: "+".join(plugins_of(name)) or PLAIN for name in names}
@@ -235,11 +203,7 @@ def scale_of(panels: Sequence[Panel]) -> Scale:
 
 
 def seeds_words(counts: Iterable[int]) -> str:
-    """Say what a band or an error bar shows, given the number of seeds of each method; nothing of single seeds.
-
-    >>> seeds_words([3, 2]), seeds_words([1])
-    ('± std, 2 to 3 seeds', '')
-    """
+    """Say what a band or an error bar shows, given the number of seeds of each method; nothing of single seeds."""
     found = sorted(set(counts))
     if not found or found[-1] == 1:
         return ""
@@ -265,11 +229,7 @@ def curves_figure(
 ) -> Drawing:
     """Draw the judged metric over rounds, or over hours of virtual time: the mean over seeds, and a band of one
     standard deviation either side. A panel with a fixed target has a line there. All panels have the same range of
-    values, so that heights can be compared, unless they have `own_axes`; then they may have metrics of their own too.
-
-    >>> curves_figure([Panel("IID", [History("fedavg", [0.4, 0.7, 0.8])])]).size
-    (3.35, 2.24)
-    """
+    values, so that heights can be compared, unless they have `own_axes`; then each may have a metric of its own."""
     scales = [scale_of([panel]) if own_axes else scale_of(panels) for panel in panels]
     keys = keys_of(panels)
     drawn = [bands([one for one in panel.histories if one.measured], partial=form is not PAPER) for panel in panels]
@@ -327,46 +287,27 @@ def curves_figure(
             found.append(Line2D([], [], color=FAINT, linestyle=DASHED, label=f"target {shown}"))
         return found + ([Patch(color=FAINT, alpha=2 * FAINTNESS, linewidth=0, label=words)] if words else [])
 
-    return Drawing(compose, size or (across, round(high, 2)), form)
+    return form.drawing(compose, size or (across, round(high, 2)))
 
 
-def save_curves(
-    path: str | Path,
-    histories: Sequence[History],
-    *,
-    target: float | None = None,
-    title: str | None = None,
-    below: str = "",
-    over_hours: bool = False,
-) -> Path:
-    """Draw a run's or a comparison's judged metric over rounds, or over the hours of virtual time, into a file; the
-    same histories give the same bytes. `below` stands below the title.
-
-    >>> import tempfile
-    >>> save_curves(Path(tempfile.mkdtemp()) / "curves.svg", [History("fedavg", [0.4, 0.7, 0.8])]).name
-    'curves.svg'
-    """
-    measured = [history for history in histories if history.measured]
-    panel = Panel("", measured, target=target)
+def run_figure(
+    histories: Sequence[History], target: float | None, title: str, below: str = "", *, over_hours: bool = False
+) -> Drawing:
+    """Draw a run's or a comparison's judged metric over rounds, or over the hours of virtual time; `below` stands below
+    the title."""
+    panel = Panel("", [history for history in histories if history.measured], target=target)
     drawing = curves_figure([panel], over_hours=over_hours, form=SCREEN, size=(8.4, 4.4))
 
     def compose(figure: Figure) -> None:
         drawing.compose(figure)
-        if title:
-            put_heading(figure, title, below)
+        put_heading(figure, title, below)
 
-    return replace(drawing, compose=compose).save(path)
+    return replace(drawing, compose=compose)
 
 
 def marked(values: Sequence[float], number: int, among: int) -> list[int]:
     """Return where a curve has its marker: at even distances, elsewhere than the curves of other numbers, and where a
-    value has no neighbour to draw a line to.
-
-    >>> marked([0.5] * 80, number=1, among=2)
-    [5, 15, 25, 35, 45, 55, 65, 75]
-    >>> marked([0.5, math.nan, 0.6, 0.7], number=0, among=1)
-    [0]
-    """
+    value has no neighbour to draw a line to."""
     known = [False, *(math.isfinite(value) for value in values), False]
     alone = [i for i in range(len(values)) if known[i + 1] and not (known[i] or known[i + 2])]
     if among == 1:
@@ -463,7 +404,7 @@ def _values_figure(
         }
         put_legend(figure, [*handles.values(), *([Line2D([], [], label=words, **bar)] if words else [])])
 
-    return Drawing(compose, (across, round(high + legend_inches(_titles(keys, words), across), 2)))
+    return PAPER.drawing(compose, (across, round(high + legend_inches(_titles(keys, words), across), 2)))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -478,11 +419,7 @@ MOST_LABELLED = 8  # bars that have their number on top
 def bars_figure(panels: Sequence[Panel], values: Sequence[str] = ("accuracy",), *, width: str | None = None) -> Drawing:
     """Draw a group of bars for each panel, for each of the values: accuracy (the best), mean (over rounds), rounds or
     hours (to the target). Error bars are one standard deviation over seeds; a method that misses the target has a
-    hatched bar as high as its budget, and a > on top. Bars begin at 0, so that their lengths can be compared.
-
-    >>> bars_figure([Panel("IID", [History("fedavg", [0.4, 0.7, 0.8])])], ["accuracy", "rounds"]).size
-    (7.0, 1.71)
-    """
+    hatched bar as high as its budget, and a > on top. Bars begin at 0, so that their lengths can be compared."""
     labelled = sum(len(panel.rows) for panel in panels) <= MOST_LABELLED
 
     def draw(axes: Axes, value: Value, share: bool, keys: Mapping[str, Key]) -> None:
@@ -537,12 +474,7 @@ def points_figure(
 ) -> Drawing:
     """Draw the values of each method over a setting: each panel is one value of it, its title stands below. Points are
     at even distances, in the order of the panels, with error bars of one standard deviation over seeds. The reference
-    is dashed; a method that misses the target is an open triangle at its budget.
-
-    >>> panels = [Panel(cut, [History("fedavg", [0.5]), History("smofi", [0.6])]) for cut in ("0", "1")]
-    >>> points_figure(panels, setting="cut").size
-    (3.35, 2.17)
-    """
+    is dashed; a method that misses the target is an open triangle at its budget."""
 
     def look(name: str, key: Key) -> dict[str, Any]:
         dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": ""}
@@ -692,11 +624,7 @@ def _by_parameter(histories: Sequence[History], name: str) -> dict[str, list[His
 
 
 def parameter_of(method: str, name: str) -> tuple[str, str] | None:
-    """Return the value of a parameter, and the method's name without it; None if no part of the method has one.
-
-    >>> parameter_of("fednar+smofi(alpha=-1)", "alpha"), parameter_of("smofi", "alpha"), parameter_of("fedavg", "alpha")
-    (('-1', 'fednar+smofi'), ('-0.1', 'smofi'), None)
-    """
+    """Return the value of a parameter, and the method's name without it; None if no part of the method has one."""
     try:
         calls = read_calls("method", method, "smofi")
     except InputError:  # not a method, but the name that a curve was given
@@ -712,10 +640,6 @@ def parameter_of(method: str, name: str) -> tuple[str, str] | None:
 
 
 def _order(value: str) -> tuple[float, str]:
-    """Sort by the first number in a value.
-
-    >>> sorted(["4-7", "14-16", "0-3"], key=_order), sorted(["-0.1", "-10"], key=_order)
-    (['0-3', '4-7', '14-16'], ['-10', '-0.1'])
-    """
+    """Sort by the first number in a value."""
     number = re.search(r"-?\d+(\.\d+)?(e[+-]?\d+)?", value)
     return (float(number[0]) if number else float("inf"), value)

@@ -66,21 +66,13 @@ def preset_table() -> RenderableType:
 
 
 def method_table() -> Table:
-    """List the methods as they are written, with what each does; those of plugins included.
-
-    >>> method_table().columns[0].header
-    'method'
-    """
+    """List the methods as they are written, with what each does; those of plugins included."""
     load_plugins()
     return listing("method", ((describe(builder), builder.__doc__ or "") for builder in METHODS.values()))
 
 
 def listing(heading: str, entries: Iterable[tuple[str, str]], about: str = "what it does") -> Table:
-    """List names with the first paragraph of a text about each.
-
-    >>> listing("method", [("fedavg", "Average.")]).row_count
-    1
-    """
+    """List names with the first paragraph of a text about each."""
     table = Table(heading, about, box=None, padding=(0, 2, 0, 0))
     for name, text in entries:
         table.add_row(escape(name), escape(" ".join(text.strip().split("\n\n")[0].split())))
@@ -112,11 +104,7 @@ def outline(
     width: int | None = None,
     norm: str | None = None,
 ) -> Outline:
-    """Count a model's costs, for the input it is listed with unless another is given.
-
-    >>> outline("resnet18").costs.parameters
-    11173962
-    """
+    """Count a model's costs, for the input it is listed with unless another is given."""
     import torch
 
     from smofi.models import MODELS, Entry, build, check_model_name
@@ -132,11 +120,7 @@ def outline(
 
 
 def models_table(outlines: Iterable[Outline]) -> Table:
-    """Make a row for each model.
-
-    >>> models_table([outline("cnn")]).row_count
-    1
-    """
+    """Make a row for each model."""
     outlines = list(outlines)
     usual = max((one.classes for one in outlines), key=[one.classes for one in outlines].count)
     others = "".join(f", {escape(one.name)} {one.classes}" for one in outlines if one.classes != usual)
@@ -166,11 +150,7 @@ def models_table(outlines: Iterable[Outline]) -> Table:
 
 
 def cuts_table(one: Outline) -> Table:
-    """Make a row for each cut of a model.
-
-    >>> cuts_table(outline("cnn")).row_count
-    3
-    """
+    """Make a row for each cut of a model."""
     title = (
         f"{one.name}: {one.description}\n{one.costs.parameters:,} parameters, {count(one.costs.macs)} MACs, "
         f"for inputs of {','.join(map(str, one.input_shape))} and {plural(one.classes, 'class')}"

@@ -40,12 +40,7 @@ class View:
 
 
 class Live:
-    """The callback of several runs, seed by seed and method by method: follows each and shows it as `mode` says.
-
-    >>> with Live(Console(), ["smofi"], rounds=1, mode="plain") as live:
-    ...     live.say("ready")
-    ready
-    """
+    """The callback of several runs, seed by seed and method by method: follows each and shows it as `mode` says."""
 
     def __init__(
         self,
@@ -154,11 +149,7 @@ def _about(event: RunStarted) -> str:
 
 
 def peak_memory() -> str:
-    """Return the most memory this process has used so far; empty where the system does not say.
-
-    >>> peak_memory().endswith("iB")
-    True
-    """
+    """Return the most memory this process has used so far; empty where the system does not say."""
     try:
         import resource
     except ImportError:

@@ -24,16 +24,16 @@ from smofi.data.cache import data_home
 from smofi.engine.metrics import is_share
 from smofi.errors import InputError, SmofiError, refuse
 from smofi.plural import plural, some_of
-from smofi.report.asked import PAGE, check_page, write_file
-from smofi.report.clients import Heterogeneity, compose_heterogeneity
+from smofi.report.asked import PAGE, check_output, write_file
+from smofi.report.clients import Heterogeneity, heterogeneity_picture
 from smofi.report.figures import SCREEN, Panel, curves_figure
 from smofi.report.names import clients_of, own_data, pieces_of, rows_by_base
 from smofi.report.numbers import UNKNOWN, TimeUnit, duration, three_digits, time_unit
 from smofi.report.results import BAND, USUAL_BASELINE, History, Row, Scale, alike, band, compare, finite, paired
 from smofi.report.snapshots import Found, Setup, Snapshot, find_runs, setups_of
-from smofi.report.style import SOLID, looks, picture
+from smofi.report.style import SOLID, Drawing, looks
 from smofi.report.table import columns_of
-from smofi.report.timeline import Box, Timeline, as_divided, boxes_of, timeline_of, timelines_drawing
+from smofi.report.timeline import Box, Timeline, as_divided, boxes_of, timeline_of, timelines_picture
 from smofi.runs import DamagedFile, read_partition_file
 from smofi.web import digest_of, script_of, style_of
 
@@ -49,11 +49,7 @@ class Html(str):
 
 def element(tag: str, /, *content: str | Iterable[str], **attributes: Any) -> Html:
     """Make an element. `class_` is its class and `data_value` is data-value; an attribute that is None or False is left
-    out, one that is True has no value.
-
-    >>> element("td", "a < b & c", class_="name", data_value=3, hidden=False)
-    '<td class="name" data-value="3">a &lt; b &amp; c</td>'
-    """
+    out, one that is True has no value."""
     shown = ""
     for key, value in attributes.items():
         name = key.rstrip("_").replace("_", "-")
@@ -63,11 +59,7 @@ def element(tag: str, /, *content: str | Iterable[str], **attributes: Any) -> Ht
 
 
 def joined(content: Iterable[str | Iterable[str]]) -> Html:
-    """Put pieces of HTML and of text one after the other.
-
-    >>> joined(["<", element("b", "x"), ["&"]])
-    '&lt;<b>x</b>&amp;'
-    """
+    """Put pieces of HTML and of text one after the other."""
     return Html(
         "".join(
             piece if isinstance(piece, Html) else html.escape(piece) if isinstance(piece, str) else joined(piece)
@@ -77,11 +69,7 @@ def joined(content: Iterable[str | Iterable[str]]) -> Html:
 
 
 def breakable(name: str) -> Html:
-    """Let a method's name be broken between its parts only.
-
-    >>> breakable("fedprox(mu=0.1)+smofi")
-    'fedprox(mu=0.1)+<wbr>smofi'
-    """
+    """Let a method's name be broken between its parts only."""
     first, *others = pieces_of(name)
     return joined([first, *(joined([element("wbr"), piece]) for piece in others)])
 
@@ -134,13 +122,7 @@ QUOTED = re.compile(r"""(['"])([^'"\n]*[\\/][^'"\n]*)\1""")
 
 
 def without_folders(text: str, known: Iterable[str] = ()) -> str:
-    """Reduce each path in a text to its last name; `known` are paths that may be in it with spaces.
-
-    >>> without_folders("csv:/far/away/patients.csv cannot be read"), without_folders("dirichlet(0.2)")
-    ('csv:patients.csv cannot be read', 'dirichlet(0.2)')
-    >>> without_folders("data='/my own/a b.csv' is missing"), without_folders("/my own/x is gone", known=["/my own/x"])
-    ("data='a b.csv' is missing", 'x is gone')
-    """
+    """Reduce each path in a text to its last name; `known` are paths that may be in it with spaces."""
     for path in sorted(filter(None, known), key=len, reverse=True):
         text = text.replace(path, last_name(path))
     text = QUOTED.sub(lambda found: f"{found[1]}{last_name(found[2])}{found[1]}", text)
@@ -148,11 +130,7 @@ def without_folders(text: str, known: Iterable[str] = ()) -> str:
 
 
 def last_name(word: str) -> str:
-    """Reduce a single word, in which a path may have spaces, to the path's last name.
-
-    >>> last_name("csv:/far away/a b.csv"), last_name("--output=../x/"), last_name("smofi")
-    ('csv:a b.csv', '--output=x', 'smofi')
-    """
+    """Reduce a single word, in which a path may have spaces, to the path's last name."""
     found = re.fullmatch(r"(-[^=]*=)?([A-Za-z][\w+.-]+:)?(.*)", word, re.DOTALL)
     if not found or not re.search(r"[\\/]", found[3]):
         return word
@@ -160,11 +138,7 @@ def last_name(word: str) -> str:
 
 
 def command_shown(command: str) -> str:
-    """Return a command line, its paths as short.
-
-    >>> command_shown("smofi run '/far away/a.yaml' --output=/far/runs/a --method 'fedprox(mu=0.1)'")
-    "smofi run a.yaml --output=a --method 'fedprox(mu=0.1)'"
-    """
+    """Return a command line, its paths as short."""
     try:
         words = shlex.split(command)
     except ValueError:  # cut off inside a quotation
@@ -173,11 +147,7 @@ def command_shown(command: str) -> str:
 
 
 def setting_shown(value: Any) -> str:
-    """Write the value of a setting.
-
-    >>> setting_shown(("fedavg", "smofi")), setting_shown(None), setting_shown("file:/far/runs/a"), setting_shown(True)
-    ('fedavg, smofi', 'none', 'file:a', 'yes')
-    """
+    """Write the value of a setting."""
     if isinstance(value, tuple):
         return ", ".join(map(setting_shown, value))
     if isinstance(value, bool):
@@ -386,11 +356,7 @@ def _at(values: Sequence[float | None], places: Sequence[int]) -> list[float]:
 
 def kept_places(values: Sequence[float], most: int = MOST_POINTS) -> list[int]:
     """Return the places of a curve that are drawn: all of a short one; of a long one the first, the last, and the
-    lowest and the highest of each stretch.
-
-    >>> kept_places([0.1, 0.2, 0.3]), kept_places([5, 1, 2, 9, 3, 4, 0, 7], most=4)
-    ([0, 1, 2], [0, 1, 3, 6, 7])
-    """
+    lowest and the highest of each stretch."""
     if len(values) <= most:
         return list(range(len(values)))
     kept = {0, len(values) - 1}
@@ -643,12 +609,13 @@ class Section:
         caption = element("figcaption", over, element("span", TO_USE, class_="help"))
         target = self.judged.rows[0].target if self.judged.rows else None
         panel = Panel("", self.charts[0].histories, target=target)
-        still = curves_figure([panel], form=SCREEN, size=(8.4, 4.6)).svg()
+        still = still_of(curves_figure([panel], form=SCREEN, size=(8.4, 4.6)))
         figures = [element("h3", "Learning curves"), _figure("curves", "Learning curves", still, caption)]
         if self.diagnostics:
             panels = [Panel(chart.scale.name, chart.histories) for chart in self.diagnostics]
             size = 8.4, 0.6 + 2.4 * math.ceil(len(panels) / 4)
-            still = curves_figure(panels, own_axes=True, form=SCREEN, size=(2 * size[0], 2 * size[1])).svg()
+            drawing = curves_figure(panels, own_axes=True, form=SCREEN, size=(2 * size[0], 2 * size[1]))
+            still = still_of(drawing)
             place = element("div", _still("Diagnostics", still), class_="multiples", data_figure="diagnostics")
             figures += [element("h3", "Diagnostics"), place]
         return figures
@@ -659,16 +626,18 @@ class Section:
         if about := drawn.partition:
             summary = [f"{text[:1].upper()}{text[1:]}." for text in about.summary()] if drawn.classes else []
             caption = element("figcaption", " ".join([f"How the data is divided with seed {seed}.", *summary]))
-            still = b""
-            if drawn.classes:
-                still = picture(lambda figure: compose_heterogeneity(figure, about), style={"svg.fonttype": "none"})
+            still = still_of(heterogeneity_picture(about)) if drawn.classes else b""
             content += [element("h3", "Clients' data"), _figure("partition", "Clients' data", still, caption)]
         if timelines := drawn.timelines:
             text = f"Round {timelines[0].round} with seed {seed}, on the clients' devices; first to finish on top."
-            compose, size = timelines_drawing(timelines)
-            still = picture(compose, size, {}, dpi=100, suffix=".png")
+            still = replace(timelines_picture(timelines), dpi=100).content(".png")
             content += [element("h3", "A round"), _figure("timeline", "A round", still, element("figcaption", text))]
         return content + [element("p", note, class_="note") for note in drawn.notes]
+
+
+def still_of(drawing: Drawing) -> bytes:
+    """Draw an SVG, its text as text."""
+    return replace(drawing, style={**drawing.style, "svg.fonttype": "none"}).content()
 
 
 def _figure(kind: str, name: str, still: bytes, caption: Html) -> Html:
@@ -774,13 +743,8 @@ SCRIPTS = ("sorting.js", "chart.js", "curves.js", "partition.js", "timeline.js",
 def write_page(
     paths: Sequence[str | Path], output: str | Path, title: str | None = None, *, force: bool = False
 ) -> Path:
-    """Write one page about the runs in these folders, each a run, a comparison, or a folder with runs below it.
-
-    >>> write_page(["no-such-folder"], "report.html")
-    Traceback (most recent call last):
-    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
-    """
-    path = check_page(output, force=force)
+    """Write one page about the runs in these folders, each a run, a comparison, or a folder with runs below it."""
+    path = check_output(output, "output", "page", force=force)
     listed = [Listed.of(one) for one in find_runs(paths)]
     if not any(one.run for one in listed):
         reasons = next((one.damage[0] for one in listed), "nothing was given")
@@ -827,21 +791,13 @@ def document(title: str, listed: Sequence[Listed], sections: Sequence[Section]) 
 
 
 def as_json(value: Any) -> str:
-    """Write JSON that can stand in an HTML page: no text in it can end the script it stands in.
-
-    >>> as_json({"name": "</script><!--"})
-    '{"name":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
-    """
+    """Write JSON that can stand in an HTML page: no text in it can end the script it stands in."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def warnings_about(listed: Sequence[Listed]) -> list[tuple[str, str]]:
-    """Name the runs that a reader must not take for finished and whole, by what is the matter.
-
-    >>> warnings_about([Listed("a/smofi", None, ["metrics.jsonl is missing"]), Listed("b", None, ["no manifest"])])
-    [('Damaged, not shown', 'a/smofi, b')]
-    """
+    """Name the runs that a reader must not take for finished and whole, by what is the matter."""
     kinds: dict[str, Callable[[Listed], bool]] = {
         "Still going, figures so far": lambda one: one.state == "still going",
         "Interrupted, figures so far": lambda one: one.state == "interrupted",

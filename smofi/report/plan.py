@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -35,7 +34,7 @@ from smofi.report.numbers import (
     percent,
     time_unit,
 )
-from smofi.report.style import COLOURS, DASHED, DIM, FAINT, UNEVEN, Look, looks, put_heading, save_picture
+from smofi.report.style import COLOURS, DASHED, DIM, FAINT, UNEVEN, Drawing, Look, looks, put_heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,29 +47,15 @@ FIRST, METHOD = 26, 26
 """Characters that the first column takes, and a method at least."""
 
 
-def plan_table(summaries: Sequence[PlanSummary]) -> RenderableType:
-    """Show the plans of one or several methods: side by side, and below each other where the terminal is narrow.
-
-    >>> from smofi.config import Config
-    >>> from smofi.planning import plan_run
-    >>> console = Console(width=80, color_system=None)
-    >>> with console.capture() as captured: console.print(plan_table([plan_run(Config(), "fedavg", deadline=0.1)]))
-    >>> "fedavg" in captured.get().splitlines()[1]
-    True
-    """
-    return _Plans(summaries)
-
-
-@dataclass
-class _Plans:
-    summaries: Sequence[PlanSummary]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        beside = max(1, (options.max_width - FIRST) // METHOD)
-        for start in range(0, len(self.summaries), beside):
-            yield _plans_beside(self.summaries[start : start + beside])
-        if len(self.summaries) > 1:
-            yield f"All methods together take about {duration(sum(plan.seconds for plan in self.summaries))}."
+def plan_table(summaries: Sequence[PlanSummary], width: int) -> Group:
+    """Show the plans of one or several methods: side by side, and below each other where the terminal is narrow."""
+    beside = max(1, (width - FIRST) // METHOD)
+    parts: list[RenderableType] = [
+        _plans_beside(summaries[start : start + beside]) for start in range(0, len(summaries), beside)
+    ]
+    if len(summaries) > 1:
+        parts.append(f"All methods together take about {duration(sum(plan.seconds for plan in summaries))}.")
+    return Group(*parts)
 
 
 def _plans_beside(plans: Sequence[PlanSummary]) -> Table:
@@ -162,11 +147,7 @@ def basis(advice: Advice) -> str:
 
 
 def unit(seconds: Iterable[float]) -> TimeUnit:
-    """Choose the unit in which these times are shown.
-
-    >>> unit([30.0, 500.0]).name, unit([0.5]).name
-    ('minutes', 'ms')
-    """
+    """Choose the unit in which these times are shown."""
     return time_unit(max(seconds, default=0.0), UNITS)
 
 
@@ -229,39 +210,22 @@ LEGEND = (
 )
 
 
-def advice_table(advice: Advice) -> RenderableType:
-    """Show every cut with its time and the client's load, and the recommended one.
-
-    >>> from smofi.config import Config
-    >>> from smofi.planning.advice import advise
-    >>> found = advise(Config(clients=4, participation=1.0, partition="iid", method="smofi", rounds=2))
-    >>> console = Console(width=80, color_system=None)
-    >>> with console.capture() as captured: console.print(advice_table(found))
-    >>> print(captured.get().splitlines()[0])
-    resnet8 on digits, iid, 4 clients, 4 per round
-    """
-    return _AdviceTable(advice)
-
-
-@dataclass
-class _AdviceTable:
-    advice: Advice
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        advice, encoding = self.advice, options.encoding
-        block = "█" if can_braille(encoding) else "#"
-        room = max(0, min(WIDEST_BAR, options.max_width - FIGURES))
-        yield Text(showable(heading(advice), encoding), style="bold")
-        yield Text(showable(basis(advice), encoding))
-        for outlooks, names in advice.alike.items():
-            yield Text("")
-            yield Text(", ".join(names), style="bold")
-            yield _cuts(advice, outlooks, block, room)
-        delayed = any(map(has_latency, advice.outlooks.values()))
-        yield Text(LEGEND.format("latency, " * delayed), style=DIM)
-        for sentence in sentences(advice):
-            yield Text("")
-            yield Text(showable(sentence, encoding))
+def advice_table(advice: Advice, console: Console) -> Group:
+    """Show every cut with its time and the client's load, and the recommended one."""
+    encoding = console.encoding
+    block = "█" if can_braille(encoding) else "#"
+    room = max(0, min(WIDEST_BAR, console.width - FIGURES))
+    parts: list[RenderableType] = [
+        Text(showable(heading(advice), encoding), style="bold"),
+        Text(showable(basis(advice), encoding)),
+    ]
+    for outlooks, names in advice.alike.items():
+        parts += ["", Text(", ".join(names), style="bold"), _cuts(advice, outlooks, block, room)]
+    delayed = any(map(has_latency, advice.outlooks.values()))
+    parts.append(Text(LEGEND.format("latency, " * delayed), style=DIM))
+    for sentence in sentences(advice):
+        parts += ["", Text(showable(sentence, encoding))]
+    return Group(*parts)
 
 
 def _cuts(advice: Advice, outlooks: Outlooks, block: str, room: int) -> Table:
@@ -318,17 +282,9 @@ MOST_TICKS = 14
 MOST_SHARES = 10  # cuts whose shares of the MACs fit above the bars
 
 
-def save_advice(path: str | Path, advice: Advice) -> Path:
-    """Draw the advice into a file; the same advice gives the same bytes.
-
-    >>> import tempfile
-    >>> from smofi.config import Config
-    >>> from smofi.planning.advice import advise
-    >>> found = advise(Config(clients=4, participation=1.0, partition="iid", method="smofi", rounds=2))
-    >>> save_advice(Path(tempfile.mkdtemp()) / "cuts.svg", found).name
-    'cuts.svg'
-    """
-    return save_picture(path, lambda figure: _compose(figure, advice))
+def advice_picture(advice: Advice) -> Drawing:
+    """Draw the time of a round over the cut, and the load."""
+    return Drawing(lambda figure: _compose(figure, advice))
 
 
 def _compose(figure: Figure, advice: Advice) -> None:

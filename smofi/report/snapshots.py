@@ -139,12 +139,7 @@ def snapshots_in(folder: str | Path) -> list[Snapshot]:
 
 def find_runs(paths: Sequence[str | Path]) -> list[Found]:
     """Find the runs in these folders, each a run, a comparison, or a folder with runs below it at any depth; each run
-    once, in the order in which it is found. A folder without any is refused.
-
-    >>> find_runs(["no-such-folder"])
-    Traceback (most recent call last):
-    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
-    """
+    once, in the order in which it is found. A folder without any is refused."""
     found: dict[Path, Found] = {}
     for path in paths:
         given = check_path("run", path)
@@ -172,11 +167,7 @@ def _read(folder: Path, given: Path) -> list[Found]:
 
 
 def folders_below(path: Path) -> list[Path]:
-    """List the folders of runs and comparisons below another folder, at any depth, by name.
-
-    >>> folders_below(Path("no-such-folder"))
-    []
-    """
+    """List the folders of runs and comparisons below another folder, at any depth, by name."""
     own = runs_below(path)
     others = [] if not path.is_dir() or RunFolder(path).has_run else sorted(path.iterdir())
     nested = [one for folder in others if folder.is_dir() and folder not in own for one in folders_below(folder)]

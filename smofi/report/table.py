@@ -46,11 +46,7 @@ from smofi.report.style import DIM
 @dataclass(frozen=True)
 class Cell:
     """A number as text, its standard deviation if it has one, the sign behind both, the number itself if it is known,
-    and whether it is the best of its column.
-
-    >>> str(Cell("60.0", "28.3", "%")), str(Cell(">40"))
-    ('60.0 ± 28.3%', '>40')
-    """
+    and whether it is the best of its column."""
 
     text: str
     spread: str = ""
@@ -81,13 +77,7 @@ def columns_of(
     """Return all columns by a short name. The best is bold of the rows that can be ranked, if there are several.
 
     For a `paper`, percentages have two decimals and their sign in the heading. `by_seed` lists the rounds to the target
-    of each seed instead of their deviation, where there is room.
-
-    >>> from smofi.report.results import History, measure
-    >>> rows = measure([History("fedavg", [0.2, 0.8]), History("smofi", [0.8, 0.9])])
-    >>> [(column.heading, str(column.cells[1])) for column in columns_of(rows, rows).values()][:3]
-    [('mean over rounds', '85.0%'), ('best accuracy', '90.0%'), ('rounds to target', '1')]
-    """
+    of each seed instead of their deviation, where there is room."""
     columns: dict[str, Column] = {}
     metric, most = rows[0].metric, max(row.seeds for row in rows)
     longest = max((row.hours for row in rows if row.hours is not None), default=None)
@@ -154,12 +144,7 @@ def columns_of(
 
 def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
     """Make the table that is printed after training, with what the target is below. The mean over rounds, which is the
-    steadiest measure, comes first. Where no row has a speed-up, there is no column for it.
-
-    >>> from smofi.report.results import History, measure
-    >>> results_table(measure([History("fedavg", [0.5, 0.8])])).caption
-    "The target is 72.0%: 90% of fedavg's best accuracy."
-    """
+    steadiest measure, comes first. Where no row has a speed-up, there is no column for it."""
     columns = columns_of(rows, rows, by_seed=True)
     if len({row.seeds for row in rows}) == 1:
         del columns["seeds"]
@@ -177,12 +162,7 @@ def _drawn(cell: Cell) -> Text:
 
 
 def _caption(rows: Sequence[Row]) -> str:
-    """Say what the target is, what ± is, and what a speed-up is measured against where that differs.
-
-    >>> from smofi.report.results import History, measure
-    >>> _caption(measure([History("fedavg", [0.5], seed=seed) for seed in (0, 1)]))
-    "The target is 90% of fedavg's best accuracy with the same seed; ± is the standard deviation over 2 seeds."
-    """
+    """Say what the target is, what ± is, and what a speed-up is measured against where that differs."""
     first, most = rows[0], max(row.seeds for row in rows)
     of_what = "" if first.metric.name.startswith("worst") else f" {first.metric.short}"
     what = first.target_is and f"{first.target_is}{of_what}"
@@ -222,12 +202,7 @@ class Block:
     def of(
         cls, name: str, histories: Sequence[History], target: Target | None = None, baseline: str = USUAL_BASELINE
     ) -> Block:
-        """Make a block of histories, wherever they come from.
-
-        >>> block = Block.of("IID", [History("fedavg", [0.2, 0.8]), History("smofi", [0.8, 0.9])])
-        >>> block.rows["smofi"].speed_up, round(block.paired["smofi"].best.mean, 6)
-        (2.0, 0.1)
-        """
+        """Make a block of histories, wherever they come from."""
         target = target or Target()
         counted, notes = with_target(histories, target, baseline)
 
@@ -366,14 +341,7 @@ def sheets_of(blocks: Sequence[Block]) -> list[Sheet]:
 
 
 def results_sheet(block: Block) -> Sheet:
-    """Lay out the measures of each method.
-
-    >>> sheet = results_sheet(Block.of("IID", [History("fedavg", [0.2, 0.8]), History("smofi", [0.8, 0.9])]))
-    >>> sheet.columns
-    ['best accuracy (%)', 'mean over rounds (%)', 'rounds to target', 'speed-up', 'seeds']
-    >>> [str(cell) for cell in sheet.groups[0][1].cells]
-    ['90.00', '85.00', '1', '2.00x', '1']
-    """
+    """Lay out the measures of each method."""
     rows = list(block.rows.values())
     found = (
         columns_of(rows, alike([row for row in rows if row.name not in block.incomplete]), paper=True) if rows else {}
@@ -421,11 +389,7 @@ def differences_sheet(block: Block) -> Sheet | None:
 
 
 def _gain(difference: Difference, scale: Scale) -> str:
-    """Write a difference with its interval.
-
-    >>> _gain(Difference(0.0123, -0.01, 0.0346), Scale("accuracy", share=True))
-    '+1.23 [-1.00, +3.46]'
-    """
+    """Write a difference with its interval."""
     mean, *ends = (f"{100 * one:+.2f}" if scale.share else f"{one:+.4g}" for one in difference if one is not None)
     return f"{mean} [{', '.join(ends)}]" if ends else mean
 
@@ -534,13 +498,7 @@ def _of_runs(block: Block) -> Iterable[Mapping[str, Any]]:
 
 
 def as_markdown(sheets: Sequence[Sheet]) -> str:
-    """Write every sheet as a table with pipes, its title as a heading.
-
-    >>> print(as_markdown([Sheet("", ["seeds"], [[Line("smofi", "SMoFi", [Cell("3", best=True)])]])]), end="")
-    | method | seeds |
-    |---|---:|
-    | SMoFi | **3** |
-    """
+    """Write every sheet as a table with pipes, its title as a heading."""
 
     def text(words: str) -> str:
         return re.sub(r"([|*_`<\[\]])", r"\\\1", words)
@@ -609,22 +567,14 @@ def _latex_table(sheets: Sequence[Sheet]) -> str:
 
 
 def latex_cell(cell: Cell) -> str:
-    r"""Write a cell.
-
-    >>> print(latex_cell(Cell("81.82", "0.61", best=True)), latex_cell(Cell("4.61x")), latex_cell(Cell(">40")))
-    \textbf{81.82{\scriptsize$\pm$0.61}} 4.61$\times$ $>$40
-    """
+    r"""Write a cell."""
     text = re.sub(r"(?<=\d)x$", r"$\\times$", cell.text) if cell.text[:1].isdigit() else latex_text(cell.text)
     text += rf"{{\scriptsize$\pm${cell.spread}}}" if cell.spread else ""
     return rf"\textbf{{{text}}}" if cell.best else text
 
 
 def latex_text(text: str) -> str:
-    r"""Write text with the characters that LaTeX takes for its own, and minus signs that are no hyphens.
-
-    >>> print(latex_text("50% of a_b"), latex_text("-1.50 [-2, +1]"), latex_text("cut 1-2, 5e-4"))
-    50\% of a\_b $-$1.50 [$-$2, +1] cut 1-2, 5e-4
-    """
+    r"""Write text with the characters that LaTeX takes for its own, and minus signs that are no hyphens."""
     return MINUS.sub("$-$", "".join(SPECIAL.get(letter, letter) for letter in text))
 
 
@@ -636,13 +586,7 @@ MOST_CLIENTS = 20
 
 def clients_table(histories: Sequence[History]) -> Group | None:
     """Make a table of the latest accuracy of each client, a column for each method, the client that fares worst with
-    the first method above; None where that was not measured.
-
-    >>> records = [{"metrics": {"per_client": {"north": 0.5, "south": 0.25, "west": None}}}]
-    >>> heading, table = clients_table([History.of("smofi", records)]).renderables
-    >>> str(heading), [str(cell) for cell in table.columns[0].cells]
-    ('accuracy of each client on its own test data, at the latest evaluation', ['south', 'north', 'west'])
-    """
+    the first method above; None where that was not measured."""
     known = [history for history in histories if history.clients]
     if not known:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from smofi.report.clients import chosen
 from smofi.report.names import details, setting
 from smofi.report.numbers import duration, hours_minutes_seconds, percent
 from smofi.report.snapshots import Snapshot, snapshots_in
-from smofi.report.style import COLOURS, DIM, FAINT, INK, looks, put_heading, save_picture
+from smofi.report.style import COLOURS, DIM, FAINT, INK, Drawing, looks, put_heading
 from smofi.training import arguments_of, make_planner
 
 if TYPE_CHECKING:
@@ -49,11 +49,7 @@ class Line:
     stopped or gone at the time `until`, and was `present` for this long. Between its spans it waited.
 
     `fate` is "left" or "too late" for a client that is not part of the new model, "late" for one that is and did not
-    take all its steps, and empty for all others.
-
-    >>> Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 4.0), Span(0, "up", 4.0, 6.0)]).idle
-    0.25
-    """
+    take all its steps, and empty for all others."""
 
     client: int
     planned: int
@@ -129,12 +125,7 @@ class Timeline:
 
 def read_timelines(folder: str | Path, round: int | None = None, progress: ReadProgress = silent) -> list[Timeline]:
     """Replay a round of the run in this folder, or of every run of a comparison, of several seeds those with the first;
-    by default the last one that all of them have. `progress` watches the data being read.
-
-    >>> read_timelines("no-such-folder")
-    Traceback (most recent call last):
-    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
-    """
+    by default the last one that all of them have. `progress` watches the data being read."""
     runs = [run for run in snapshots_in(folder) if run.config.clock != "none"]
     if not runs:
         refuse("folder", str(folder), "a run with a clock, for example made by: smofi run --clock full")
@@ -214,13 +205,7 @@ class DrawnPiece:
 
 
 def pieces(line: Line, pixel: float) -> Iterator[DrawnPiece]:
-    """Cut a line into pieces from left to right, where a pixel is `pixel` seconds wide; a longer gap stays a gap.
-
-    >>> from smofi.clock.replay import Span
-    >>> spans = [Span(0, "compute", 0.0, 3.0), Span(0, "up", 3.0, 4.0), Span(0, "down", 4.0, 5.0)]
-    >>> [(one.start, one.end, one.share("up")) for one in pieces(Line(0, 1, 1, 9.0, 5.0, "", spans), pixel=1.0)]
-    [(0.0, 3.0, 0.0), (3.0, 5.0, 0.5)]
-    """
+    """Cut a line into pieces from left to right, where a pixel is `pixel` seconds wide; a longer gap stays a gap."""
     piece = None
     for span in line.spans:
         alone = span.end - span.start > ALONE * pixel
@@ -265,13 +250,7 @@ STRAGGLER, LOST = "yellow", "red"
 
 
 def timeline_table(timeline: Timeline) -> Group:
-    """List seconds of each kind of work and of waiting; the first to finish comes first, and the slowest is marked.
-
-    >>> from smofi.clock.replay import Span
-    >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
-    >>> timeline_table(Timeline("digits", "smofi", 3, 60.0, 8.0, [line])).renderables[0].plain
-    'smofi, round 3  takes 8.0 s, starting at 1:00; clients wait 25.0% of their time'
-    """
+    """List seconds of each kind of work and of waiting; the first to finish comes first, and the slowest is marked."""
     lines, kinds = timeline.lines, timeline.kinds
     drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("client", "steps", *kinds, "waiting", "until", "idle"):
@@ -314,28 +293,13 @@ FILLS = dict(zip(KINDS, (COLOURS[0], COLOURS[5], COLOURS[2], COLOURS[4], COLOURS
 LOST_COLOUR = COLOURS[1]
 
 
-def save_timelines(path: str | Path, timelines: Sequence[Timeline]) -> Path:
-    """Draw timelines below each other, over the same seconds; the same ones give the same bytes.
-
-    >>> import tempfile
-    >>> from smofi.clock.replay import Span
-    >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
-    >>> save_timelines(Path(tempfile.mkdtemp()) / "round.svg", [Timeline("digits", "smofi", 3, 0.0, 8.0, [line])]).name
-    'round.svg'
-    """
-    if not timelines:
-        refuse("timelines", list(timelines), "at least one")
-    compose, size = timelines_drawing(timelines)
-    return save_picture(path, compose, size, padding={})
-
-
-def timelines_drawing(timelines: Sequence[Timeline]) -> tuple[Callable[[Figure], None], tuple[float, float]]:
-    """Return what fills a figure with timelines, and the figure's size."""
+def timelines_picture(timelines: Sequence[Timeline]) -> Drawing:
+    """Draw timelines below each other, over the same seconds."""
     total = sum(len(timeline.lines) for timeline in timelines)
     line_height = min(LINE_HEIGHT, HIGHEST / total)
     heights = [max(4, len(timeline.lines)) * line_height for timeline in timelines]
     size = (WIDTH, sum(heights) + 0.6 * len(timelines) + 1.2)
-    return lambda figure: _compose(figure, timelines, heights, named=line_height >= NAMED), size
+    return Drawing(lambda figure: _compose(figure, timelines, heights, named=line_height >= NAMED), size, padding={})
 
 
 def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[float], *, named: bool) -> None:

@@ -25,11 +25,11 @@ from smofi.report.clients import (
     PALETTE,
     Fleet,
     Heterogeneity,
+    devices_picture,
     devices_table,
+    heterogeneity_picture,
     heterogeneity_table,
     portions,
-    save_devices,
-    save_heterogeneity,
     size_bins,
 )
 
@@ -49,7 +49,7 @@ def many(clients: int, classes: int) -> Heterogeneity:
 def shown(table: Any, *, encoding: str = "utf-8", colours: bool = False, width: int = 100) -> str:
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
     console = Console(file=file, width=width, color_system="truecolor" if colours else None, force_terminal=colours)
-    console.print(table)
+    console.print(heterogeneity_table(table, console) if isinstance(table, Heterogeneity) else table)
     file.seek(0)
     return file.read()
 
@@ -66,7 +66,7 @@ def rows(text: str) -> list[list[str]]:
 
 def test_a_partition_by_hand() -> None:
     # One class of four: 2 - 5 log2(5) / 8 = 0.549; (3/4, 1/4, 0, 0): 3 log2(3) / 8 - 1/4 = 0.344.
-    text = shown(heterogeneity_table(ABOUT))
+    text = shown(ABOUT)
     lines = [line.rstrip() for line in text.splitlines()]
     assert lines[:4] == [
         "pets by dirichlet(0.2)",
@@ -82,11 +82,11 @@ def test_a_partition_by_hand() -> None:
         ["1", "3", "█", "1", "0.55", "3" * 38],
     ]
     empty = Heterogeneity("empty", np.array([[3, 3], [0, 0]]), ["a", "b"], batch_size=2)
-    assert rows(shown(heterogeneity_table(empty)))[1] == ["1", "0", "0", "-"]
+    assert rows(shown(empty))[1] == ["1", "0", "0", "-"]
 
 
 def test_colours_stand_for_classes() -> None:
-    text = shown(heterogeneity_table(ABOUT), colours=True)
+    text = shown(ABOUT, colours=True)
     for colour, name in zip(PALETTE, NAMES, strict=False):
         red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
         assert f"\x1b[38;2;{red};{green};{blue}m██\x1b[0m {name}" in text
@@ -97,7 +97,7 @@ def test_colours_stand_for_classes() -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_every_terminal_gets_what_it_can_show(encoding: str) -> None:
     about = Heterogeneity("ürün\x1b[2J", COUNTS, ["кот", "[red]dog", "e\tmu", "fox"], batch_size=8)
-    text = shown(heterogeneity_table(about), encoding=encoding)
+    text = shown(about, encoding=encoding)
     assert "\x1b" not in text
     assert ("█" in text, "#" in text) == (encoding == "utf-8", encoding != "utf-8")
     assert ("кот" if encoding == "utf-8" else "???") in text
@@ -107,7 +107,7 @@ def test_every_terminal_gets_what_it_can_show(encoding: str) -> None:
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_of_many_clients_some_are_shown_from_the_largest_to_the_smallest(width: int) -> None:
     about = many(1000, 100)
-    text = shown(heterogeneity_table(about), width=width)
+    text = shown(about, width=width)
     assert max(map(len, text.splitlines())) <= width
     sizes = [int(row[1].replace(",", "")) for row in rows(text)[:40]]
     assert sizes == sorted(sizes, reverse=True)
@@ -207,7 +207,7 @@ def test_the_command_shows_devices_alone_of_a_file_and_with_data(
     macs = costs(Config().build_model(load("digits")), (1, 8, 8)).macs
     assert "digits, dirichlet(0.2), 6 clients, seed 0 " in text
     assert f"phones of 6 clients, seed 0, for resnet8 ({macs / 1000:.1f}k MACs) " in text
-    expected = save_devices(tmp_path / "same.svg", Fleet.of("phones", 6, 0, "resnet8", macs)).read_bytes()
+    expected = devices_picture(Fleet.of("phones", 6, 0, "resnet8", macs)).save(tmp_path / "same.svg").read_bytes()
     assert (tmp_path / "both-devices.svg").read_bytes() == expected
     assert "digits, dirichlet" in output.read_text()
     fleet.write_text("ms_per_sample,kbps\n500,8000\n1500,8000\n")
@@ -234,12 +234,12 @@ def test_a_mistake_is_one_sentence(arguments: list[str], sentence: str, capsys: 
 
 
 def test_pictures_say_what_they_show_and_are_the_same_bytes_again(tmp_path: Path) -> None:
-    first, again = (save_heterogeneity(tmp_path / f"{name}.svg", ABOUT).read_text() for name in "ab")
+    first, again = (heterogeneity_picture(ABOUT).save(tmp_path / f"{name}.svg").read_text() for name in "ab")
     assert first == again
     for said in (ABOUT.title, *NAMES, "one batch", "samples per client", "class mix", "clients, largest first"):
         assert f"<!-- {said} -->" in first
     assert all(colour.lower() in first for colour in PALETTE[:4])
-    first, again = (save_devices(tmp_path / f"{name}.svg", FIVE).read_text() for name in "ab")
+    first, again = (devices_picture(FIVE).save(tmp_path / f"{name}.svg").read_text() for name in "ab")
     assert first == again
     for said in ("five phones", "seconds per sample", "throughput, Mbit/s", "Mbit/s down", "bars: down", "dots: up"):
         assert f"<!-- {said} -->" in first
@@ -258,8 +258,8 @@ def test_pictures_say_what_they_show_and_are_the_same_bytes_again(tmp_path: Path
     ids=lambda about: f"{about.title} {about.counts.shape}",
 )
 def test_difficult_partitions_are_drawn(about: Heterogeneity, tmp_path: Path) -> None:
-    assert save_heterogeneity(tmp_path / "picture.png", about).stat().st_size > 10_000
-    assert shown(heterogeneity_table(about))
+    assert heterogeneity_picture(about).save(tmp_path / "picture.png").stat().st_size > 10_000
+    assert shown(about)
 
 
 @pytest.mark.parametrize(
@@ -273,5 +273,5 @@ def test_difficult_partitions_are_drawn(about: Heterogeneity, tmp_path: Path) ->
     ids=lambda fleet: fleet.title,
 )
 def test_difficult_fleets_are_drawn(fleet: Fleet, tmp_path: Path) -> None:
-    assert save_devices(tmp_path / "devices.png", fleet).stat().st_size > 10_000
+    assert devices_picture(fleet).save(tmp_path / "devices.png").stat().st_size > 10_000
     assert shown(devices_table(fleet))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from smofi.errors import InputError
 from smofi.methods import METHODS as REGISTERED
-from smofi.report import History, draw_curves
+from smofi.report.curves import draw_curves
+from smofi.report.results import History
 from smofi.report.style import METHODS, OTHERS, looks
 from support.histories import histories
 

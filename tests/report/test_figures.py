@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 
 from smofi.config import Config
 from smofi.errors import InputError
-from smofi.report import History, save_curves
-from smofi.report.figures import Drawing, Panel, bars_figure, curves_figure, keys_of, points_figure
+from smofi.report.figures import Panel, bars_figure, curves_figure, keys_of, points_figure, run_figure
 from smofi.report.names import details, setting
-from smofi.report.style import METHODS
+from smofi.report.results import History
+from smofi.report.style import METHODS, Drawing
 from support.histories import histories
 
 HOURS = [1.0, 2.0, 3.0]
@@ -50,8 +50,8 @@ def legend(figure: Any) -> list[str]:
 def test_the_picture_of_a_run_says_what_it_shows(tmp_path: Path) -> None:
     config = Config(seed=7, cut="2", clients=1, data="csv:/far/away/patients.csv")
     runs = [*FEDAVG, *SMOFI]
-    asked: dict[str, Any] = {"target": 0.63, "title": setting(config), "below": details(config)}
-    one, other = (save_curves(tmp_path / f"{name}.svg", runs, **asked).read_bytes() for name in "ab")
+    drawing = run_figure(runs, 0.63, setting(config), details(config))
+    one, other = (drawing.save(tmp_path / f"{name}.svg").read_bytes() for name in "ab")
     assert one == other
     assert b"<dc:date>" not in one
     text = one.decode()
@@ -59,7 +59,7 @@ def test_the_picture_of_a_run_says_what_it_shows(tmp_path: Path) -> None:
     for words in said:
         assert f"<!-- {words}" in text, words
     assert {"#0072b2", "#009e73"} <= set(re.findall("#[0-9a-f]{6}", text))
-    assert save_curves(tmp_path / "hours.PNG", runs, over_hours=True).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert run_figure(runs, None, "", over_hours=True).content(".png").startswith(b"\x89PNG\r\n\x1a\n")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_picture_of_a_run_says_what_it_shows(tmp_path: Path) -> None:
     ],
 )
 def test_difficult_curves_are_drawn(curves: dict[str, list[float | None]], tmp_path: Path) -> None:
-    assert save_curves(tmp_path / "curves.svg", histories(curves), title="$x").stat().st_size > 1000
+    assert len(run_figure(histories(curves), None, "$x").content()) > 1000
 
 
 def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
@@ -83,9 +83,9 @@ def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
         "folder.png": "a file in a folder that exists",
     }.items():
         with pytest.raises(InputError, match=sentence):
-            save_curves(tmp_path / name, FEDAVG)
+            run_figure(FEDAVG, None, "").save(tmp_path / name)
     with pytest.raises(InputError, match="at least one history"):
-        save_curves(tmp_path / "curves.png", [History("a", [None])])
+        run_figure([History("a", [None])], None, "")
 
 
 # ---------------------------------------------------------------------------------------------------------- for a paper
@@ -105,8 +105,8 @@ def test_the_same_histories_give_the_same_bytes(
 
 SAVE = """
 import sys
-from smofi.report import History
 from smofi.report.figures import Panel, curves_figure
+from smofi.report.results import History
 curves_figure([Panel("IID", [History("fedavg", [0.2, 0.6])])]).save(sys.argv[1])
 """
 

@@ -25,9 +25,8 @@ from rich.console import Console
 
 import smofi
 from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
-from smofi.report import History
 from smofi.report.live import Live
-from smofi.report.results import RunProgress
+from smofi.report.results import History, RunProgress
 from support.work import instructions_of_third_round
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from smofi.config import Config
 from smofi.engine.memory.needs import Memory
 from smofi.planning import CutParameters, PlanSummary, Seconds
 from smofi.planning.advice import Advice, Outlook, Side
-from smofi.report.plan import advice_table, basis, plan_table, save_advice, sentences
+from smofi.report.plan import advice_picture, advice_table, basis, plan_table, sentences
 
 
 def summary(
@@ -41,7 +41,7 @@ def summary(
 def cells(*summaries: PlanSummary) -> list[list[str]]:
     """The cells of the table, row by row."""
     console = Console(file=io.StringIO(), width=200)
-    console.print(plan_table(summaries))
+    console.print(plan_table(summaries, console.width))
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().replace("┃", "│").splitlines()
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
@@ -74,7 +74,7 @@ def test_every_number_is_shown() -> None:
 def test_many_methods_are_not_squeezed_and_names_not_broken() -> None:
     names = ["fedavg", "smofi", "fedprox(mu=0.01)+smofi(alpha=-0.5)", "mergesfl", "sflv1"]
     console = Console(file=io.StringIO(), width=80)
-    console.print(plan_table([summary(name, Memory("data", "x", 1)) for name in names]))
+    console.print(plan_table([summary(name, Memory("data", "x", 1)) for name in names], 80))
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
     assert sum("samples per client" in line for line in lines) == 3  # two methods beside each other
@@ -103,7 +103,8 @@ ADVICE = Advice(
 
 def shown(advice: Advice, *, width: int = 120, encoding: str = "utf-8") -> str:
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
-    Console(file=file, width=width, color_system=None).print(advice_table(advice))
+    console = Console(file=file, width=width, color_system=None)
+    console.print(advice_table(advice, console))
     file.seek(0)
     text = file.read()
     assert max(map(len, text.splitlines())) <= width
@@ -189,7 +190,7 @@ def test_a_good_choice_is_confirmed_and_cuts_of_many_kinds_are_said_to_be_left_o
 
 
 def test_the_picture_says_what_is_what(tmp_path: Path) -> None:
-    path = save_advice(tmp_path / "cuts.svg", ADVICE)
+    path = advice_picture(ADVICE).save(tmp_path / "cuts.svg")
     text = path.read_text()
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
     for said in (
@@ -213,5 +214,5 @@ def test_the_picture_says_what_is_what(tmp_path: Path) -> None:
     ids=lambda advice: f"{len(advice.sides)} cuts, {len(advice.outlooks)} methods",
 )
 def test_few_and_many_cuts_and_methods_are_drawn(advice: Advice, tmp_path: Path) -> None:
-    assert save_advice(tmp_path / "cuts.png", advice).stat().st_size > 10_000
+    assert advice_picture(advice).save(tmp_path / "cuts.png").stat().st_size > 10_000
     assert len(rows(shown(advice))) == len(advice.sides) * len(advice.alike)

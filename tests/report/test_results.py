@@ -10,8 +10,7 @@ import pytest
 
 from smofi.engine.events import Record
 from smofi.errors import InputError
-from smofi.report import History, compare, measure
-from smofi.report.results import COLUMNS, Thinned, band, bands, interval, paired, student_t
+from smofi.report.results import COLUMNS, History, Thinned, band, bands, compare, interval, measure, paired, student_t
 
 FEDAVG = History("fedavg", [0.30, 0.50, 0.60, 0.70, 0.80, 0.78], seconds=[1.0] * 6)
 SMOFI = History("smofi", [0.60, 0.75, 0.85, 0.90, 0.88, 0.90], seconds=[1.5] * 6)

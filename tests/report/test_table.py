@@ -17,10 +17,10 @@ from rich.text import Text
 
 from smofi.cli.finished import plain
 from smofi.errors import InputError
-from smofi.report import History, compare, measure, results_table
 from smofi.report.asked import Target
 from smofi.report.names import folded
-from smofi.report.table import MOST_CLIENTS, Block, as_text, clients_table, sheets_of, written_as
+from smofi.report.results import History, compare, measure
+from smofi.report.table import MOST_CLIENTS, Block, as_text, clients_table, results_table, sheets_of, written_as
 
 RUNS = [
     History("fedavg", [0.2, 0.4, 0.8], seconds=[1.0] * 3, seed=0),

@@ -17,7 +17,7 @@ from smofi.cli import main
 from smofi.clock.replay import Span
 from smofi.config import Config
 from smofi.errors import InputError
-from smofi.report.timeline import Line, Timeline, pieces, read_timelines, save_timelines, timeline_table
+from smofi.report.timeline import Line, Timeline, pieces, read_timelines, timeline_table, timelines_picture
 from support.run_folder import rewritten
 
 SPEEDS = [400, 40, 80, 20]  # ms a sample, of each client
@@ -172,7 +172,7 @@ def test_what_is_apart_stays_apart() -> None:
 
 
 def test_many_clients_and_many_steps_make_no_large_file(tmp_path: Path) -> None:
-    path = save_timelines(tmp_path / "many.svg", [example(lines=150, steps=300)])
+    path = timelines_picture([example(lines=150, steps=300)]).save(tmp_path / "many.svg")
     assert path.stat().st_size < 1_000_000
 
 
