@@ -39,15 +39,15 @@ def show(
     Exit code 2 if a file is damaged or missing.
     """
     with loading():
-        from smofi.report.show import RunsView, entries_below, missing_config, show_runs
+        from smofi.report.show import entries_below, missing_config, runs_table, show_runs
         from smofi.report.snapshots import snapshots_in
     if entries := entries_below(folder):
-        console.print(RunsView(folder, entries))
+        console.print(runs_table(folder, entries))
         runs = [run for entry in entries for run in entry.runs]
         unreadable = [*missing_config(folder), *(entry.error for entry in entries if entry.error)]
     else:
         runs, unreadable = snapshots_in(folder), []
-        console.print(show_runs(folder, runs))
+        console.print(show_runs(folder, runs, console))
     return _damaged([*unreadable, *(error for run in runs for error in run.damaged)])
 
 

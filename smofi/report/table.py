@@ -37,7 +37,7 @@ from smofi.report.results import (
     student_t,
 )
 from smofi.report.snapshots import Gathered, LeftOut, Setup, Snapshot
-from smofi.report.style import DIM
+from smofi.report.style import plain_table
 
 # --------------------------------------------------------------------------------------------------------------------
 # The columns of the measures: the same for the terminal, files and the page.
@@ -596,10 +596,9 @@ def clients_table(histories: Sequence[History]) -> Group | None:
     shown = [names[round(place * (len(names) - 1) / max(1, most - 1))] for place in range(most)]
     data = "training data" if known[0].metrics.get("per_client", "").endswith(ON_TRAINING) else "own test data"
     some = f"; {MOST_CLIENTS} of {len(names):,}, evenly chosen" if len(names) > MOST_CLIENTS else ""
-    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    drawn.add_column(Text("client", style=DIM), overflow="fold")
-    for history in known:
-        drawn.add_column(Text(history.name, style=DIM), justify="right", overflow="fold")
+    drawn = plain_table(["client", *(history.name for history in known)], left=["client"])
+    for column in drawn.columns:
+        column.no_wrap, column.overflow = False, "fold"
     for name in shown:
         drawn.add_row(Text(name), *(percent(history.clients.get(name)) for history in known))
     return Group(Text(f"accuracy of each client on its {data}, at the latest evaluation{some}"), drawn)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from smofi.clock import Clock
@@ -28,7 +27,7 @@ from smofi.report.clients import chosen
 from smofi.report.names import details, setting
 from smofi.report.numbers import duration, hours_minutes_seconds, percent
 from smofi.report.snapshots import Snapshot, snapshots_in
-from smofi.report.style import COLOURS, DIM, FAINT, INK, Drawing, looks, put_heading
+from smofi.report.style import COLOURS, DIM, FAINT, INK, Drawing, looks, plain_table, put_heading
 from smofi.training import arguments_of, make_planner
 
 if TYPE_CHECKING:
@@ -252,10 +251,7 @@ STRAGGLER, LOST = "yellow", "red"
 def timeline_table(timeline: Timeline) -> Group:
     """List seconds of each kind of work and of waiting; the first to finish comes first, and the slowest is marked."""
     lines, kinds = timeline.lines, timeline.kinds
-    drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("client", "steps", *kinds, "waiting", "until", "idle"):
-        drawn.add_column(Text(heading, style=DIM), justify="right", no_wrap=True)
-    drawn.add_column("", no_wrap=True)
+    drawn = plain_table(["client", "steps", *kinds, "waiting", "until", "idle", ""], left=[""], gap=1)
     decimals = max(0, 2 - math.floor(math.log10(timeline.seconds or 1.0)))
 
     def seconds(values: Sequence[float]) -> list[str]:

@@ -79,7 +79,8 @@ def written(path: Path) -> Iterator[None]:
 
 def shown(path: Path, width: int = 90) -> str:
     file = io.StringIO()
-    Console(file=file, width=width).print(show_runs(path, snapshots_in(path)))
+    console = Console(file=file, width=width)
+    console.print(show_runs(path, snapshots_in(path), console))
     return file.getvalue()
 
 
