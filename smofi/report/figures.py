@@ -140,13 +140,15 @@ def legend_inches(names: Sequence[str], across: float) -> float:
 
 @dataclass(frozen=True)
 class Panel:
-    """The histories of one setup, and the target: fixed, or a `share` of the baseline's best with the same seed."""
+    """The histories of one setup, and the target: fixed, or a `share` of the baseline's best with the same seed. The
+    judged metric has this `scale`, if one is given."""
 
     title: str
     histories: Sequence[History]
     baseline: str = USUAL_BASELINE
     share: float = 0.9
     target: float | None = None
+    scale: Scale | None = None
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -230,7 +232,7 @@ def curves_figure(
     """Draw the judged metric over rounds, or over hours of virtual time: the mean over seeds, and a band of one
     standard deviation either side. A panel with a fixed target has a line there. All panels have the same range of
     values, so that heights can be compared, unless they have `own_axes`; then each may have a metric of its own."""
-    scales = [scale_of([panel]) if own_axes else scale_of(panels) for panel in panels]
+    scales = [panel.scale or scale_of([panel] if own_axes else panels) for panel in panels]
     keys = keys_of(panels)
     drawn = [bands([one for one in panel.histories if one.measured], partial=form is not PAPER) for panel in panels]
     ends = [hours for inside in drawn for one in inside for hours in one.hours[-1:]]

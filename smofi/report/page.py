@@ -9,7 +9,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -32,8 +32,8 @@ from smofi.report.numbers import UNKNOWN, TimeUnit, duration, three_digits, time
 from smofi.report.results import BAND, USUAL_BASELINE, History, Row, Scale, alike, band, compare, finite, paired
 from smofi.report.snapshots import Found, Setup, Snapshot, find_runs, setups_of
 from smofi.report.style import SOLID, Drawing, looks
-from smofi.report.table import columns_of
-from smofi.report.timeline import Box, Timeline, as_divided, boxes_of, timeline_of, timelines_picture
+from smofi.report.table import Cell, columns_of
+from smofi.report.timeline import Box, Line, Timeline, as_divided, boxes_of, timeline_of, timelines_picture
 from smofi.runs import DamagedFile, read_partition_file
 from smofi.web import digest_of, script_of, style_of
 
@@ -79,35 +79,23 @@ def badge(words: str, kind: str = "warning") -> Html:
     return element("span", words, class_=f"badge {kind}")
 
 
-@dataclass(frozen=True)
-class Column:
-    """A heading and the cells below it. Numbers have `values` to be sorted by, None last; the places of the `best` are
-    bold."""
-
-    heading: str
-    cells: Sequence[str | Html]
-    values: Sequence[float | None] | None = None
-    best: Collection[int] = ()
-    about: str = ""
-
-
-def table(caption: str, columns: Sequence[Column]) -> Html:
-    """Make a table that can be sorted by each column, in a box that scrolls sideways; the first column names the
-    rows."""
+def table(caption: str, columns: Mapping[str, Sequence[str | Cell]], about: Mapping[str, str] | None = None) -> Html:
+    """Make a table that can be sorted by each column, cells by their values, in a box that scrolls sideways; the first
+    column names the rows. `about` says what is in a column, by its heading."""
     heads, sides = list[Html](), list[list[Html]]()
-    for column in columns:
-        button = element("button", column.heading, type="button", title=column.about or None)
-        kind = None if column.values is None else "number"
+    for heading, cells in columns.items():
+        kind = "number" if any(isinstance(cell, Cell) for cell in cells) else None
+        button = element("button", heading, type="button", title=(about or {}).get(heading) or None)
         heads.append(element("th", button, scope="col", class_=kind, aria_sort="none"))
         name, scope = ("td", None) if sides else ("th", "row")
-        cells = []
-        for place, (cell, value) in enumerate(
-            zip(column.cells, column.values or [None] * len(column.cells), strict=True)
-        ):
-            content = element("strong", cell) if place in column.best else cell
-            sort_by = "" if kind and value is None else value
-            cells.append(element(name, content, class_=kind, data_value=sort_by, scope=scope))
-        sides.append(cells)
+        side = []
+        for cell in cells:
+            value: float | str | None = "" if kind else None
+            if isinstance(cell, Cell):
+                value = "" if cell.value is None else cell.value
+                cell = element("strong", str(cell)) if cell.best else str(cell)
+            side.append(element(name, cell, class_=kind, data_value=value, scope=scope))
+        sides.append(side)
     body = [element("tr", row) for row in zip(*sides, strict=True)]
     parts = element("caption", caption), element("thead", element("tr", heads)), element("tbody", body)
     return element("div", element("table", *parts), class_="box", tabindex="0", role="region", aria_label=caption)
@@ -311,47 +299,39 @@ DIAGNOSTICS = {
 LOSSES = {"loss": "test loss", "train_loss": "training loss"}
 
 
-@dataclass(frozen=True)
-class Chart:
-    """A quantity that was measured in each round: a history for each run."""
-
-    scale: Scale
-    histories: Sequence[History]
-
-    @classmethod
-    def of(cls, scale: Scale, runs: Sequence[Snapshot], values: Sequence[list[float | None]]) -> Chart:
-        """Make a chart of the values of each run."""
-        metrics, histories = {scale.name: scale.name}, []
-        for run, own in zip(runs, values, strict=True):
-            if run.records:
-                histories.append(History(run.method, own, [], run.history.hours, run.config.seed, metrics))
-        return cls(scale, histories)
-
-    def data(self, unit: TimeUnit | None) -> dict[str, Any]:
-        """Return what the script draws: the bands of the methods over the seeds that there are; `seeds` is how many of
-        them have each point."""
-        series = []
-        for method in dict.fromkeys(history.name for history in self.histories):
-            seeds = [history for history in self.histories if history.name == method]
-            shown = band(seeds, partial=True)
-            known = [place for place, value in enumerate(shown.mean) if value is not None and math.isfinite(value)]
-            places = [known[one] for one in kept_places([shown.mean[place] or 0.0 for place in known])]
-            if not places:
-                continue
-            one: dict[str, Any] = {"method": method, "round": [place + 1 for place in places]}
-            one["mean"] = _at(shown.mean, places)
-            one["seeds"] = [sum(len(finite(seed.values[place : place + 1])) for seed in seeds) for place in places]
-            if shown.seeds > 1:
-                one |= {"low": _at(shown.low, places), "high": _at(shown.high, places)}
-            if unit:
-                one["time"] = _at([3600 * hours / unit.seconds for hours in shown.hours], places)
-            series.append(one)
-        return {"title": self.scale.name, "share": self.scale.share, "series": series}
+def chart_of(scale: Scale, runs: Sequence[Snapshot], values: Sequence[list[float | None]]) -> Panel:
+    """Make a chart of a quantity from the values of each run, round by round."""
+    histories = [
+        History(run.method, own, [], run.history.hours, run.config.seed, {scale.name: scale.name})
+        for run, own in zip(runs, values, strict=True)
+        if run.records
+    ]
+    return Panel(scale.name, histories, scale=scale)
 
 
-def _at(values: Sequence[float | None], places: Sequence[int]) -> list[float]:
-    """Return the values at these places, five significant digits of each, which is more than a picture shows."""
-    return [float(f"{values[place]:.5g}") for place in places]
+def chart_data(chart: Panel, unit: TimeUnit | None) -> dict[str, Any]:
+    """Return what the script draws: the bands of the methods over the seeds that there are; `seeds` is how many of them
+    have each point."""
+
+    def at(values: Sequence[float | None]) -> list[float]:  # five significant digits, more than a picture shows
+        return [float(f"{values[place]:.5g}") for place in places]
+
+    series = []
+    for method in chart.names:
+        seeds = [history for history in chart.histories if history.name == method]
+        shown = band(seeds, partial=True)
+        known = [place for place, value in enumerate(shown.mean) if value is not None and math.isfinite(value)]
+        places = [known[one] for one in kept_places([shown.mean[place] or 0.0 for place in known])]
+        if not places:
+            continue
+        one: dict[str, Any] = {"method": method, "round": [place + 1 for place in places], "mean": at(shown.mean)}
+        one["seeds"] = [sum(len(finite(seed.values[place : place + 1])) for seed in seeds) for place in places]
+        if shown.seeds > 1:
+            one |= {"low": at(shown.low), "high": at(shown.high)}
+        if unit:
+            one["time"] = at([3600 * hours / unit.seconds for hours in shown.hours])
+        series.append(one)
+    return {"title": chart.title, "share": bool(chart.scale and chart.scale.share), "series": series}
 
 
 def kept_places(values: Sequence[float], most: int = MOST_POINTS) -> list[int]:
@@ -367,43 +347,32 @@ def kept_places(values: Sequence[float], most: int = MOST_POINTS) -> list[int]:
     return sorted(kept)
 
 
-def charts_of(runs: Sequence[Snapshot]) -> list[Chart]:
+def charts_of(runs: Sequence[Snapshot]) -> list[Panel]:
     """Return a chart of the judged metric, then of further ones and the losses."""
-    histories = [run.history for run in runs]
-    charts = [Chart.of(Scale.of(histories), runs, [history.values for history in histories])]
-    further = zip(*(history.others for history in histories), strict=False)
-    charts += [Chart.of(Scale.of(others), runs, [history.values for history in others]) for others in further]
+    judged = [run.history for run in runs]
+    further = zip(*(history.others for history in judged), strict=False)
+    charts = [chart_of(Scale.of(same), runs, [history.values for history in same]) for same in (judged, *further)]
     for name, title in LOSSES.items():
         values = [[record.get(name) for record in run.records] for run in runs]
-        charts.append(Chart.of(Scale(title, share=False), runs, values))
+        charts.append(chart_of(Scale(title, share=False), runs, values))
     return [chart for chart in charts if any(history.measured for history in chart.histories)]
 
 
-def diagnostics_of(runs: Sequence[Snapshot]) -> list[Chart]:
+def diagnostics_of(runs: Sequence[Snapshot]) -> list[Panel]:
     """Return a chart of each diagnostic that was recorded."""
-    names = sorted(
-        {name for run in runs for name in run.diagnostics}, key=lambda name: [*DIAGNOSTICS, name].index(name)
-    )
     charts = []
-    for name in names:
+    names = {name for run in runs for name in run.diagnostics}
+    for name in sorted(names, key=lambda name: [*DIAGNOSTICS, name].index(name)):
         scale = Scale(DIAGNOSTICS.get(name, name.replace("_", " ")), share=is_share(name))
         values = [[(record.get("diagnostics") or {}).get(name) for record in run.records] for run in runs]
-        charts.append(Chart.of(scale, runs, values))
+        charts.append(chart_of(scale, runs, values))
     return charts
-
-
-def time_axis(runs: Sequence[Snapshot]) -> TimeUnit | None:
-    """Choose the unit of virtual time; None where not every run has a clock."""
-    hours = [run.history.hours[-1] for run in runs if run.history.hours]
-    if not hours or len(hours) < sum(bool(run.records) for run in runs):
-        return None
-    return time_unit(3600 * max(hours))
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # A partition and a round of each method, as data for the page. What cannot be had is said, and the page goes on.
 
-SCALE, PIXELS, LINE = 1000, 400, 100
+SCALE, PIXELS, HIGH = 1000, 400, 100
 """Units of a timeline's length, pixels that the longest is drawn for, and units of a client's line."""
 
 MOST_CLIENTS, MOST_TIMELINES = 12, 8
@@ -462,14 +431,9 @@ class Pictures:
             "counts": about.grouped()[order].T.tolist() if groups else [],
         }
 
-    def timeline_data(self) -> list[dict[str, Any]]:
-        """Return a round of each method."""
-        longest = max((timeline.seconds for timeline in self.timelines), default=0.0)
-        return [_timeline_data(timeline, pixel=longest / PIXELS) for timeline in self.timelines]
 
-
-def _timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
-    """Return a path for each kind of work."""
+def timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
+    """Return a round of a method, with a path for each kind of work; a pixel is `pixel` seconds wide."""
     places = np.unique(np.linspace(0, len(timeline.lines) - 1, MOST_CLIENTS).round().astype(int)).tolist()
     lines = [timeline.lines[place] for place in places]
     unit = timeline.seconds / SCALE or 1.0
@@ -477,7 +441,11 @@ def _timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
     def path(box: Box) -> str:
         start, end, top, height = box
         left, width = round(start / unit), max(1, round(end / unit) - round(start / unit))
-        return f"M{left} {round(LINE * top)}h{width}v{round(LINE * height)}h-{width}z"
+        return f"M{left} {round(HIGH * top)}h{width}v{round(HIGH * height)}h-{width}z"
+
+    def client(one: Line) -> dict[str, Any]:
+        idle, busy = round(one.idle, 4), round(one.busy, 3)
+        return {"name": one.called, "idle": idle, "fate": one.fate, "steps": one.steps, "busy": busy}
 
     return {
         "method": timeline.method,
@@ -486,16 +454,7 @@ def _timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
         "took": duration(timeline.seconds),
         "idle": round(timeline.idle, 4),
         "all": len(timeline.lines),
-        "clients": [
-            {
-                "name": one.called,
-                "idle": round(one.idle, 4),
-                "fate": one.fate,
-                "steps": one.steps,
-                "busy": round(one.busy, 3),
-            }
-            for one in lines
-        ],
+        "clients": [client(one) for one in lines],
         "paths": {kind: "".join(map(path, boxes)) for kind, boxes in boxes_of(lines, pixel).items()},
     }
 
@@ -522,8 +481,8 @@ class Section:
     setup: Setup
     judged: Judged
     pictures: Pictures
-    charts: Sequence[Chart]
-    diagnostics: Sequence[Chart]
+    charts: Sequence[Panel]
+    diagnostics: Sequence[Panel]
 
     @classmethod
     def of(cls, place: int, setup: Setup) -> Section:
@@ -557,15 +516,19 @@ class Section:
             }
             for name, look in zip(names, looks(names), strict=True)
         ]
-        unit = time_axis(runs)
+        hours = [run.history.hours[-1] for run in runs if run.history.hours]
+        clocked = hours and len(hours) == sum(bool(run.records) for run in runs)
+        unit = time_unit(3600 * max(hours)) if clocked else None
+        timelines = self.pictures.timelines
+        longest = max((timeline.seconds for timeline in timelines), default=0.0)
         return {
             "methods": methods,
-            "charts": [chart.data(unit) for chart in self.charts],
-            "diagnostics": [chart.data(unit) for chart in self.diagnostics],
+            "charts": [chart_data(chart, unit) for chart in self.charts],
+            "diagnostics": [chart_data(chart, unit) for chart in self.diagnostics],
             "time": unit.name if unit else None,
             "target": rows[0].target if rows else None,
             "partition": self.pictures.partition_data(),
-            "timelines": self.pictures.timeline_data(),
+            "timelines": [timeline_data(timeline, pixel=longest / PIXELS) for timeline in timelines],
         }
 
     def html(self) -> Html:
@@ -583,17 +546,9 @@ class Section:
         for row in rows:
             mark = self.judged.marks.get(row.name)
             names.append(element("span", breakable(row.name), *([" ", badge(mark)] if mark else []), class_="method"))
-        columns = [
-            Column(
-                one.heading,
-                [str(cell) for cell in one.cells],
-                [cell.value for cell in one.cells],
-                [place for place, cell in enumerate(one.cells) if cell.best],
-                one.about,
-            )
-            for one in columns_of(rows, self.judged.alike).values()
-        ]
-        return table("Methods", [Column("method", names), *columns])
+        columns = columns_of(rows, self.judged.alike).values()
+        cells: dict[str, Sequence[str | Cell]] = {"method": names, **{one.heading: one.cells for one in columns}}
+        return table("Methods", cells, {one.heading: one.about for one in columns})
 
     def _target(self) -> str:
         first = self.judged.rows[0]
@@ -608,15 +563,14 @@ class Section:
         over = f"{BAND} " if any(row.seeds > 1 for row in self.judged.rows) else ""
         caption = element("figcaption", over, element("span", TO_USE, class_="help"))
         target = self.judged.rows[0].target if self.judged.rows else None
-        panel = Panel("", self.charts[0].histories, target=target)
+        panel = replace(self.charts[0], title="", target=target)
         still = still_of(curves_figure([panel], form=SCREEN, size=(8.4, 4.6)))
         figures = [element("h3", "Learning curves"), _figure("curves", "Learning curves", still, caption)]
         if self.diagnostics:
-            panels = [Panel(chart.scale.name, chart.histories) for chart in self.diagnostics]
-            size = 8.4, 0.6 + 2.4 * math.ceil(len(panels) / 4)
-            drawing = curves_figure(panels, own_axes=True, form=SCREEN, size=(2 * size[0], 2 * size[1]))
-            still = still_of(drawing)
-            place = element("div", _still("Diagnostics", still), class_="multiples", data_figure="diagnostics")
+            size = 16.8, 1.2 + 4.8 * math.ceil(len(self.diagnostics) / 4)
+            drawing = curves_figure(self.diagnostics, own_axes=True, form=SCREEN, size=size)
+            image = _still("Diagnostics", still_of(drawing))
+            place = element("div", image, class_="multiples", data_figure="diagnostics")
             figures += [element("h3", "Diagnostics"), place]
         return figures
 
@@ -660,47 +614,33 @@ BADGES = {"finished": "good", "diverged": "bad", "damaged": "bad"}
 def runs_table(listed: Sequence[Listed]) -> Html:
     """Make a row for each run: folder, state, what it is, when it was started, by which command and versions."""
     own = [name for name in _differing(listed) if name not in ("method", "seed")]
-    runs = [one.run for one in listed]
-    states = []
+    columns: dict[str, list[str | Cell]] = {name: [] for name in ("folder", "state", "rounds", "method", "seed", *own)}
+    columns |= {"started": [], "command and versions": []}
     for one in listed:
-        stopped = one.run.stopped if one.run else ""
-        damaged = [" ", badge("damaged", "bad")] if one.run and one.damage else []
+        run, about = one.run, one.run.about if one.run else {}
+        stopped = run.stopped if run else ""
+        damaged = [" ", badge("damaged", "bad")] if run and one.damage else []
         notes = [element("small", note) for note in (stopped, *one.damage) if note]
-        states.append(element("span", badge(one.state, BADGES.get(one.state, "warning")), *damaged, notes))
-    columns = [
-        Column("folder", [element("span", one.label, class_="folder") for one in listed]),
-        Column("state", states),
-        Column(
-            "rounds",
-            [f"{len(run.records)}/{run.progress.rounds}" if run else UNKNOWN for run in runs],
-            [float(len(run.records)) if run else None for run in runs],
-        ),
-        Column("method", [breakable(run.method) if run else UNKNOWN for run in runs]),
-        Column(
-            "seed",
-            [str(run.config.seed) if run else UNKNOWN for run in runs],
-            [float(run.config.seed) if run else None for run in runs],
-        ),
-        *(Column(name.replace("_", " "), [_setting(run, name) for run in runs]) for name in own),
-        Column("started", [element("span", _started(run), class_="when") for run in runs]),
-        Column("command and versions", [_command(run) for run in runs]),
-    ]
-    return table("What each run is", columns)
-
-
-def _started(run: Snapshot | None) -> str:
-    return str(run.about.get("started") or UNKNOWN)[:16].replace("T", " ") if run else UNKNOWN
-
-
-def _command(run: Snapshot | None) -> Html:
-    about = run.about if run else {}
-    known = [f"{name} {about[name]}" for name in VERSIONS if about.get(name)]
-    git = about.get("git")
-    if isinstance(git, dict) and git.get("commit"):
-        known.append(f"commit {str(git['commit'])[:10]}{', changed since' if git.get('dirty') else ''}")
-    command = str(about.get("command") or "")
-    shown = [element("code", command_shown(command))] if command else []
-    return element("div", shown, element("small", ", ".join(known) or UNKNOWN), class_="command")
+        columns["folder"].append(element("span", one.label, class_="folder"))
+        columns["state"].append(element("span", badge(one.state, BADGES.get(one.state, "warning")), *damaged, notes))
+        rounds = Cell(f"{len(run.records)}/{run.progress.rounds}", value=len(run.records)) if run else Cell(UNKNOWN)
+        seed = Cell(str(run.config.seed), value=run.config.seed) if run else Cell(UNKNOWN)
+        columns["rounds"].append(rounds)
+        columns["method"].append(breakable(run.method) if run else UNKNOWN)
+        columns["seed"].append(seed)
+        for name in own:
+            columns[name].append(_setting(run, name))
+        started = str(about.get("started") or UNKNOWN)[:16].replace("T", " ")
+        columns["started"].append(element("span", started, class_="when"))
+        known = [f"{name} {about[name]}" for name in VERSIONS if about.get(name)]
+        git = about.get("git")
+        if isinstance(git, dict) and git.get("commit"):
+            known.append(f"commit {str(git['commit'])[:10]}{', changed since' if git.get('dirty') else ''}")
+        command = str(about.get("command") or "")
+        shown = [element("code", command_shown(command))] if command else []
+        made = element("div", shown, element("small", ", ".join(known) or UNKNOWN), class_="command")
+        columns["command and versions"].append(made)
+    return table("What each run is", {name.replace("_", " "): cells for name, cells in columns.items()})
 
 
 def settings_tables(listed: Sequence[Listed]) -> tuple[Html | None, Html]:
@@ -719,7 +659,8 @@ def settings_tables(listed: Sequence[Listed]) -> tuple[Html | None, Html]:
         for name in SETTINGS
         if name not in differing
     ]
-    columns = [Column("setting", [name.replace("_", " ") for name in differing]), Column("values", values)]
+    columns: dict[str, Sequence[str | Cell]] = {"setting": [name.replace("_", " ") for name in differing]}
+    columns["values"] = values
     return table("Settings that differ", columns) if differing else None, element("dl", pairs, class_="settings")
 
 
@@ -796,19 +737,6 @@ def as_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def warnings_about(listed: Sequence[Listed]) -> list[tuple[str, str]]:
-    """Name the runs that a reader must not take for finished and whole, by what is the matter."""
-    kinds: dict[str, Callable[[Listed], bool]] = {
-        "Still going, figures so far": lambda one: one.state == "still going",
-        "Interrupted, figures so far": lambda one: one.state == "interrupted",
-        "Diverged, curves end where a value is no number": lambda one: one.state == "diverged",
-        "Damaged, not shown": lambda one: one.run is None,
-        "Damaged in files that this page does not need": lambda one: one.run is not None and bool(one.damage),
-    }
-    named = [(kind, [one.label for one in listed if is_so(one)]) for kind, is_so in kinds.items()]
-    return [(kind, some_of(labels)) for kind, labels in named if labels]
-
-
 def _top(title: str, listed: Sequence[Listed], sections: Sequence[Section]) -> Html:
     theme = element("button", "Theme: auto", type="button", id="theme", class_="control")
     skip = element("a", "Skip to the results", href="#content", class_="skip")
@@ -817,26 +745,29 @@ def _top(title: str, listed: Sequence[Listed], sections: Sequence[Section]) -> H
     parts = [plural(len(listed), "run"), plural(len(methods), "method"), plural(len(seeds), "seed")]
     parts += [plural(len(sections), "setup")] if len(sections) > 1 else []
     content = [skip, element("div", element("h1", title), theme, class_="title"), element("p", f"{', '.join(parts)}.")]
-    if warnings := warnings_about(listed):
+    kinds: dict[str, Callable[[Listed], bool]] = {
+        "Still going, figures so far": lambda one: one.state == "still going",
+        "Interrupted, figures so far": lambda one: one.state == "interrupted",
+        "Diverged, curves end where a value is no number": lambda one: one.state == "diverged",
+        "Damaged, not shown": lambda one: one.run is None,
+        "Damaged in files that this page does not need": lambda one: one.run is not None and bool(one.damage),
+    }
+    named = [(kind, [one.label for one in listed if is_so(one)]) for kind, is_so in kinds.items()]
+    if warnings := [(kind, some_of(labels)) for kind, labels in named if labels]:
         said = [element("li", element("strong", f"{kind}: "), names) for kind, names in warnings]
         label = "Runs that are not finished and whole"
         content.append(element("ul", said, class_="warnings", role="note", aria_label=label))
     if len(sections) > 1:
         winners = [section.judged.winner for section in sections]
-        columns = [
-            Column("setup", [element("a", section.name, href=f"#setup-{section.place}") for section in sections]),
-            Column("highest mean over rounds", [row.name if row else UNKNOWN for row in winners]),
-            Column(
-                "mean",
-                [row.metric.with_spread(row.mean, row.mean_std) if row else UNKNOWN for row in winners],
-                [row.mean if row else None for row in winners],
-            ),
-            Column(
-                "runs",
-                [str(len(section.setup.runs)) for section in sections],
-                [float(len(section.setup.runs)) for section in sections],
-            ),
-        ]
+        columns: dict[str, Sequence[str | Cell]] = {
+            "setup": [element("a", section.name, href=f"#setup-{section.place}") for section in sections],
+            "highest mean over rounds": [row.name if row else UNKNOWN for row in winners],
+            "mean": [
+                Cell(row.metric.with_spread(row.mean, row.mean_std), value=row.mean) if row else Cell(UNKNOWN)
+                for row in winners
+            ],
+            "runs": [Cell(str(len(section.setup.runs)), value=len(section.setup.runs)) for section in sections],
+        }
         content.append(element("nav", table("Setups", columns), aria_label="Setups"))
     still = "The page's script is switched off: pictures are still, and tables cannot be sorted."
     content.append(element("noscript", element("p", still)))

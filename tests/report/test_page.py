@@ -21,8 +21,7 @@ from support.pages import write_result, write_seeds
 @pytest.fixture(autouse=True)
 def without_stills(monkeypatch: pytest.MonkeyPatch) -> None:
     """Still pictures take most of a page's time, and say nothing more."""
-    monkeypatch.setattr("smofi.report.page.picture", lambda *arguments, **options: b"<svg/>")
-    monkeypatch.setattr("smofi.report.figures.Drawing.svg", lambda drawing: b"<svg/>")
+    monkeypatch.setattr("smofi.report.style.Drawing.content", lambda drawing, suffix=".svg": b"<svg/>")
 
 
 def made(paths: list[Path], tmp_path: Path, **more: Any) -> str:
