@@ -362,11 +362,7 @@ def compare(histories: Sequence[History]) -> list[Row]:
 
 
 def measure(
-    histories: Sequence[History],
-    baseline: str = USUAL_BASELINE,
-    *,
-    share: float = 0.9,
-    target: float | None = None,
+    histories: Sequence[History], baseline: str = USUAL_BASELINE, *, share: float = 0.9, target: float | None = None
 ) -> list[Row]:
     """Return one row per method, in the order given.
 

@@ -271,7 +271,7 @@ def test_csv() -> None:
     assert (rows[1]["rounds"], rows[1]["speed_up"], rows[3]["hours"]) == ("", "", "")
     runs = list(csv.DictReader(io.StringIO(written_as("csv", [block()], per_seed=True))))
     assert [(row["method"], row["seed"], row["rounds"]) for row in runs[2:]] == [
-        ("slowmo", "0", ""), ("slowmo", "1", ""), ("smofi", "0", "2"), ("smofi", "1", "1"),
+        ("slowmo", "0", ""), ("slowmo", "1", ""), ("smofi", "0", "2"), ("smofi", "1", "1")
     ]  # fmt: skip
     assert [float(row["target"]) for row in runs[:2]] == pytest.approx([0.72, 0.63])
 
