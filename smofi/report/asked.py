@@ -25,7 +25,6 @@ class Target:
 
     @classmethod
     def read(cls, text: str, field: str = "target") -> Target:
-        """Read what was typed; refused with a sentence that names the field."""
         plain = text.strip()
         fixed = plain.endswith("%")
         try:

@@ -108,7 +108,6 @@ class Heterogeneity:
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """The samples of each client."""
         sizes: npt.NDArray[np.int64] = self.counts.sum(axis=1)
         return sizes
 
@@ -124,16 +123,13 @@ class Heterogeneity:
 
     @property
     def below_batch(self) -> int:
-        """The clients that cannot fill one batch, and so never train."""
         return int((self.sizes < self.batch_size).sum())
 
     @property
     def by_size(self) -> npt.NDArray[np.int64]:
-        """The clients, largest first; equal ones in their order."""
         return np.argsort(-self.sizes, kind="stable")
 
     def name_of(self, client: int) -> str:
-        """Return a client's name, or else its number."""
         return self.client_names[client] if self.client_names else f"{client:,}"
 
     def groups(self) -> list[ClassGroup]:
@@ -418,22 +414,18 @@ class Fleet:
 
     @property
     def unit(self) -> TimeUnit:
-        """The unit these times are shown in."""
         return time_unit(float(self.seconds.max()), UNITS, at_least=0.02)
 
     @property
     def times(self) -> Floats:
-        """The seconds in this unit."""
         return self.seconds / self.unit.seconds
 
     @cached_property
     def down(self) -> Floats:
-        """Mbit/s."""
         return np.array([device.down for device in self.devices]) / MEGABIT
 
     @cached_property
     def up(self) -> Floats:
-        """Mbit/s."""
         return np.array([device.up for device in self.devices]) / MEGABIT
 
 
@@ -451,7 +443,6 @@ def _source(devices: str, macs: int) -> str:
 
 
 def devices_table(fleet: Fleet) -> RenderableType:
-    """Make a table of percentiles of the devices' speeds, and say where the numbers come from."""
     trips = np.array([device.rtt for device in fleet.devices]) / MILLISECOND
     drawn = plain_table(["percentile", *map(str, PERCENTILES)], left=["percentile"])
     for name, values in (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from rich.text import Text
 
@@ -54,17 +53,14 @@ class Canvas:
         return through
 
     def mark(self, place: tuple[int, int], *, style: str, letter: str) -> None:
-        """Put a letter in the place of a character, dots or not."""
         column, row = place
         self._letters[row][column], self._styles[row][column] = letter, style
 
     def row(self, number: int) -> Text:
-        """Return one row of characters, from the top."""
         return Text.assemble(*zip(self._letters[number], self._styles[number], strict=True))
 
 
 def bar(done: float, width: int, *, unicode: bool) -> tuple[str, str]:
-    """Return a bar of this width, in its filled and its empty characters."""
     full, empty = ("━", "─") if unicode else ("#", "-")
     filled = int(done * width)
     return full * filled, empty * (width - filled)
@@ -124,7 +120,13 @@ def draw_curves(
     keys = looks([curve.name for curve in curves])
     paths = [_draw(canvas, curve, key, last, up) for curve, key in zip(curves, keys, strict=True)]
     if len(curves) > 1:
-        _mark(canvas, paths, keys)
+        # Every curve has its glyph at even distances, each in other columns, so that it is known without colour too.
+        distance = max(MARKED, 2 * len(paths))
+        for number, (path, key) in enumerate(zip(paths, keys, strict=True)):
+            offset = number * distance // len(paths)
+            by_column = {column: (column, row) for column, row in reversed(path) if column % distance == offset}
+            for place in by_column.values() if by_column else path[-1:]:
+                canvas.mark(place, style=key.colour, letter=key.glyph)
     labels = {round((rows - 1) * (1 - up(mark))): label(mark) for mark in marks}
     lines = [Text(f"{title}  " if title else "", style="bold") + Text(metric.name, style=DIM)]
     for number in range(rows):
@@ -136,9 +138,9 @@ def draw_curves(
     for curve, key in zip(curves, keys, strict=True):
         ends_at = metric.text(known[-1]) if (known := finite(curve.mean)) else "no values"
         sample = ("⣤⣤" if len(curves) == 1 else f"⣤{key.glyph}⣤") if braille else key.glyph * 2
-        entries.append(_Entry(Text(sample, style=key.colour), f"{curve.name} {ends_at}"))
+        entries.append((Text(sample, style=key.colour), f"{curve.name} {ends_at}"))
     if target is not None:
-        entries.append(_Entry(Text("⠄⠄" if braille else "..", style=DIM), f"target {metric.text(target)}"))
+        entries.append((Text("⠄⠄" if braille else "..", style=DIM), f"target {metric.text(target)}"))
     lines += _legend(entries, width)
     if (seeds := max(curve.seeds for curve in curves)) > 1:
         lines.append(Text(f"each line is the mean of {seeds} seeds", style=DIM))
@@ -158,17 +160,6 @@ def _draw(canvas: Canvas, curve: Band, key: Look, rounds: int, up: Callable[[flo
             path += canvas.line(previous or point, point, style=key.colour, letter=key.glyph)
             previous = point
     return path
-
-
-def _mark(canvas: Canvas, paths: Sequence[Sequence[tuple[int, int]]], keys: Sequence[Look]) -> None:
-    """Put every curve's glyph on it at even distances, each in other columns, so that it is known without colour too
-    and seen below another."""
-    distance = max(MARKED, 2 * len(paths))
-    for number, (path, key) in enumerate(zip(paths, keys, strict=True)):
-        offset = number * distance // len(paths)
-        by_column = {column: (column, row) for column, row in reversed(path) if column % distance == offset}
-        for place in by_column.values() if by_column else path[-1:]:
-            canvas.mark(place, style=key.colour, letter=key.glyph)
 
 
 def _formatter(marks: Sequence[float], *, share: bool) -> Callable[[float], str]:
@@ -196,12 +187,7 @@ def _round_axis(last: int, width: int, braille: bool) -> Text:
     return Text(corner + "".join(axis), style=DIM)
 
 
-class _Entry(NamedTuple):
-    sample: Text
-    words: str
-
-
-def _legend(entries: Sequence[_Entry], width: int) -> list[Text]:
+def _legend(entries: Sequence[tuple[Text, str]], width: int) -> list[Text]:
     """Put entries side by side while they fit; a long name takes lines of its own."""
     lines: list[Text] = []
     for sample, words in entries:

@@ -57,7 +57,6 @@ PER_ROW = 4  # panels
 
 
 def thin(look: Look) -> dict[str, Any]:
-    """Return the line of a method at the size of a page."""
     line, edge = look.line, 0.8 if look.hollow else 0.4
     return line | {"linewidth": 1.2, "markersize": 0.5 * line["markersize"], "markeredgewidth": edge}
 
@@ -88,7 +87,6 @@ def grid_of(count: int, width: str | None) -> tuple[int, int, float]:
 
 
 def frame(axes: Axes, share: bool, title: str = "") -> None:
-    """Give axes a light grid, and no box."""
     from matplotlib.ticker import FuncFormatter
 
     if share:
@@ -195,7 +193,6 @@ def _titles(keys: Mapping[str, Key], *more: str) -> list[str]:
 
 
 def scale_of(panels: Sequence[Panel]) -> Scale:
-    """Return the metric by which all panels are judged."""
     histories = [history for panel in panels for history in panel.histories]
     if not any(history.measured for history in histories):
         refuse("histories", histories, "at least one history with a number in it")
@@ -568,7 +565,15 @@ def _over(setups: Sequence[Setup], over: str, baseline: str) -> dict[str, list[H
     if over in SETTINGS:
         _check_apart(setups, over, "over")
         found = {setup.settings[over]: setup.histories for setup in setups}
-        found = _same_at_every_cut(found, baseline) if over == "cut" else found
+        if over == "cut" and bare_base(baseline) == baseline:
+            # a base trains the model whole, and learns the same at every cut: where it was run at one of them, it
+            # stands for all, without the hours, which do depend on the cut
+            known = [one for histories in found.values() for one in histories if one.name == baseline]
+            first = {history.seed: replace(history, hours=[]) for history in reversed(known)}
+            found = {
+                cut: one if any(history.name == baseline for history in one) else [*first.values(), *one]
+                for cut, one in found.items()
+            }
     else:
         _check_one(setups)
         found = _by_parameter(setups[0].histories, over)
@@ -596,17 +601,6 @@ def _check_apart(setups: Sequence[Setup], setting: str, field: str) -> None:
         refuse(field, setting, f"a setting in which these runs differ{differ}")
     if others := [name for name in apart if name != setting]:
         refuse(field, setting, f"runs that differ in nothing else, but these differ in {', '.join(others)} too")
-
-
-def _same_at_every_cut(found: Mapping[str, list[History]], baseline: str) -> dict[str, list[History]]:
-    """A base trains the model whole, and learns the same at every cut: where it was run at one of them, it stands for
-    all, without the hours, which do depend on the cut."""
-    known = [one for histories in found.values() for one in histories if one.name == baseline == bare_base(baseline)]
-    first = {history.seed: replace(history, hours=[]) for history in reversed(known)}
-    return {
-        cut: one if any(history.name == baseline for history in one) else [*first.values(), *one]
-        for cut, one in found.items()
-    }
 
 
 def _by_parameter(histories: Sequence[History], name: str) -> dict[str, list[History]]:
@@ -642,6 +636,5 @@ def parameter_of(method: str, name: str) -> tuple[str, str] | None:
 
 
 def _order(value: str) -> tuple[float, str]:
-    """Sort by the first number in a value."""
     number = re.search(r"-?\d+(\.\d+)?(e[+-]?\d+)?", value)
     return (float(number[0]) if number else float("inf"), value)

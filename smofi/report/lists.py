@@ -120,7 +120,6 @@ def outline(
 
 
 def models_table(outlines: Iterable[Outline]) -> Table:
-    """Make a row for each model."""
     outlines = list(outlines)
     usual = max((one.classes for one in outlines), key=[one.classes for one in outlines].count)
     others = "".join(f", {escape(one.name)} {one.classes}" for one in outlines if one.classes != usual)
@@ -150,7 +149,6 @@ def models_table(outlines: Iterable[Outline]) -> Table:
 
 
 def cuts_table(one: Outline) -> Table:
-    """Make a row for each cut of a model."""
     title = (
         f"{one.name}: {one.description}\n{one.costs.parameters:,} parameters, {count(one.costs.macs)} MACs, "
         f"for inputs of {','.join(map(str, one.input_shape))} and {plural(one.classes, 'class')}"

@@ -31,12 +31,17 @@ MODES = ("auto", "live", "plain", "quiet", "jsonl")
 
 
 class View:
-    """A way to show events. What is said is for people; a warning stands out."""
+    """A way to show events. What is said is for people; a warning stands out. This one shows nothing but warnings."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
-    def say(self, text: str, warning: bool = False) -> None: ...
     def show(self, event: Event, run: RunProgress) -> None: ...
+    def say(self, text: str, warning: bool = False) -> None:
+        if warning:
+            _print(self.console, f"warning: {text}")
 
 
 class Live:
@@ -61,7 +66,7 @@ class Live:
         views: dict[str, Callable[[], View]] = {
             "live": lambda: Screen(console, self.runs, now),
             "plain": lambda: Lines(console, self.runs, now),
-            "quiet": lambda: Quiet(console),
+            "quiet": lambda: View(console),
             "jsonl": lambda: JsonLines(console),
         }
         self.view = views[mode]()
@@ -88,7 +93,6 @@ class Live:
         self.runs[number].history = history
 
     def __call__(self, event: Event) -> None:
-        """Take note of an event, and show it."""
         if isinstance(event, RunStarted):
             self.current += 1
             if self.current == 0:
@@ -169,17 +173,6 @@ def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
-class Quiet(View):
-    """Warnings only."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def say(self, text: str, warning: bool = False) -> None:
-        if warning:
-            _print(self.console, f"warning: {text}")
-
-
 class Lines(View):
     """A line for the first and the last round of a run, and for one in between whenever two seconds have passed. With
     several seeds, a line for each run that begins."""
@@ -230,17 +223,16 @@ class Lines(View):
 class JsonLines(View):
     """A JSON object a line for every event but the ticks, of which a round may have thousands."""
 
-    def __init__(self, console: Console) -> None:
-        self.file = console.file
-
+    def say(self, text: str, warning: bool = False) -> None: ...
     def show(self, event: Event, run: RunProgress) -> None:
         if isinstance(event, TickDone):
             return
         fields = asdict(event.record if isinstance(event, RoundDone) else event)
         time = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         which = {"method": run.history.name, "seed": run.history.seed}
-        self.file.write(to_json({"event": type(event).__name__, "time": time, **which, **fields}) + "\n")
-        self.file.flush()
+        line = to_json({"event": type(event).__name__, "time": time, **which, **fields})
+        self.console.file.write(f"{line}\n")
+        self.console.file.flush()
 
 
 REWRITTEN_EVERY = 0.25  # seconds
@@ -321,7 +313,6 @@ class Screen(View):
 
     @property
     def runs(self) -> list[RunProgress]:
-        """The runs with the seed that is being trained."""
         return [run for run in self.all if run.history.seed == self.seed]
 
     def start(self) -> None:
@@ -366,7 +357,6 @@ class Screen(View):
             self.say(*self.unsaid.pop(0))
 
     def picture(self) -> RenderableType:
-        """Draw all of it, for the terminal's present size."""
         rows = self._rows(self.console.width - 1)  # some terminals wrap a full line
         elapsed, left = self.now() - self.started, seconds_left_in_all(self.all)
         done = sum(run.state in ("done", "stopped") for run in self.all)

@@ -26,7 +26,6 @@ WIDE = 1_000  # characters: wider than any table
 
 
 def parts_of(name: str) -> list[str]:
-    """Split a combination into its methods."""
     return re.split(r"\+(?=[A-Za-z_])", name)
 
 
@@ -160,7 +159,6 @@ def label(name: str, title: str) -> str:
 
 
 def plugins_of(name: str) -> list[str]:
-    """List what is added to the bare base."""
     return [part for part in parts_of(name) if part != PLAIN and bare_base(part) == PLAIN]
 
 
@@ -196,12 +194,10 @@ def own_data(served: Sequence[Participant]) -> str:
 
 
 def clients_of(config: Config) -> str:
-    """Say how many clients there are, as far as it is known."""
     return "the data's own clients" if config.clients is None else plural(config.clients, "client")
 
 
 def seeds_of(config: Config) -> str:
-    """Name the seed, or all of them."""
     return f"seeds {seeds_text(config.seeds)}" if config.seeds else f"seed {config.seed}"
 
 

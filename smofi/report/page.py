@@ -32,7 +32,7 @@ from smofi.report.numbers import UNKNOWN, TimeUnit, duration, three_digits, time
 from smofi.report.results import BAND, USUAL_BASELINE, History, Row, Scale, alike, band, compare, finite, paired
 from smofi.report.snapshots import Found, Setup, Snapshot, find_runs, setups_of
 from smofi.report.style import SOLID, Drawing, looks
-from smofi.report.table import Cell, columns_of
+from smofi.report.table import Cell, columns_of, target_of
 from smofi.report.timeline import Box, Line, Timeline, as_divided, boxes_of, timeline_of, timelines_picture
 from smofi.runs import DamagedFile, read_partition_file
 from smofi.web import digest_of, script_of, style_of
@@ -69,13 +69,11 @@ def joined(content: Iterable[str | Iterable[str]]) -> Html:
 
 
 def breakable(name: str) -> Html:
-    """Let a method's name be broken between its parts only."""
     first, *others = pieces_of(name)
     return joined([first, *(joined([element("wbr"), piece]) for piece in others)])
 
 
 def badge(words: str, kind: str = "warning") -> Html:
-    """Show a state in words and a colour."""
     return element("span", words, class_=f"badge {kind}")
 
 
@@ -135,7 +133,6 @@ def command_shown(command: str) -> str:
 
 
 def setting_shown(value: Any) -> str:
-    """Write the value of a setting."""
     if isinstance(value, tuple):
         return ", ".join(map(setting_shown, value))
     if isinstance(value, bool):
@@ -197,7 +194,6 @@ class Judged:
 
     @property
     def winner(self) -> Row | None:
-        """The method with the highest mean over rounds, if several can be ranked."""
         return max(self.alike, key=lambda row: row.mean) if len(self.alike) > 1 else None
 
 
@@ -536,7 +532,7 @@ class Section:
         content: list[Html] = [element("h2", self.name if self.setup.name else "Results")]
         content.append(element("p", headline(judged), class_="lead"))
         if judged.rows:
-            content += [self._results(), element("p", self._target(), class_="note")]
+            content += [self._results(), element("p", f"The target is {target_of(judged.rows)}.", class_="note")]
         content += [element("p", note, class_="note") for note in judged.notes]
         content += [*self._curves(), *self._others()]
         return element("section", content, id=f"setup-{self.place}", class_="setup", data_setup=self.place)
@@ -549,13 +545,6 @@ class Section:
         columns = columns_of(rows, self.judged.alike).values()
         cells: dict[str, Sequence[str | Cell]] = {"method": names, **{one.heading: one.cells for one in columns}}
         return table("Methods", cells, {one.heading: one.about for one in columns})
-
-    def _target(self) -> str:
-        first = self.judged.rows[0]
-        if not first.target_is:
-            return f"The target is {first.metric.text(first.target)}."
-        value = " with the same seed" if first.seeds > 1 else f", which is {first.metric.text(first.target)}"
-        return f"The target is {first.target_is}{value}."
 
     def _curves(self) -> list[Html]:
         if not self.charts:
@@ -697,8 +686,6 @@ def write_page(
 
 
 def document(title: str, listed: Sequence[Listed], sections: Sequence[Section]) -> str:
-    """Return the page as text."""
-
     def asset(name: str) -> str:
         return (ASSETS / name).read_text("utf-8")
 

@@ -147,7 +147,6 @@ def basis(advice: Advice) -> str:
 
 
 def unit(seconds: Iterable[float]) -> TimeUnit:
-    """Choose the unit in which these times are shown."""
     return time_unit(max(seconds, default=0.0), UNITS)
 
 
@@ -158,7 +157,6 @@ def units(outlooks: Iterable[Outlook | None]) -> tuple[TimeUnit, TimeUnit]:
 
 
 def has_latency(outlooks: Iterable[Outlook | None]) -> bool:
-    """Return whether round trips are counted."""
     return any(outlook and outlook.latency for outlook in outlooks)
 
 
@@ -283,7 +281,6 @@ MOST_SHARES = 10  # cuts whose shares of the MACs fit above the bars
 
 
 def advice_picture(advice: Advice) -> Drawing:
-    """Draw the time of a round over the cut, and the load."""
     return Drawing(lambda figure: _compose(figure, advice))
 
 

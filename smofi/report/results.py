@@ -109,7 +109,6 @@ class History:
 
     @property
     def measured(self) -> list[float]:
-        """The values that are numbers."""
         return finite(self.values)
 
     @property
@@ -118,7 +117,6 @@ class History:
 
     @property
     def virtual_seconds(self) -> float | None:
-        """The virtual time after the last round; None without a clock."""
         return 3600 * self.hours[-1] if self.hours else None
 
     def rounds_to(self, target: float) -> int | None:
@@ -150,7 +148,6 @@ class Scale:
 
     @property
     def short(self) -> str:
-        """The name without what is in brackets."""
         return self.name.partition(" (")[0]
 
     def text(self, value: float | None) -> str:
@@ -158,7 +155,6 @@ class Scale:
         return percent(value) if self.share else four_digits(next(iter(finite([value])), None))
 
     def with_spread(self, mean: float, deviation: float | None) -> str:
-        """Write a mean and its standard deviation, which a single value does not have."""
         if self.share or deviation is None:
             return percent_with_spread(mean, deviation) if self.share else self.text(mean)
         return f"{self.text(mean)} ± {self.text(deviation)}"
@@ -189,7 +185,6 @@ class Band:
 
     @property
     def points(self) -> list[int]:
-        """The places in the lists of the rounds that were evaluated."""
         return [place for place, value in enumerate(self.mean) if value is not None]
 
 
@@ -274,7 +269,6 @@ class RunProgress:
 
     @property
     def done(self) -> float:
-        """The done share of the run, from 0 to 1."""
         return min(1.0, (self.history.rounds + self.in_round) / max(1, self.rounds))
 
     @property
@@ -290,7 +284,6 @@ class RunProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the last round ends, if rounds keep taking as long."""
         pace = self.seconds_per_round
         return None if pace is None else pace * max(0.0, self.rounds - self.history.rounds - self.in_round)
 

@@ -67,7 +67,6 @@ def settings(run: Snapshot, seeds: Sequence[int] = ()) -> Facts:
 
 
 def progress(run: Snapshot, unicode: bool) -> Facts:
-    """Say how far the run has come, what it has reached, and what it took."""
     done = run.progress.done
     facts = [("progress", "".join(bar(done, 40, unicode=unicode)) + f" {done:.0%}"), *_measured(run)]
     pace = run.progress.seconds_per_round
@@ -88,7 +87,6 @@ def progress(run: Snapshot, unicode: bool) -> Facts:
 
 
 def _measured(run: Snapshot) -> Facts:
-    """Return the judged metric, the others, and validation."""
     evaluated = run.evaluated
     facts = []
     if run.records and not evaluated:
@@ -106,7 +104,6 @@ def _measured(run: Snapshot) -> Facts:
 
 
 def _virtual(run: Snapshot) -> str:
-    """Say what all rounds took on the clients' devices."""
     seconds = 3600 * run.history.hours[-1]
     unit = time_unit(seconds)
     text = f"{three_digits(seconds / unit.seconds)} {unit.name}, {duration(seconds / len(run.history.hours))} a round"
@@ -120,7 +117,6 @@ def _virtual(run: Snapshot) -> str:
 
 
 def files(run: Snapshot) -> Facts:
-    """Name the checkpoints and the model, and what is damaged."""
     folder = run.folder
     kept = [f"round {number}" for number in folder.saved_rounds()] + ["best"] * folder.has_best
     facts = [("checkpoints", ", ".join(kept) or "none yet")]
@@ -142,7 +138,6 @@ def show_runs(folder: Path, runs: list[Snapshot], console: Console) -> Group:
 
 
 def _run(run: Snapshot, console: Console) -> Iterator[RenderableType]:
-    """Show what a run is, how far it has come, its curve and its diagnostics."""
     process = f", process {run.writer}" if run.writer else ""
     of = f", round {run.history.rounds} of {run.progress.rounds}{process}"
     yield Text.assemble((f"{run.method}  ", "bold"), state_text(run.state), of)
@@ -162,7 +157,6 @@ def _run(run: Snapshot, console: Console) -> Iterator[RenderableType]:
 
 
 def _comparison(folder: Path, runs: list[Snapshot], console: Console) -> Iterator[RenderableType]:
-    """Show several methods, seeds or both side by side."""
     seeds = list(dict.fromkeys(run.config.seed for run in runs))
     yield _facts_table([("folder", str(folder)), *settings(runs[0], seeds)])
     yield from _states(runs, several=len(seeds) > 1)
@@ -222,7 +216,6 @@ def _curves(histories: Sequence[History], target: float | None, console: Console
 
 
 def state_text(state: str) -> Text:
-    """Write the state of a run in its colour."""
     return Text(state, style=COLOURS.get(state, ""))
 
 
@@ -271,7 +264,6 @@ def missing_config(path: Path) -> list[InputError]:
 
 
 def runs_table(path: Path, entries: Sequence[Entry]) -> Group:
-    """Make a row for each run, the methods of a comparison below each other."""
     listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("folder", "method", "state"):
         listing.add_column(heading, overflow="fold")

@@ -97,7 +97,6 @@ class Snapshot:
 
     @property
     def stopped(self) -> str:
-        """Why the run ended early; empty if it did not."""
         return str((self.result or {}).get("stopped") or "")
 
     def values(self, name: str) -> list[Any]:
@@ -202,7 +201,6 @@ class Setup:
 
     @property
     def config(self) -> Config:
-        """The configuration of the first run, which all share but for method and seed."""
         return self.runs[0].config
 
     @property
@@ -283,7 +281,13 @@ def gather(paths: Sequence[str | Path]) -> Gathered:
     if wrong := [error for error in errors if not setups or not isinstance(error, DamagedFile)]:
         raise InputError(str(wrong[0]))
     for setup in setups:
-        _check_once(setup)
+        once: dict[str, Snapshot] = {}
+        for run in setup.runs:
+            if (first := once.setdefault(run.called, run)) is not run:
+                raise InputError(
+                    f"{first.path} and {run.path} are the same run, {run.called} and the same settings: expected each "
+                    "once; leave one of them out"
+                )
         _check_comparable(setup)
     left_out = {setup.name: [LeftOut(run, why) for run in setup.runs if (why := why_not(run))] for setup in setups}
     return Gathered(setups, left_out, [str(error) for error in errors])
@@ -299,17 +303,6 @@ def why_not(run: Snapshot) -> str:
     if run.state != "finished":
         return f"it is {run.state}, {done}"
     return "" if run.history.measured else "it was never evaluated"
-
-
-def _check_once(setup: Setup) -> None:
-    found: dict[str, Snapshot] = {}
-    for run in setup.runs:
-        first = found.setdefault(run.called, run)
-        if first is not run:
-            raise InputError(
-                f"{first.path} and {run.path} are the same run, {run.called} and the same settings: expected each "
-                "once; leave one of them out"
-            )
 
 
 def _check_comparable(setup: Setup) -> None:

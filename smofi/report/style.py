@@ -86,7 +86,6 @@ class Look(NamedTuple):
 
     @property
     def alone(self) -> Look:
-        """The look of a curve with no other to be told apart from."""
         return self._replace(marker="o", dashes=SOLID, hollow=False)
 
 
@@ -156,7 +155,6 @@ class Drawing:
     style: Mapping[Any, Any] = field(default_factory=dict)
 
     def content(self, suffix: str = ".svg") -> bytes:
-        """Draw it as the content of a file with this suffix."""
         import matplotlib
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -224,7 +222,6 @@ def put_level(axes: Axes, text: str, height: float, colour: str) -> None:
 
 
 def put_dots(axes: Axes, across: Any, up: Any) -> None:
-    """Draw a dot for each client, one quantity against another."""
     size = 36 if len(across) <= 200 else 12
     axes.scatter(across, up, s=size, color=COLOURS[0], alpha=0.55, linewidths=0, clip_on=False)
     axes.grid()

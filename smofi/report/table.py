@@ -161,16 +161,19 @@ def _drawn(cell: Cell) -> Text:
     return Text(str(cell), style="bold" if cell.best else "")
 
 
+def target_of(rows: Sequence[Row]) -> str:
+    """Say what rounds are counted to: a number, what it is of, or both."""
+    first = rows[0]
+    number = first.metric.text(first.target)
+    if not first.target_is:
+        return number
+    what = first.target_is + ("" if first.metric.name.startswith("worst") else f" {first.metric.short}")
+    return f"{what} with the same seed" if max(row.seeds for row in rows) > 1 else f"{number}: {what}"
+
+
 def _caption(rows: Sequence[Row]) -> str:
     """Say what the target is, what ± is, and what a speed-up is measured against where that differs."""
-    first, most = rows[0], max(row.seeds for row in rows)
-    of_what = "" if first.metric.name.startswith("worst") else f" {first.metric.short}"
-    what = first.target_is and f"{first.target_is}{of_what}"
-    if len({row.target for row in rows}) > 1 or most > 1:
-        target = f"{what} with the same seed" if what else first.metric.text(first.target)
-    else:
-        target = ": ".join(filter(None, (first.metric.text(first.target), what)))
-    text = f"The target is {target}"
+    most, text = max(row.seeds for row in rows), f"The target is {target_of(rows)}"
     if most > 1:
         text += f"; ± is the standard deviation over {plural(most, 'seed')}"
     others = [row for row in rows if row.speed_up is not None and row.base not in (None, row.name)]
@@ -240,7 +243,6 @@ class Block:
 
     @property
     def groups(self) -> list[tuple[str, list[str]]]:
-        """The methods by their bare base."""
         return rows_by_base(self.methods)
 
 
@@ -335,13 +337,11 @@ class Sheet:
 
 
 def sheets_of(blocks: Sequence[Block]) -> list[Sheet]:
-    """Return the results of every setup, then the differences in every setup."""
     differences = [differences_sheet(block) for block in blocks]
     return [*map(results_sheet, blocks), *(sheet for sheet in differences if sheet is not None)]
 
 
 def results_sheet(block: Block) -> Sheet:
-    """Lay out the measures of each method."""
     rows = list(block.rows.values())
     found = (
         columns_of(rows, alike([row for row in rows if row.name not in block.incomplete]), paper=True) if rows else {}
@@ -354,10 +354,7 @@ def results_sheet(block: Block) -> Sheet:
         cells[name] = [*own[:-1], replace(own[-1], text=own[-1].text + mark)]
     said = ["± is the standard deviation over seeds."] if any(row.seeds > 1 for row in rows) else []
     if rows and not math.isinf(rows[0].target):
-        is_what = (
-            f"{rows[0].target_is} with the same seed" if rows[0].target_is else rows[0].metric.text(rows[0].target)
-        )
-        said.append(f"The target is {is_what}; > means that a seed misses it.")
+        said.append(f"The target is {target_of(rows)}; > means that a seed misses it.")
     if any(row.speed_up is not None for row in rows):
         said.append("The speed-up is the rounds of the bare base over those of the method.")
     if block.incomplete:
@@ -389,7 +386,6 @@ def differences_sheet(block: Block) -> Sheet | None:
 
 
 def _gain(difference: Difference, scale: Scale) -> str:
-    """Write a difference with its interval."""
     mean, *ends = (f"{100 * one:+.2f}" if scale.share else f"{one:+.4g}" for one in difference if one is not None)
     return f"{mean} [{', '.join(ends)}]" if ends else mean
 
@@ -413,7 +409,6 @@ def _lines(block: Block, cells: Mapping[str, list[Cell]]) -> list[list[Line]]:
 
 
 def as_text(sheets: Sequence[Sheet]) -> RenderableType:
-    """Put all sheets below each other, with what is said of each."""
     parts: list[RenderableType] = []
     for sheet in sheets:
         drawn = NamesTable(title=Text(sheet.title), title_justify="left")
@@ -567,7 +562,6 @@ def _latex_table(sheets: Sequence[Sheet]) -> str:
 
 
 def latex_cell(cell: Cell) -> str:
-    r"""Write a cell."""
     text = re.sub(r"(?<=\d)x$", r"$\\times$", cell.text) if cell.text[:1].isdigit() else latex_text(cell.text)
     text += rf"{{\scriptsize$\pm${cell.spread}}}" if cell.spread else ""
     return rf"\textbf{{{text}}}" if cell.best else text

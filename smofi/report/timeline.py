@@ -69,27 +69,22 @@ class Line:
 
     @property
     def called(self) -> str:
-        """The client's name, or else its number."""
         return self.name or f"client {self.client}"
 
     @property
     def busy(self) -> float:
-        """Seconds of all kinds of work."""
         return sum(self.seconds.values())
 
     @property
     def lost(self) -> bool:
-        """True for a client that is not part of the new model."""
         return self.fate in ("left", "too late")
 
     @property
     def waiting(self) -> float:
-        """Seconds without work."""
         return max(0.0, self.present - self.busy)
 
     @property
     def idle(self) -> float:
-        """The share of its time that it waits."""
         return self.waiting / self.present if self.present else 0.0
 
 
@@ -113,12 +108,10 @@ class Timeline:
 
     @property
     def slowest(self) -> Line:
-        """The client that works longest, and makes others wait."""
         return max(self.lines, key=lambda line: line.busy)
 
     @property
     def idle(self) -> float:
-        """The mean share of their time that clients wait."""
         return fmean(line.idle for line in self.lines)
 
 

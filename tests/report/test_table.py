@@ -218,7 +218,7 @@ def test_text() -> None:
         ["slowmo", "-33.33 [-33.33, -33.33]", "-40.00 [-167.06, +87.06]", "2"],
         ["smofi", "+23.33 [+23.33, +23.33]", "+15.00 [-48.53, +78.53]", "2"],
     ]
-    assert "The target is 90% of fedavg's best with the same seed" in " ".join(text.split())
+    assert "The target is 90% of fedavg's best accuracy with the same seed" in " ".join(text.split())
     assert "With 2 seeds the interval is wide: t is 12.7" in " ".join(text.split())
 
 
