@@ -180,27 +180,3 @@ def test_text_can_be_read_on_a_phone_in_light_and_dark(
         assert len(worst) > 100
         assert worst[0][0] >= 4.5, worst[:5]
         assert browser.run(SMALLEST) >= 12
-
-
-def test_the_theme_is_chosen_with_a_button(browser: Browser, seeds: Path) -> None:
-    browser.open(seeds, dark=True)
-    seen = []
-    for _ in range(3):
-        browser.run("document.getElementById('theme').click()")
-        seen.append(
-            browser.run("document.documentElement.dataset.theme + ' ' + document.getElementById('theme').textContent")
-        )
-    assert seen == ["light Theme: light", "dark Theme: dark", "dark Theme: auto"]
-
-
-def test_the_page_is_printed_light_and_whole(browser: Browser, seeds: Path) -> None:
-    browser.open(seeds, dark=True)
-    assert browser.pdf().startswith(b"%PDF-")
-    assert browser.run("document.querySelectorAll('.setup:not([data-drawn])').length") == 0
-    assert browser.run("document.querySelector('details').open") is False  # as it was
-    browser.call("Emulation.setEmulatedMedia", media="print")
-    assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert browser.run("[...document.querySelectorAll('.controls, #theme')].every(one => !one.getClientRects().length)")
-    assert browser.run("getComputedStyle(document.querySelector('figure')).breakInside") == "avoid"
-    browser.call("Emulation.setEmulatedMedia", media="")
-    assert browser.console == []

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,10 +15,8 @@ from rich.console import Console
 
 from smofi.cli import main
 from smofi.clock import Device
-from smofi.clock.devices import MEASURED_MACS, devices_for
 from smofi.config import Config
 from smofi.data import load
-from smofi.errors import InputError
 from smofi.models.costing import costs
 from smofi.report.clients import (
     PALETTE,
@@ -85,15 +82,6 @@ def test_a_partition_by_hand() -> None:
     assert rows(shown(empty))[1] == ["1", "0", "0", "-"]
 
 
-def test_colours_stand_for_classes() -> None:
-    text = shown(ABOUT, colours=True)
-    for colour, name in zip(PALETTE, NAMES, strict=False):
-        red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-        assert f"\x1b[38;2;{red};{green};{blue}m██\x1b[0m {name}" in text
-    # Client 2 has 60 cats and 20 dogs: 38 cells are 28.5 and 9.5.
-    assert "\x1b[38;2;0;114;178m" + "█" * 29 + "\x1b[0m\x1b[38;2;230;159;0m" + "█" * 9 in text
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_every_terminal_gets_what_it_can_show(encoding: str) -> None:
     about = Heterogeneity("ürün\x1b[2J", COUNTS, ["кот", "[red]dog", "e\tmu", "fox"], batch_size=8)
@@ -116,17 +104,6 @@ def test_of_many_clients_some_are_shown_from_the_largest_to_the_smallest(width: 
     assert "9: class 90 to class 99" in text
 
 
-@pytest.mark.parametrize("classes", [1, 9, 11, 200])
-def test_groups_cover_all_classes_evenly(classes: int) -> None:
-    about = many(3, classes)
-    stretches = [group.classes for group in about.groups()]
-    assert [number for stretch in stretches for number in range(classes)[stretch]] == list(range(classes))
-    sizes = [stretch.stop - stretch.start for stretch in stretches]
-    assert len(sizes) == min(classes, 10)
-    assert max(sizes) - min(sizes) <= 1
-    assert about.grouped().sum(axis=1).tolist() == about.sizes.tolist()
-
-
 @given(counts=st.lists(st.integers(0, 10**6), min_size=1, max_size=10), width=st.integers(0, 60))
 def test_portions_fill_the_strip_and_are_off_by_less_than_a_cell(counts: list[int], width: int) -> None:
     cells = portions(counts, width)
@@ -141,24 +118,6 @@ def test_bins_are_few_and_hold_all(sizes: list[int]) -> None:
     assert len(bins) <= 10
     assert [count for *_, count in bins] == [sum(low <= size <= high for size in sizes) for low, high, _ in bins]
     assert sum(count for *_, count in bins) == len(sizes)
-
-
-@pytest.mark.parametrize(
-    ("counts", "names", "batch_size", "sentence"),
-    [
-        (COUNTS, NAMES[:3], 8, "class_names='3 names' is not accepted: expected a name for each of the 4 classes"),
-        (COUNTS, NAMES, 0, "batch_size=0"),
-        (COUNTS[0], NAMES, 8, r"counts='shape \(4,\)'"),
-        (COUNTS * 0, NAMES, 8, "not all of them 0"),
-        (COUNTS / 2, NAMES, 8, "numbers of samples"),
-        (COUNTS[:0], NAMES, 8, "numbers of samples"),
-    ],
-)
-def test_what_is_no_partition_is_refused(
-    counts: npt.NDArray[np.int64], names: list[str], batch_size: int, sentence: str
-) -> None:
-    with pytest.raises(InputError, match=sentence):
-        Heterogeneity("wrong", counts, names, batch_size)
 
 
 # ----------------------------------------------------------------------------------------------------------- devices
@@ -179,18 +138,6 @@ def test_the_table_of_devices_has_percentiles_and_the_source() -> None:
     assert max(map(len, far.splitlines())) <= 60
     assert "Round trip: as given" in " ".join(far.split())
     assert ["ms", "round", "trip", *["80.0"] * 5] in [line.split() for line in far.splitlines()]
-
-
-def test_phones_say_where_they_come_from_and_for_which_model_they_are() -> None:
-    table, model = Fleet.of("phones", 3, 1), Fleet.of("phones", 3, 1, "resnet18", MEASURED_MACS // 2)
-    assert table.title == "phones of 3 clients, seed 1"
-    assert model.title == "phones of 3 clients, seed 1, for resnet18 (2.05G MACs)"
-    for name in ("AI Benchmark", "MobiPerf", "FLASH", "FLHetBench", "4.10G MACs (our assumption)"):
-        assert name in table.source
-        assert name in model.source
-    assert "scaled to 2.05G" in model.source
-    assert model.seconds.tolist() == pytest.approx((table.seconds / 2).tolist())
-    assert table.devices == devices_for("phones", "always", 3, seed=1, macs=MEASURED_MACS, symmetric=False)
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

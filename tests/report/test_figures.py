@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,23 +101,6 @@ def test_the_same_histories_give_the_same_bytes(
         assert b"/Type3" not in first
 
 
-SAVE = """
-import sys
-from smofi.report.figures import Panel, curves_figure
-from smofi.report.results import History
-curves_figure([Panel("IID", [History("fedavg", [0.2, 0.6])])]).save(sys.argv[1])
-"""
-
-
-@pytest.mark.slow
-def test_another_process_gives_the_same_bytes_too(tmp_path: Path) -> None:
-    for number, name in enumerate(("one.pdf", "two.pdf", "one.svg", "two.svg")):
-        environment = {"PYTHONHASHSEED": str(number), "PYTHONPATH": ":".join(sys.path)}
-        subprocess.run([sys.executable, "-c", SAVE, tmp_path / name], check=True, env=environment)
-    for suffix in ("pdf", "svg"):
-        assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
-
-
 def test_curves_show_the_mean_and_a_band_of_one_deviation() -> None:
     figure = drawn(curves_figure([PANEL]))
     (axes,) = figure.axes
@@ -148,18 +129,6 @@ def test_over_hours_rounds_stand_at_the_mean_of_their_seeds() -> None:
     (axes,) = drawn(curves_figure([Panel("", [*FEDAVG, *slow])], over_hours=True)).axes
     assert [list(line.get_xdata()) for line in axes.lines] == [[1, 2, 3], [2, 4, 6]]
     assert axes.get_xlabel() == "hours on the clients' devices"
-
-
-@pytest.mark.parametrize(("count", "shape"), [(1, (1, 1)), (3, (1, 3)), (5, (2, 3)), (8, (2, 4))])
-def test_panels_stand_in_rows_with_the_same_range_unless_each_has_its_own(count: int, shape: tuple[int, int]) -> None:
-    figure = drawn(curves_figure([PANEL] * count))
-    grid = figure.axes[0].get_gridspec()
-    assert (grid.nrows, grid.ncols) == shape
-    assert len(figure.axes) == count
-    first, second = drawn(curves_figure([Panel("", SLOW), Panel("", SMOFI)])).axes
-    assert first.get_ylim() == second.get_ylim()
-    first, second = drawn(curves_figure([Panel("", SLOW), Panel("", SMOFI)], own_axes=True)).axes
-    assert first.get_ylim()[1] < second.get_ylim()[0]
 
 
 def test_bars_have_heights_deviations_and_say_what_was_missed() -> None:
@@ -219,9 +188,3 @@ OTHER = History("smofi", [0.5], metrics={"gain": "gain"})
 def test_what_cannot_be_drawn_is_refused(make: Callable[[], Drawing], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         make()
-
-
-def test_matplotlib_is_loaded_only_to_draw() -> None:
-    """The command line imports all that draws."""
-    check = "import sys, smofi.cli.commands; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

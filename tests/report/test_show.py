@@ -294,14 +294,6 @@ def test_a_folder_with_runs_in_it_lists_them(tmp_path: Path, capsys: pytest.Capt
     assert "one/config.yaml is not what the run saved" in err
 
 
-@pytest.mark.parametrize("command", [["show"], ["run", "--resume"], ["timeline"]])
-def test_a_foreign_config_is_not_a_run(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.yaml").write_text("lr: 0.1\nmodel: {name: x}\n")
-    assert main([*command, str(tmp_path)]) == 2
-    told = f"{tmp_path} is not a run folder: it has a config.yaml, but no manifest.json, which every run has"
-    assert told in capsys.readouterr().err
-
-
 def served(path: Path, clients: str) -> str:
     """What is shown of a run that was served to these clients."""
     folder(path, [0.5], rounds=1)
@@ -317,12 +309,6 @@ def test_a_served_run_names_its_clients(tmp_path: Path) -> None:
     assert "digits, 2 clients with 1,108 samples of their own, 20 % of them in each round" in text
     assert "north (48 samples), south (1,060 samples)" in text
     assert "dirichlet" not in text
-
-
-def test_a_served_run_without_clients_yet_and_one_whose_list_is_damaged(tmp_path: Path) -> None:
-    assert "none yet" in served(tmp_path / "new", "[]")
-    text = served(tmp_path / "damaged", "[{]")
-    assert "expected a list of clients with name, samples and tests" in " ".join(text.split())
 
 
 def test_several_seeds_are_shown_with_their_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

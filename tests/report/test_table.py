@@ -5,9 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,13 +157,6 @@ def test_targets_that_are_none_are_refused(text: str) -> None:
         Target.read(text)
 
 
-def test_the_target_may_be_all_of_the_best_or_fixed() -> None:
-    histories = [History("fedavg", [0.5, 0.72, 0.8]), History("smofi", [0.72, 0.8, 0.9])]
-    wanted = [Target.read(text) for text in ("0.9", "1", "85 %")]
-    rounds = [[row.rounds for row in Block.of("", histories, target).rows.values()] for target in wanted]
-    assert rounds == [[2, 1], [3, 2], [None, 3]]
-
-
 def test_a_seed_without_its_baseline_is_left_out_and_said() -> None:
     histories = [History("fedavg", [0.8]), History("smofi", [0.9]), History("smofi", [0.1], seed=1)]
     block = Block.of("", histories)
@@ -177,14 +167,6 @@ def test_a_seed_without_its_baseline_is_left_out_and_said() -> None:
     fixed = Block.of("", histories, Target(fixed=0.5))
     assert fixed.rows["smofi"].seeds == 2
     assert fixed.notes == ["smofi has seeds 0, 1, fedavg has seed 0: the speed-up is over the seeds that both have"]
-
-
-def test_without_the_baseline_there_is_no_target() -> None:
-    histories = [History("smofi", [0.5, 0.9]), History("slowmo", [0.5, 0.82])]
-    block = Block.of("", histories)
-    assert [row.rounds for row in block.rows.values()] == [None, None]
-    assert "There is no target, since fedavg has no finished run here" in block.notes[0]
-    assert [row.rounds for row in Block.of("", histories, baseline="slowmo").rows.values()] == [2, 2]
 
 
 # ------------------------------------------------------------------------------------------------------- the formats
@@ -248,16 +230,6 @@ def test_latex() -> None:
     assert text.count("$") % 2 == 0
     for row in re.findall(r"^(?!\\|%).*\\\\$", text, flags=re.MULTILINE):
         assert len(re.findall(r"(?<!\\) ?& ", row)) in (7, 3), row  # as many cells as columns
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-def test_latex_compiles(tmp_path: Path) -> None:
-    body = written_as("latex", [block("a_b & 50%")])
-    page = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}" + body + "\\end{document}"
-    (tmp_path / "page.tex").write_text(page)
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
 
 
 def test_csv() -> None:

@@ -17,7 +17,7 @@ from smofi.cli import main
 from smofi.clock.replay import Span
 from smofi.config import Config
 from smofi.errors import InputError
-from smofi.report.timeline import Line, Timeline, pieces, read_timelines, timeline_table, timelines_picture
+from smofi.report.timeline import Line, Timeline, pieces, read_timelines, timeline_table
 from support.run_folder import rewritten
 
 SPEEDS = [400, 40, 80, 20]  # ms a sample, of each client
@@ -100,14 +100,6 @@ def test_a_round_is_what_the_record_says(runs: Path) -> None:
             assert [client for client in record["selected"] if lines[client].lost] == record["left_out"]
 
 
-def test_of_several_seeds_the_first_is_replayed(runs: Path) -> None:
-    """Others have other clients, and are found in their own folders."""
-    (timeline,) = read_timelines(runs / "seeds", 1)
-    assert timeline.details.startswith("cut 1, seed 0")
-    (other,) = read_timelines(runs / "seeds/seed-1/fedavg", 1)
-    assert [line.planned for line in other.lines] != [line.planned for line in timeline.lines]
-
-
 def test_who_waits_for_whom(runs: Path) -> None:
     """The client whose device takes 400 ms a sample computes five times as long as the next one. Under FedAvg the
     others are done and wait; under SMoFi they take each of the two steps together."""
@@ -162,18 +154,6 @@ def test_short_steps_are_drawn_together_and_nothing_is_lost() -> None:
     assert sum(piece.seconds["up"] for piece in found) == pytest.approx(50.0)
     assert all(piece.share("compute") == pytest.approx(0.5, abs=0.01) for piece in found)
     assert all(one.end <= other.start + 1e-9 for one, other in pairwise(found))
-
-
-def test_what_is_apart_stays_apart() -> None:
-    spans = [Span(0, "up", 0.0, 0.5), Span(0, "down", 0.9, 1.0), Span(0, "up", 2.5, 2.6), Span(0, "server", 2.6, 9.0)]
-    found = list(pieces(Line(0, 1, 1, 9.0, 9.0, "", spans), pixel=1.0))
-    assert [(piece.start, piece.end) for piece in found] == [(0.0, 1.0), (2.5, 2.6), (2.6, 9.0)]
-    assert [found[0].share("up"), found[0].share("down"), found[2].share("server")] == pytest.approx([0.5, 0.1, 1.0])
-
-
-def test_many_clients_and_many_steps_make_no_large_file(tmp_path: Path) -> None:
-    path = timelines_picture([example(lines=150, steps=300)]).save(tmp_path / "many.svg")
-    assert path.stat().st_size < 1_000_000
 
 
 def test_the_command(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
