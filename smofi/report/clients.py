@@ -23,7 +23,7 @@ from smofi.config import Config
 from smofi.config.federation import Federation
 from smofi.data.partitions import class_counts, divergence
 from smofi.data.source import Source
-from smofi.errors import check_count, check_seed, refuse, shortened
+from smofi.errors import check_seed, shortened
 from smofi.plural import between, plural
 from smofi.report.curves import can_braille
 from smofi.report.lists import outline
@@ -97,14 +97,6 @@ class Heterogeneity:
             [f"shape of a sample: {shape}; test samples: {len(federation.test):,}", *source.remarks],
             federation.client_names,
         )
-
-    def __post_init__(self) -> None:
-        check_count("batch_size", self.batch_size)
-        shape, kind = np.shape(self.counts), np.asarray(self.counts).dtype.kind
-        if len(shape) != 2 or 0 in shape or kind not in "iu" or np.min(self.counts) < 0 or not np.max(self.counts):
-            refuse("counts", f"shape {shape}", "numbers of samples, not all of them 0, of shape [clients, classes]")
-        if len(self.class_names) != shape[1]:
-            refuse("class_names", f"{len(self.class_names)} names", f"a name for each of the {shape[1]} classes")
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:

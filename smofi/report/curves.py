@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
-from smofi.errors import check_count, refuse
 from smofi.report.names import folded
 from smofi.report.results import Band, History, Scale, bands, finite
 from smofi.report.style import DIM, Look, looks
@@ -96,12 +95,8 @@ def draw_curves(
 ) -> Text:
     """Draw the judged metric round by round, with axes and a legend; `width` and `height` include the axes. Of several
     seeds of a method, the mean is drawn, and the legend says so. `rounds` is for histories that have been thinned."""
-    check_count("width", width, low=NARROWEST)
-    check_count("height", height, low=4)
     curves = bands(histories, partial=True)
     values = [value for curve in curves for value in finite(curve.mean)]
-    if not values:
-        refuse("histories", list(histories), "at least one history with a number in it")
     if target is not None:
         values.append(target)
     braille, rows, metric = can_braille(encoding), height - 1, Scale.of(histories)
