@@ -330,27 +330,27 @@ class Number(NamedTuple):
     missed: bool = False
 
 
-@dataclass(frozen=True)
-class Value:
-    """A quantity of a row: its name with the metric, and the value, the deviation and the budget of a row."""
+class Value(NamedTuple):
+    """A quantity of a row: its label with the metric, and the fields of the value, its deviation and its budget."""
 
     label: str
-    of: Callable[[Row], tuple[float | None, float | None, float | None]]
-    metric: bool = False  # in the unit of the judged metric
+    value: str
+    deviation: str
+    budget: str = ""
 
     def number(self, row: Row) -> Number | None:
         """Return a method's number; None if it was not measured, as hours without a clock."""
-        value, deviation, budget = self.of(row)
-        if value is not None:
-            return Number(value, deviation or 0.0)
-        return None if budget is None or math.isinf(row.target) else Number(budget, 0.0, missed=True)
+        if (value := getattr(row, self.value)) is not None:
+            return Number(value, getattr(row, self.deviation) or 0.0)
+        budget = getattr(row, self.budget)
+        return None if budget is None or math.isinf(row.target) else Number(float(budget), 0.0, missed=True)
 
 
 VALUES = {
-    "accuracy": Value("best {}", lambda row: (row.best, row.best_std, None), metric=True),
-    "mean": Value("mean {}", lambda row: (row.mean, row.mean_std, None), metric=True),
-    "rounds": Value("rounds to target", lambda row: (row.rounds, row.rounds_std, float(row.budget))),
-    "hours": Value("hours to target", lambda row: (row.hours_to, row.hours_to_std, row.hours)),
+    "accuracy": Value("best {}", "best", "best_std"),
+    "mean": Value("mean {}", "mean", "mean_std"),
+    "rounds": Value("rounds to target", "rounds", "rounds_std", "budget"),
+    "hours": Value("hours to target", "hours_to", "hours_to_std", "hours"),
 }
 
 
@@ -389,18 +389,12 @@ def _values_figure(
         from matplotlib.lines import Line2D
 
         for axes, value in zip(figure.subplots(rows, columns, squeeze=False).flat, shown, strict=False):
-            share = value.metric and scale.share
+            share = scale.share and not value.budget
             frame(axes, share)
             draw(axes, value, share, keys)
             axes.set_ylabel(axis_label(value.label.format(scale.short), share))
         handles = {key.title: sample(name, key) for name, key in keys.items()}
-        bar: dict[str, Any] = {
-            "color": INK,
-            "marker": "|",
-            "markersize": 5,
-            "markeredgewidth": 0.8,
-            "linestyle": "none",
-        }
+        bar: dict[str, Any] = {"color": INK, "marker": "|", "markersize": 5, "markeredgewidth": 0.8, "linestyle": ""}
         put_legend(figure, [*handles.values(), *([Line2D([], [], label=words, **bar)] if words else [])])
 
     return PAPER.drawing(compose, (across, round(high + legend_inches(_titles(keys, words), across), 2)))
@@ -424,13 +418,7 @@ def bars_figure(panels: Sequence[Panel], values: Sequence[str] = ("accuracy",), 
     def draw(axes: Axes, value: Value, share: bool, keys: Mapping[str, Key]) -> None:
         slots = _titles(keys)
         wide = GROUP / len(slots)
-        above: dict[str, Any] = {
-            "textcoords": "offset points",
-            "ha": "center",
-            "va": "bottom",
-            "fontsize": 6,
-            "color": INK,
-        }
+        above: Any = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 6, "color": INK}
         for group, panel in enumerate(panels):
             for row in panel.rows:
                 if (number := value.number(row)) is None:

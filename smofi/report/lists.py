@@ -111,7 +111,11 @@ def outline(
     from smofi.models.costing import costs, takes_tokens
 
     entry = MODELS.get(check_model_name(name), Entry("a model of your own", build))
-    shape = entry.input_shape if input_shape is None else _read_shape(input_shape)
+    shape = entry.input_shape
+    if input_shape is not None:
+        if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", input_shape.replace(" ", "").strip("()").rstrip(",")):
+            refuse("input_shape", input_shape, "whole numbers with commas between them, such as 3,64,64 or 80")
+        shape = tuple(int(side) for side in re.findall(r"\d+", input_shape))
     classes = entry.classes if classes is None else classes
     # Ours are built and run without numbers, which nothing here depends on; a user's may need them.
     with torch.device("meta") if name in MODELS else nullcontext():
@@ -168,9 +172,3 @@ def cuts_table(one: Outline) -> Table:
             megabytes(cut.bytes),
         )
     return drawn
-
-
-def _read_shape(text: str) -> tuple[int, ...]:
-    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", text.replace(" ", "").strip("()").rstrip(",")):
-        refuse("input_shape", text, "whole numbers with commas between them, such as 3,64,64 or 80")
-    return tuple(int(side) for side in re.findall(r"\d+", text))

@@ -532,19 +532,16 @@ class Section:
         content: list[Html] = [element("h2", self.name if self.setup.name else "Results")]
         content.append(element("p", headline(judged), class_="lead"))
         if judged.rows:
-            content += [self._results(), element("p", f"The target is {target_of(judged.rows)}.", class_="note")]
+            columns = columns_of(judged.rows, judged.alike).values()
+            cells: dict[str, Sequence[str | Cell]] = {"method": [], **{one.heading: one.cells for one in columns}}
+            for row in judged.rows:
+                mark = [" ", badge(judged.marks[row.name])] if row.name in judged.marks else []
+                cells["method"] = [*cells["method"], element("span", breakable(row.name), *mark, class_="method")]
+            content.append(table("Methods", cells, {one.heading: one.about for one in columns}))
+            content.append(element("p", f"The target is {target_of(judged.rows)}.", class_="note"))
         content += [element("p", note, class_="note") for note in judged.notes]
         content += [*self._curves(), *self._others()]
         return element("section", content, id=f"setup-{self.place}", class_="setup", data_setup=self.place)
-
-    def _results(self) -> Html:
-        rows, names = self.judged.rows, []
-        for row in rows:
-            mark = self.judged.marks.get(row.name)
-            names.append(element("span", breakable(row.name), *([" ", badge(mark)] if mark else []), class_="method"))
-        columns = columns_of(rows, self.judged.alike).values()
-        cells: dict[str, Sequence[str | Cell]] = {"method": names, **{one.heading: one.cells for one in columns}}
-        return table("Methods", cells, {one.heading: one.about for one in columns})
 
     def _curves(self) -> list[Html]:
         if not self.charts:
@@ -554,7 +551,7 @@ class Section:
         target = self.judged.rows[0].target if self.judged.rows else None
         panel = replace(self.charts[0], title="", target=target)
         still = still_of(curves_figure([panel], form=SCREEN, size=(8.4, 4.6)))
-        figures = [element("h3", "Learning curves"), _figure("curves", "Learning curves", still, caption)]
+        figures = _figure("curves", "Learning curves", still, caption)
         if self.diagnostics:
             size = 16.8, 1.2 + 4.8 * math.ceil(len(self.diagnostics) / 4)
             drawing = curves_figure(self.diagnostics, own_axes=True, form=SCREEN, size=size)
@@ -570,11 +567,11 @@ class Section:
             summary = [f"{text[:1].upper()}{text[1:]}." for text in about.summary()] if drawn.classes else []
             caption = element("figcaption", " ".join([f"How the data is divided with seed {seed}.", *summary]))
             still = still_of(heterogeneity_picture(about)) if drawn.classes else b""
-            content += [element("h3", "Clients' data"), _figure("partition", "Clients' data", still, caption)]
+            content += _figure("partition", "Clients' data", still, caption)
         if timelines := drawn.timelines:
             text = f"Round {timelines[0].round} with seed {seed}, on the clients' devices; first to finish on top."
             still = replace(timelines_picture(timelines), dpi=100).content(".png")
-            content += [element("h3", "A round"), _figure("timeline", "A round", still, element("figcaption", text))]
+            content += _figure("timeline", "A round", still, element("figcaption", text))
         return content + [element("p", note, class_="note") for note in drawn.notes]
 
 
@@ -583,9 +580,9 @@ def still_of(drawing: Drawing) -> bytes:
     return replace(drawing, style={**drawing.style, "svg.fonttype": "none"}).content()
 
 
-def _figure(kind: str, name: str, still: bytes, caption: Html) -> Html:
+def _figure(kind: str, name: str, still: bytes, caption: Html) -> list[Html]:
     place = element("div", *([_still(name, still)] if still else []), class_="plot")
-    return element("figure", place, caption, data_figure=kind, aria_label=name)
+    return [element("h3", name), element("figure", place, caption, data_figure=kind, aria_label=name)]
 
 
 def _still(name: str, still: bytes) -> Html:
@@ -602,9 +599,9 @@ BADGES = {"finished": "good", "diverged": "bad", "damaged": "bad"}
 
 def runs_table(listed: Sequence[Listed]) -> Html:
     """Make a row for each run: folder, state, what it is, when it was started, by which command and versions."""
-    own = [name for name in _differing(listed) if name not in ("method", "seed")]
-    columns: dict[str, list[str | Cell]] = {name: [] for name in ("folder", "state", "rounds", "method", "seed", *own)}
-    columns |= {"started": [], "command and versions": []}
+    first, last = ("folder", "state", "rounds", "method", "seed"), ("started", "command and versions")
+    own = [name for name in _differing(listed) if name not in first]
+    columns: dict[str, list[str | Cell]] = {name: [] for name in (*first, *own, *last)}
     for one in listed:
         run, about = one.run, one.run.about if one.run else {}
         stopped = run.stopped if run else ""
@@ -632,11 +629,11 @@ def runs_table(listed: Sequence[Listed]) -> Html:
     return table("What each run is", {name.replace("_", " "): cells for name, cells in columns.items()})
 
 
-def settings_tables(listed: Sequence[Listed]) -> tuple[Html | None, Html]:
-    """List the settings in which runs differ, with all values of each, if there are any; and those that all share."""
+def runs_section(listed: Sequence[Listed]) -> Html:
+    """List the runs, the settings in which they differ, with all values of each, and those that all share."""
     differing = _differing(listed)
     labels = [one.label for one in listed if one.run]
-    values = []
+    values = list[str | Cell]()
     for texts in differing.values():
         counts, last = Counter(texts), dict(zip(texts, labels, strict=True))
         whose = {text: plural(number, "run") if number > 1 else last[text] for text, number in counts.items()}
@@ -648,9 +645,14 @@ def settings_tables(listed: Sequence[Listed]) -> tuple[Html | None, Html]:
         for name in SETTINGS
         if name not in differing
     ]
-    columns: dict[str, Sequence[str | Cell]] = {"setting": [name.replace("_", " ") for name in differing]}
-    columns["values"] = values
-    return table("Settings that differ", columns) if differing else None, element("dl", pairs, class_="settings")
+    content = [element("h2", "Runs"), runs_table(listed)]
+    if differing:
+        names: list[str | Cell] = [name.replace("_", " ") for name in differing]
+        differences = table("Settings that differ", {"setting": names, "values": values})
+        content += [element("h3", "How their settings differ"), differences]
+    shared = element("dl", pairs, class_="settings")
+    content.append(element("details", element("summary", "Settings that all runs share"), shared))
+    return element("section", content, id="runs")
 
 
 def _differing(listed: Sequence[Listed]) -> dict[str, list[str]]:
@@ -709,7 +711,7 @@ def document(title: str, listed: Sequence[Listed], sections: Sequence[Section]) 
     body = element(
         "body",
         _top(title, listed, sections),
-        element("main", *(section.html() for section in sections), _runs(listed), id="content"),
+        element("main", *(section.html() for section in sections), runs_section(listed), id="content"),
         element("footer", made),
         element("script", Html(as_json([section.data() for section in sections])), type="application/json", id="data"),
         element("script", Html(library)),
@@ -759,12 +761,3 @@ def _top(title: str, listed: Sequence[Listed], sections: Sequence[Section]) -> H
     still = "The page's script is switched off: pictures are still, and tables cannot be sorted."
     content.append(element("noscript", element("p", still)))
     return element("header", content)
-
-
-def _runs(listed: Sequence[Listed]) -> Html:
-    differing, shared = settings_tables(listed)
-    content = [element("h2", "Runs"), runs_table(listed)]
-    if differing is not None:
-        content += [element("h3", "How their settings differ"), differing]
-    content.append(element("details", element("summary", "Settings that all runs share"), shared))
-    return element("section", content, id="runs")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,12 +70,9 @@ def _plans_beside(plans: Sequence[PlanSummary]) -> Table:
     def held_out(plan: PlanSummary) -> str:
         return f"{plan.test:,} for testing" + (f", {plan.validation:,} for validation" if plan.validation else "")
 
-    def taking(what: str) -> Callable[[PlanSummary], str]:
-        def text(plan: PlanSummary) -> str:
-            found = [item for item in plan.memory if item.what == what]
-            return f"{megabytes(found[0].bytes)}: {found[0].arithmetic.replace('_', ' ')}" if found else UNKNOWN
-
-        return text
+    def taking(what: str, plan: PlanSummary) -> str:
+        found = [item for item in plan.memory if item.what == what]
+        return f"{megabytes(found[0].bytes)}: {found[0].arithmetic.replace('_', ' ')}" if found else UNKNOWN
 
     drawn = Table("")
     for plan in plans:
@@ -103,7 +101,7 @@ def _plans_beside(plans: Sequence[PlanSummary]) -> Table:
     kinds = list(dict.fromkeys(item.what for plan in plans for item in plan.memory))
     families = [what.partition(":")[0] for what in kinds]
     for what in sorted(kinds, key=lambda what: families.index(what.partition(":")[0])):
-        add(f"  {what}", taking(what))
+        add(f"  {what}", partial(taking, what))
     of_workers = f" of all {workers} workers" if workers > 1 else ""
     add(f"memory{of_workers}, not counting Python and torch", lambda plan: megabytes(plan.bytes))
     drawn.add_section()

@@ -388,7 +388,10 @@ def measure(
         best = [max(history.measured) for history in seeds]
         means = [fmean(history.measured) for history in seeds]
         hours_to = [history.hours_to(target_of(history)) for history in seeds]
-        base = _base_of(name, baseline, by_method)
+        bare = bare_base(name)
+        if bare == USUAL_BASELINE and bare not in by_method:
+            bare = baseline  # which stands in for a missing FedAvg
+        base = bare if bare in by_method else None
         others = zip(*([other.best for other in history.others] for history in seeds), strict=True)
         return Row(
             name=name,
@@ -433,14 +436,6 @@ def _by_method(histories: Sequence[History]) -> dict[str, dict[int, History]]:
             raise InputError(f"two runs are called {name} with seed {seed}: expected each pair once")
         found[name][seed] = history
     return found
-
-
-def _base_of(name: str, baseline: str, methods: Collection[str]) -> str | None:
-    """Return the method that this one is compared with, if it was run; the baseline stands in for a missing FedAvg."""
-    base = bare_base(name)
-    if base == USUAL_BASELINE and base not in methods:
-        base = baseline
-    return base if base in methods else None
 
 
 def _speed_up(method: Mapping[int, int | None], base: Mapping[int, int | None]) -> float | None:

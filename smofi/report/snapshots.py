@@ -146,23 +146,18 @@ def find_runs(paths: Sequence[str | Path]) -> list[Found]:
         if not inside and given.is_dir() and not RunFolder(given).has_run:
             refuse("run", str(given), "the folder of a run, or one with runs below it, but it has none")
         for folder in inside or [given]:
-            for one in _read(folder, given):
-                found.setdefault(one.path.resolve(), one)
+            try:
+                folders = folders_in(folder)
+            except DamagedFile as error:
+                found.setdefault(folder.resolve(), Found(folder, given, error=error))
+                continue
+            for path in (one.path for one in folders):
+                try:
+                    one = Found(path, given, Snapshot.read(RunFolder(path)))
+                except InputError as error:
+                    one = Found(path, given, error=error)
+                found.setdefault(path.resolve(), one)
     return list(found.values())
-
-
-def _read(folder: Path, given: Path) -> list[Found]:
-    try:
-        folders = folders_in(folder)
-    except DamagedFile as error:
-        return [Found(folder, given, error=error)]
-    found = []
-    for one in folders:
-        try:
-            found.append(Found(one.path, given, Snapshot.read(one)))
-        except InputError as error:
-            found.append(Found(one.path, given, error=error))
-    return found
 
 
 def folders_below(path: Path) -> list[Path]:

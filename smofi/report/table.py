@@ -445,7 +445,7 @@ def as_csv(blocks: Sequence[Block], *, per_seed: bool = False) -> str:
             return "" if math.isinf(value) else f"{value:.10g}"
         return "" if value is None else value
 
-    rows = [row for block in blocks for row in (_of_runs(block) if per_seed else _of_methods(block))]
+    rows = [row for block in blocks for row in _csv_rows(block, per_seed=per_seed)]
     written = io.StringIO()
     writer = csv.DictWriter(written, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
     writer.writeheader()
@@ -453,43 +453,30 @@ def as_csv(blocks: Sequence[Block], *, per_seed: bool = False) -> str:
     return written.getvalue()
 
 
-def _of_methods(block: Block) -> Iterable[Mapping[str, Any]]:
-    for base, names in block.groups:
-        for name in names:
-            row, found = block.rows.get(name), block.paired.get(name)
-            differences = {"mean": found.mean, "best": found.best} if found else {"mean": None, "best": None}
-            yield {
-                "setup": block.name,
-                **(block.setup.settings if block.setup else {}),
-                "method": name,
-                "bare_base": base,
-                **{one: getattr(row, one, None) for one in (*ROW, *TIMES)},
-                "compared_with": found.base if found else None,
-                "pairs": len(found.seeds) if found else None,
-                **{
-                    f"{name}_gain{end}": value
-                    for name, difference in differences.items()
-                    for end, value in zip(("", "_low", "_high"), difference or (None,) * 3, strict=True)
-                },
-                "complete": name not in block.incomplete,
-            }
-
-
-def _of_runs(block: Block) -> Iterable[Mapping[str, Any]]:
+def _csv_rows(block: Block, *, per_seed: bool) -> Iterable[Mapping[str, Any]]:
+    settings = block.setup.settings if block.setup else {}
     folders = {(run.method, run.config.seed): run.path for run in (block.setup.runs if block.setup else ())}
-    for base, names in block.groups:
-        for name in names:
+    for base, name in [(base, name) for base, names in block.groups for name in names]:
+        first = {"setup": block.name, **settings, "method": name, "bare_base": base}
+        if per_seed:
             for seed, rows in block.by_seed.items():
                 for row in (one for one in rows if one.name == name):
-                    yield {
-                        "setup": block.name,
-                        **(block.setup.settings if block.setup else {}),
-                        "method": name,
-                        "bare_base": base,
-                        "seed": seed,
-                        **{one: getattr(row, one) for one in RUN},
-                        "folder": folders.get((name, seed)),
-                    }
+                    values = {field: getattr(row, field) for field in RUN}
+                    yield {**first, "seed": seed, **values, "folder": folders.get((name, seed))}
+            continue
+        found, measured = block.paired.get(name), block.rows.get(name)
+        gains = {}
+        for field, difference in {"mean": found and found.mean, "best": found and found.best}.items():
+            for end, value in zip(("", "_low", "_high"), difference or (None,) * 3, strict=True):
+                gains[f"{field}_gain{end}"] = value
+        yield {
+            **first,
+            **{field: getattr(measured, field, None) for field in (*ROW, *TIMES)},
+            "compared_with": found.base if found else None,
+            "pairs": len(found.seeds) if found else None,
+            **gains,
+            "complete": name not in block.incomplete,
+        }
 
 
 def as_markdown(sheets: Sequence[Sheet]) -> str:
