@@ -164,7 +164,7 @@ def test_json_lines_are_the_events() -> None:
     assert lines[1]["message"] == "careful"
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("width", [60, 200])
 def test_the_last_frame_stays_and_fits(width: int) -> None:
     names = ["fedavg", "fedprox(mu=0.01)+smofi(alpha=-0.5, global_momentum=0.3)"]
     runs = [events(names[0], [0.5, 0.7, 0.65]), events(names[1], [0.6, 0.7, 0.9])]
