@@ -320,10 +320,8 @@ def _sizes(axes: Axes, about: Heterogeneity) -> None:
     put_clients(axes, len(sizes))
     if about.client_names and len(sizes) <= NAMED:
         names = [shortened(about.name_of(client), LONGEST_DRAWN_NAME) for client in about.by_size.tolist()]
-        slanted: dict[str, Any] = (
-            {} if len(names) <= ABREAST else {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-        )
-        axes.set_xticks(np.arange(len(names)) + 0.5, names, **slanted)
+        slanted: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(np.arange(len(names)) + 0.5, names, **(slanted if len(names) > ABREAST else {}))
 
 
 def _mix(axes: Axes, about: Heterogeneity) -> None:
@@ -341,16 +339,10 @@ def _mix(axes: Axes, about: Heterogeneity) -> None:
     axes.set_xlabel("clients, largest first")
     put_clients(axes, len(tops))
     names = [shortened(group.name, LONGEST_DRAWN_NAME) for group in groups]
-    axes.legend(
-        handles=[Patch(color=group.colour, label=name) for group, name in zip(groups, names, strict=True)],
-        loc="upper left",
-        bbox_to_anchor=(0.0, -0.16),
-        ncols=min(len(names), max(1, 75 // (4 + max(map(len, names))))),
-        borderpad=0,
-        handlelength=1,
-        handleheight=1,
-        columnspacing=1.4,
-    )
+    handles = [Patch(color=group.colour, label=name) for group, name in zip(groups, names, strict=True)]
+    columns = min(len(names), max(1, 75 // (4 + max(map(len, names)))))
+    square: dict[str, Any] = {"borderpad": 0, "handlelength": 1, "handleheight": 1, "columnspacing": 1.4}
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=columns, **square)
 
 
 def _divergences(axes: Axes, about: Heterogeneity) -> None:

@@ -106,15 +106,8 @@ def axis_label(name: str, share: bool) -> str:
 def put_legend(figure: Figure, handles: Sequence[Any], form: Format = PAPER) -> None:
     """Put one legend beside all panels, in as many columns as fit."""
     columns = legend_columns([str(handle.get_label()) for handle in handles], figure.get_figwidth(), form)
-    figure.legend(
-        handles=list(handles),
-        loc=form.legend,
-        ncols=columns,
-        handlelength=2.6,
-        columnspacing=1.2,
-        borderpad=0.1,
-        labelcolor=INK,
-    )
+    spaces: dict[str, Any] = {"handlelength": 2.6, "columnspacing": 1.2, "borderpad": 0.1}
+    figure.legend(handles=list(handles), loc=form.legend, ncols=columns, labelcolor=INK, **spaces)
 
 
 def legend_columns(names: Sequence[str], across: float, form: Format = PAPER) -> int:

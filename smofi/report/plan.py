@@ -266,13 +266,8 @@ def _cuts(advice: Advice, outlooks: Outlooks, block: str, room: int) -> Table:
 
 BAND, LOAD = "#f2f4f6", COLOURS[4]
 APART = 0.12  # from the dots of one method to those of the next
-RING: dict[str, Any] = {
-    "marker": "o",
-    "markersize": 13,
-    "markerfacecolor": "none",
-    "markeredgewidth": 1.8,
-    "linestyle": "none",
-}
+CIRCLE: dict[str, Any] = {"marker": "o", "markersize": 13, "markerfacecolor": "none"}
+RING: dict[str, Any] = CIRCLE | {"markeredgewidth": 1.8, "linestyle": "none"}
 TITLE: dict[str, Any] = {"loc": "left", "fontsize": 10.5, "color": FAINT}
 MOST_TICKS = 14
 MOST_SHARES = 10  # cuts whose shares of the MACs fit above the bars
@@ -301,15 +296,10 @@ def _compose(figure: Figure, advice: Advice) -> None:
     panels["compute"].tick_params(labelbottom=False)
     for name in ("time", "bytes"):
         panels[name].set_xlabel("cut: core blocks on the client")
-    legend = figure.legend(
-        *panels["time"].get_legend_handles_labels(),
-        loc="outside lower left",
-        ncols=3,
-        fontsize=10,
-        title=f"mean ± standard deviation of {basis(advice)}",
-        title_fontsize=10,
-        alignment="left",
-    )
+    handles, labels = panels["time"].get_legend_handles_labels()
+    title = f"mean ± standard deviation of {basis(advice)}"
+    small: dict[str, Any] = {"fontsize": 10, "title_fontsize": 10, "alignment": "left"}
+    legend = figure.legend(handles, labels, loc="outside lower left", ncols=3, title=title, **small)
     legend.get_title().set_color(FAINT)
 
 

@@ -288,49 +288,39 @@ def timelines_picture(timelines: Sequence[Timeline]) -> Drawing:
     line_height = min(LINE_HEIGHT, HIGHEST / total)
     heights = [max(4, len(timeline.lines)) * line_height for timeline in timelines]
     size = (WIDTH, sum(heights) + 0.6 * len(timelines) + 1.2)
-    return Drawing(lambda figure: _compose(figure, timelines, heights, named=line_height >= NAMED), size, padding={})
-
-
-def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[float], *, named: bool) -> None:
-    from matplotlib.patches import Patch
-
     longest = max(timeline.seconds for timeline in timelines)
-    panels = figure.subplots(len(timelines), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
-    colours = [look.colour for look in looks([timeline.method for timeline in timelines])]
-    for axes, timeline, colour in zip(panels, timelines, colours, strict=True):
-        _bars(axes, timeline, longest / ACROSS)
-        _frame(axes, timeline, longest, colour, named=named)
-        _notes(axes, timeline, named)
-    panels[-1].set_xlabel("seconds from the beginning of the round")
-    put_heading(figure, timelines[0].setting, timelines[0].details)
-    there = {kind for timeline in timelines for kind in timeline.kinds}
-    fills = {KINDS.get(kind, kind): colour for kind, colour in FILLS.items() if kind in (*there, WAITING)}
-    figure.legend(
-        handles=[Patch(color=colour, label=name) for name, colour in fills.items()],
-        loc="outside lower left",
-        ncols=len(fills),
-        handlelength=1,
-        handleheight=1,
-        columnspacing=1.6,
-    )
+    there = {WAITING, *(kind for timeline in timelines for kind in timeline.kinds)}
+    fills = {KINDS.get(kind, kind): colour for kind, colour in FILLS.items() if kind in there}
+
+    def compose(figure: Figure) -> None:
+        from matplotlib.patches import Patch
+
+        panels = figure.subplots(len(timelines), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+        for axes, timeline, look in zip(panels, timelines, looks([one.method for one in timelines]), strict=True):
+            _draw(axes, timeline, longest, look.colour, named=line_height >= NAMED)
+        panels[-1].set_xlabel("seconds from the beginning of the round")
+        put_heading(figure, timelines[0].setting, timelines[0].details)
+        handles = [Patch(color=colour, label=name) for name, colour in fills.items()]
+        square: dict[str, Any] = {"handlelength": 1, "handleheight": 1, "columnspacing": 1.6}
+        figure.legend(handles=handles, loc="outside lower left", ncols=len(fills), **square)
+
+    return Drawing(compose, size, padding={})
 
 
-def _bars(axes: Axes, timeline: Timeline, pixel: float) -> None:
-    """Draw for each client a bar as long as it is present, in the colour of waiting, and what it does on top."""
+def _draw(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named: bool) -> None:
+    """Draw for each client a bar as long as it is present, in the colour of waiting, and what it does on top; put a
+    cross where a client was lost, and a note beside each line, or beside the slowest client's alone."""
     from matplotlib.collections import PolyCollection
 
-    found = boxes_of(timeline.lines, pixel)
+    found = boxes_of(timeline.lines, longest / ACROSS)
     many = sum(map(len, found.values())) > MOST_SHAPES
     for kind, boxes in found.items():
         corners = [
-            [(start, top), (end, top), (end, top + height), (start, top + height)] for start, end, top, height in boxes
+            [(start, top), (end, top), (end, top + high), (start, top + high)] for start, end, top, high in boxes
         ]
         # an edge of the same colour, for neighbours would else be told apart by a faint line
         look: dict[str, Any] = {"facecolor": FILLS[kind], "edgecolor": FILLS[kind], "linewidth": 0.25}
         axes.add_collection(PolyCollection(corners, rasterized=many, **look))
-
-
-def _frame(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named: bool) -> None:
     count = len(timeline.lines)
     axes.set_xlim(0, longest)
     axes.set_ylim(count, 0)
@@ -348,10 +338,6 @@ def _frame(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named
     else:
         axes.set_yticks([])
         axes.set_ylabel(f"{plural(count, 'client')}, first to finish at the top")
-
-
-def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
-    """Put a cross where a client was lost, and a note beside each line, or beside the slowest client's alone."""
     where = axes.get_yaxis_transform()
     cross: dict[str, Any] = {"color": LOST_COLOUR, "markeredgecolor": "white", "markersize": 8, "clip_on": False}
     for place, line in enumerate(timeline.lines):
@@ -362,7 +348,5 @@ def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
             fate = f", {line.fate} ({line.steps} of {plural(line.planned, 'step')})" if line.fate else ""
             note = f"waits {line.idle:.0%}{', slowest' * slowest}{fate}"
             text = note if named else f"{shortened(line.called, LONGEST_NAME)}:\n{note}"
-            colour = LOST_COLOUR if line.lost else INK if slowest else FAINT
-            axes.annotate(
-                text, (1.0, place + 0.5), (6, 0), where, "offset points", color=colour, va="center", fontsize=9
-            )
+            look = {"color": LOST_COLOUR if line.lost else INK if slowest else FAINT, "va": "center", "fontsize": 9}
+            axes.annotate(text, (1.0, place + 0.5), (6, 0), where, "offset points", **look)
