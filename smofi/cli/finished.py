@@ -93,8 +93,8 @@ def compare(
     with loading():
         from smofi.report.snapshots import gather
         from smofi.report.table import as_text, blocks_of, sheets_of, written_as
-    gathered = gather(runs or (RUNS,))
-    blocks = blocks_of(gathered, wanted, baseline)
+    setups, unreadable = gather(runs or (RUNS,))
+    blocks = blocks_of(setups, wanted, baseline)
     table = as_text(sheets_of(blocks)) if form == "text" else written_as(form, blocks, per_seed=per_seed)
     if output is not None:
         print(f"Table: {write_file(output, (table if isinstance(table, str) else plain(table)).encode())}")
@@ -102,7 +102,7 @@ def compare(
         print(table, end="")
     else:
         console.print(table)
-    return _damaged(gathered.unreadable)
+    return _damaged(unreadable)
 
 
 def plain(table: RenderableType) -> str:
@@ -155,13 +155,13 @@ def plot(
         request.check_curves("own_axes")
     with loading():
         from smofi.report.figures import figure_of
-        from smofi.report.snapshots import gather
-    gathered = gather(runs or (RUNS,))
-    drawing = figure_of(gathered.counted, request, own_axes=own_axes)
+        from smofi.report.snapshots import counted, gather
+    setups, unreadable = gather(runs or (RUNS,))
+    drawing = figure_of(counted(setups), request, own_axes=own_axes)
     print(f"Figure: {drawing.save(output)}")
-    for one in (one for left_out in gathered.left_out.values() for one in left_out):
-        remark(f"note: {one.sentence}")
-    return _damaged(gathered.unreadable)
+    for sentence in (sentence for setup in setups for sentence in setup.left_out):
+        remark(f"note: {sentence}")
+    return _damaged(unreadable)
 
 
 @command("smofi timeline first --round 3 --output round.png")

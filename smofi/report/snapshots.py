@@ -99,6 +99,18 @@ class Snapshot:
     def stopped(self) -> str:
         return str((self.result or {}).get("stopped") or "")
 
+    @cached_property
+    def uncounted(self) -> str:
+        """Why the run is left out of averages; empty if it is not."""
+        done = f"round {self.history.rounds} of {self.progress.rounds}"
+        if self.damaged:
+            return f"damaged: {self.damaged[0].what}"
+        if self.state == "diverged":
+            return f"it diverged after {done}, so the mean of the other seeds flatters the method"
+        if self.state != "finished":
+            return f"it is {self.state}, {done}"
+        return "" if self.history.measured else "it was never evaluated"
+
     def values(self, name: str) -> list[Any]:
         """Return the values of a field that is a list in each record, of all rounds."""
         return [value for record in self.records for value in record.get(name) or ()]
@@ -199,6 +211,16 @@ class Setup:
         return self.runs[0].config
 
     @property
+    def counted(self) -> Setup:
+        """The setup without the runs that are left out of averages."""
+        return replace(self, runs=tuple(run for run in self.runs if not run.uncounted))
+
+    @property
+    def left_out(self) -> list[str]:
+        """A sentence for each run that is left out of averages."""
+        return [f"{run.called} is left out: {run.uncounted} ({run.path})" for run in self.runs if run.uncounted]
+
+    @property
     def histories(self) -> list[History]:
         return [run.history for run in self.runs]
 
@@ -233,43 +255,9 @@ SAME = {
 """Checksums that runs of one setup and seed share, and what to say if they do not."""
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """A run that counts for nothing, and why."""
-
-    run: Snapshot
-    why: str
-
-    @property
-    def sentence(self) -> str:
-        return f"{self.run.called} is left out: {self.why} ({self.run.path})"
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """The setups of finished runs, the runs left out of each, and the sentences of those that cannot be read."""
-
-    setups: list[Setup]
-    left_out: dict[str, list[LeftOut]]
-    unreadable: list[str]
-
-    @property
-    def counted(self) -> list[Setup]:
-        """The setups with the runs that count alone; refused if there is none."""
-        gone = {id(one.run) for left_out in self.left_out.values() for one in left_out}
-        counted = [
-            replace(setup, runs=runs)
-            for setup in self.setups
-            if (runs := tuple(run for run in setup.runs if id(run) not in gone))
-        ]
-        if not counted:
-            first = next(one for left_out in self.left_out.values() for one in left_out)
-            raise InputError(f"no run counts: expected a finished one, but {first.sentence}")
-        return counted
-
-
-def gather(paths: Sequence[str | Path]) -> Gathered:
-    """Gather the runs of these folders by setup; refused if two are the same, or should be comparable and are not."""
+def gather(paths: Sequence[str | Path]) -> tuple[list[Setup], list[str]]:
+    """Gather the runs of these folders by setup, and what is wrong with those that cannot be read; refused if two are
+    the same, or should be comparable and are not."""
     found = find_runs(paths)
     errors = [one.error for one in found if one.error]
     setups = setups_of([one.run for one in found if one.run])
@@ -284,20 +272,16 @@ def gather(paths: Sequence[str | Path]) -> Gathered:
                     "once; leave one of them out"
                 )
         _check_comparable(setup)
-    left_out = {setup.name: [LeftOut(run, why) for run in setup.runs if (why := why_not(run))] for setup in setups}
-    return Gathered(setups, left_out, [str(error) for error in errors])
+    return setups, [str(error) for error in errors]
 
 
-def why_not(run: Snapshot) -> str:
-    """Say why a run is left out of averages; empty if it is not."""
-    if run.damaged:
-        return f"damaged: {run.damaged[0].what}"
-    done = f"round {run.history.rounds} of {run.progress.rounds}"
-    if run.state == "diverged":
-        return f"it diverged after {done}, so the mean of the other seeds flatters the method"
-    if run.state != "finished":
-        return f"it is {run.state}, {done}"
-    return "" if run.history.measured else "it was never evaluated"
+def counted(setups: Sequence[Setup]) -> list[Setup]:
+    """Return the setups with the runs that count alone; refused if there is none."""
+    found = [setup.counted for setup in setups if setup.counted.runs]
+    if not found:
+        first = next(sentence for setup in setups for sentence in setup.left_out)
+        raise InputError(f"no run counts: expected a finished one, but {first}")
+    return found
 
 
 def _check_comparable(setup: Setup) -> None:

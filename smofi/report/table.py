@@ -36,7 +36,7 @@ from smofi.report.results import (
     paired,
     student_t,
 )
-from smofi.report.snapshots import Gathered, LeftOut, Setup, Snapshot
+from smofi.report.snapshots import Setup
 from smofi.report.style import plain_table
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -246,23 +246,21 @@ class Block:
         return rows_by_base(self.methods)
 
 
-def blocks_of(gathered: Gathered, target: Target, baseline: str = USUAL_BASELINE) -> list[Block]:
+def blocks_of(setups: Sequence[Setup], target: Target, baseline: str = USUAL_BASELINE) -> list[Block]:
     """Make a block for each setup; a baseline other than FedAvg must be in one of them."""
-    methods = dict.fromkeys(run.method for setup in gathered.setups for run in setup.runs)
+    methods = dict.fromkeys(run.method for setup in setups for run in setup.runs)
     if baseline != USUAL_BASELINE and baseline not in methods:
         refuse("baseline", baseline, "one of the runs: " + ", ".join(methods))
-    partitions = {setup.config.partition for setup in gathered.setups}
+    partitions = {setup.config.partition for setup in setups}
     blocks = []
-    for setup in gathered.setups:
-        left_out = gathered.left_out[setup.name]
-        counted = [run for run in setup.runs if all(run is not one.run for one in left_out)]
-        block = Block.of(setup.name, [run.history for run in counted], target, baseline)
+    for setup in setups:
+        block = Block.of(setup.name, setup.counted.histories, target, baseline)
         blocks.append(
             replace(
                 block,
                 methods=list(dict.fromkeys(run.method for run in setup.runs)),
-                notes=[*block.notes, *_remarks(counted, left_out, setup.config.partition, partitions)],
-                incomplete=block.incomplete | {one.run.method for one in left_out},
+                notes=[*block.notes, *_remarks(setup, partitions)],
+                incomplete=block.incomplete | {run.method for run in setup.runs if run.uncounted},
                 setup=setup,
             )
         )
@@ -288,11 +286,10 @@ def _seeds(numbers: Sequence[int]) -> str:
     return f"seed{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
-def _remarks(
-    runs: Sequence[Snapshot], left_out: Sequence[LeftOut], partition: str, partitions: Collection[str]
-) -> Iterable[str]:
+def _remarks(setup: Setup, partitions: Collection[str]) -> Iterable[str]:
     """Name the runs left out, those that ended early, and what may make numbers not comparable."""
-    yield from (one.sentence for one in left_out)
+    runs, partition = setup.counted.runs, setup.config.partition
+    yield from setup.left_out
     for run in runs:
         if run.stopped and run.history.rounds < run.progress.rounds:
             yield f"{run.called} ended early, after round {run.history.rounds}: {run.stopped}"

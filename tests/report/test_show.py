@@ -12,11 +12,10 @@ import pytest
 from rich.console import Console
 
 from smofi.cli import main
-from smofi.errors import InputError
 from smofi.report.show import show_runs
 from smofi.report.snapshots import snapshots_in
 from smofi.runs import StoredCheckpoint
-from support.run_folder import going_on, rewritten, write_comparison, write_run
+from support.run_folder import going_on, write_comparison, write_run
 
 CONFIG = """data: digits
 clients: 50
@@ -227,30 +226,6 @@ def test_a_comparison(tmp_path: Path) -> None:
     assert out.splitlines()[-2].split() == ["smofi", "0.5"]
     assert "--resume" not in out
     assert f"smofi run --resume {tmp_path}" in shown(tmp_path, width=200)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("config.yaml", "rounds: [1", "cannot be read as YAML"),
-        ("config.yaml", "just words", "expected settings, one per line"),
-        ("result.json", "{", "cannot be read: Expecting"),
-        ("metrics.jsonl", '{"round": 1}\nnonsense\n{"round": 3}\n', "line 2 is not the record of round 2"),
-        ("metrics.jsonl", "3\n3\n", "line 1 is not the record of round 1"),
-    ],
-)
-def test_damaged_files_are_named(tmp_path: Path, name: str, content: str, sentence: str) -> None:
-    path = folder(tmp_path / "run", [0.5, 0.6], result={})
-    (path / name).write_text(content)
-    with pytest.raises(InputError) as caught:
-        snapshots_in(path)
-    changed = "is not what the run saved (its checksum differs): it is damaged, edited or from another run. Put the"
-    assert str(caught.value).startswith(f"{path / name} {changed} original back")
-    rewritten(path, name, content.encode())
-    with pytest.raises(InputError) as caught:
-        snapshots_in(path)
-    assert str(caught.value).startswith(f"{path / name} ")
-    assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize("damage", [b"nothing", None])

@@ -189,16 +189,6 @@ def test_what_cannot_be_shown_is_refused(runs: Path, tmp_path: Path, capsys: pyt
     assert "a file in a folder that exists" in refused(capsys, both, "--output", str(tmp_path / "no" / "round.png"))
 
 
-def test_a_run_before_its_first_round_is_refused(runs: Path, tmp_path: Path) -> None:
-    shutil.copytree(runs / "late", tmp_path / "begun")
-    (tmp_path / "begun" / "metrics.jsonl").write_text("")
-    with pytest.raises(InputError, match=r"metrics\.jsonl lacks rounds that were saved: expected at least 2\. Put"):
-        read_timelines(tmp_path / "begun")
-    rewritten(tmp_path / "begun", "metrics.jsonl", b"")
-    with pytest.raises(InputError, match="at least one finished round"):
-        read_timelines(tmp_path / "begun")
-
-
 def test_other_devices_than_those_of_the_run_are_noticed(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "late", tmp_path / "late")
     config = (tmp_path / "late" / "config.yaml").read_text()
