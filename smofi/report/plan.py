@@ -35,7 +35,7 @@ from smofi.report.numbers import (
     percent,
     time_unit,
 )
-from smofi.report.style import COLOURS, DASHED, DIM, FAINT, UNEVEN, Drawing, Look, looks, put_heading
+from smofi.report.style import COLOURS, DASHED, DIM, FAINT, UNEVEN, Drawing, Look, looks, plain_table, put_heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -211,10 +211,8 @@ def advice_table(advice: Advice, console: Console) -> Group:
     encoding = console.encoding
     block = "█" if can_braille(encoding) else "#"
     room = max(0, min(WIDEST_BAR, console.width - FIGURES))
-    parts: list[RenderableType] = [
-        Text(showable(heading(advice), encoding), style="bold"),
-        Text(showable(basis(advice), encoding)),
-    ]
+    parts: list[RenderableType] = [Text(showable(heading(advice), encoding), style="bold")]
+    parts.append(Text(showable(basis(advice), encoding)))
     for outlooks, names in advice.alike.items():
         parts += ["", Text(", ".join(names), style="bold"), _cuts(advice, outlooks, block, room)]
     delayed = any(map(has_latency, advice.outlooks.values()))
@@ -243,10 +241,9 @@ def _cuts(advice: Advice, outlooks: Outlooks, block: str, room: int) -> Table:
     }
     if not delayed:
         del columns[f"latency,\n{of_computing.name}"]
-    drawn = Table(box=None, padding=(0, 1 if delayed else 2, 0, 0), pad_edge=False)
-    for above in ("\ncut", "\nMACs", "\nparameters", *columns):
-        drawn.add_column(Text(above, style=DIM), justify="right", no_wrap=True)
-    drawn.add_column("", no_wrap=True, width=room)
+    headings = ["\ncut", "\nMACs", "\nparameters", *columns, ""]
+    drawn = plain_table(headings, left=[""], gap=1 if delayed else 2)
+    drawn.columns[-1].width = room
     for place, (side, outlook) in enumerate(zip(advice.sides, outlooks, strict=True)):
         chosen = place == best
         bar = round(room * outlook.mean / longest) if outlook and longest else 0
@@ -274,10 +271,11 @@ MOST_SHARES = 10  # cuts whose shares of the MACs fit above the bars
 
 
 def advice_picture(advice: Advice) -> Drawing:
-    return Drawing(lambda figure: _compose(figure, advice))
+    """Draw the time of a round, a client's computing and its traffic at every cut."""
+    return Drawing(partial(_compose, advice))
 
 
-def _compose(figure: Figure, advice: Advice) -> None:
+def _compose(advice: Advice, figure: Figure) -> None:
     panels = figure.subplot_mosaic([["time", "compute"], ["time", "bytes"]], width_ratios=[1.6, 1])
     put_heading(figure, heading(advice), details(advice.config))
     _time(panels["time"], advice)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -235,8 +235,7 @@ WIDEST_DATA = 24
 """Up to this many characters, the name of a data set is not broken."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A folder among others: its runs, or why they cannot be read."""
 
     path: Path
