@@ -27,7 +27,7 @@ from smofi.plural import plural, some_of
 from smofi.report.asked import PAGE, check_output, write_file
 from smofi.report.clients import Heterogeneity, heterogeneity_picture
 from smofi.report.figures import SCREEN, Panel, curves_figure
-from smofi.report.names import clients_of, own_data, pieces_of, rows_by_base
+from smofi.report.names import pieces_of, rows_by_base, setting
 from smofi.report.numbers import UNKNOWN, TimeUnit, duration, three_digits, time_unit
 from smofi.report.results import BAND, USUAL_BASELINE, History, Row, Scale, alike, band, compare, finite, paired
 from smofi.report.snapshots import Found, Setup, Snapshot, find_runs, setups_of
@@ -493,10 +493,7 @@ class Section:
     @property
     def name(self) -> str:
         """The settings that set the setup apart, or what it is if there is no other."""
-        config, served = self.setup.config, self.setup.runs[0].clients
-        divided = f"{setting_shown(config.partition)}, {clients_of(config)}" if served is None else own_data(served)
-        alone = f"{setting_shown(config.data)}, {divided}, {config.model}"
-        return without_folders(self.setup.name) or alone
+        return without_folders(self.setup.name) or setting(self.setup.config, self.setup.runs[0].clients)
 
     def data(self) -> dict[str, Any]:
         """Return what the script draws; dashes are in pixels of a line two pixels wide."""
