@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
+from smofi.errors import InputError
 from smofi.report.asked import check_output, write_file
 from smofi.report.names import folded, parts_of
 
@@ -171,7 +172,10 @@ class Drawing:
     def save(self, path: str | Path) -> Path:
         """Draw it into a file, as PNG, SVG or PDF by the file's suffix."""
         path = check_output(path, "path", "picture", force=True)
-        return write_file(path, self.content(path.suffix.lower()))
+        try:
+            return write_file(path, self.content(path.suffix.lower()))
+        except OSError as error:  # while it is drawn
+            raise InputError(f"{path} cannot be written: {error.strerror}") from None
 
 
 # --------------------------------------------------------------------------------------------------------------------
