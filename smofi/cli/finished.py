@@ -11,8 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
 from smofi.cli.entry import complain, loading, remark
-from smofi.cli.flags import ONE_OR_MORE, RUNS, Folder, Picture, Runs, doc
-from smofi.cli.program import command, console, reading
+from smofi.cli.program import ONE_OR_MORE, RUNS, Folder, Picture, Runs, command, console, doc, reading
 from smofi.errors import check_choice, check_path, refuse
 from smofi.export.request import FORMATS, check_request
 from smofi.report.asked import (
@@ -52,7 +51,6 @@ def show(
 
 
 def _damaged(found: Sequence[object]) -> int:
-    """Say what is damaged. Exit code 2 if anything is."""
     for error in found:
         complain(str(error))
     return 2 if found else 0

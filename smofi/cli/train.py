@@ -18,7 +18,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from smofi.cli.entry import LOSS, complain, loading, remark
-from smofi.cli.flags import (
+from smofi.cli.program import (
+    COMMAND_LINE,
+    HOW_TO_WRITE,
     NONE_GIVEN,
     ONE_OR_MORE,
     RUNS,
@@ -27,15 +29,18 @@ from smofi.cli.flags import (
     NewRun,
     Scale,
     Source,
+    command,
+    console,
     doc,
-    resolve,
+    print_line,
+    reading,
+    resolve_or_resume,
     settings_given,
 )
-from smofi.cli.program import COMMAND_LINE, HOW_TO_WRITE, command, console, print_line, reading
-from smofi.config import Config, stored_config
+from smofi.config import Config
 from smofi.engine.processes.counting import keep_busy
 from smofi.engine.processes.endings import Interrupted, follows, handled, in_turn
-from smofi.errors import InputError, SmofiError, TrainingWarning, check_choice, refuse
+from smofi.errors import SmofiError, TrainingWarning, check_choice, refuse
 from smofi.memory import refusing
 from smofi.plural import plural
 from smofi.runs import RunFolder, participants_in
@@ -90,12 +95,7 @@ def run(
             check_choice("track", name, (*TRACKERS, NO_TRACKER))
         if NO_TRACKER in track and len(track) > 1:
             refuse("track", track, f"{NO_TRACKER} alone, or trackers without it")
-    if resume is None:
-        config = resolve(source, given, scale)
-    elif source is None and output is None and scale is None:
-        config = stored_config(resume, given)
-    else:
-        raise InputError("--resume is not accepted with a file, --scale or --output: the run's folder has its settings")
+    config = resolve_or_resume(source, given, scale, output, resume)
     if "workers" in given and config.workers and config.clients:
         keep_busy(config.workers, config.per_round, asked=True)  # refused at once; without clients, when they are known
     with loading():
@@ -163,7 +163,6 @@ class Training:
                 raise SmofiError(self._after_loss(launcher.lost() or str(error))) from error
 
     def _open(self, folder: Path, launcher: Launcher) -> None:
-        """Get the runs ready to train, and show what they did before they were resumed."""
         from smofi.experiment import resume, start
         from smofi.report.results import History
 
@@ -214,7 +213,6 @@ class Training:
             self.current.session.run.interrupt()
 
     def _train_one(self, one: FolderRun, caught: list[int]) -> Result:
-        """Train one run, seen by the display and the trackers."""
         from smofi.track import combine, tracker
 
         announced: list[bool] = []
@@ -329,13 +327,17 @@ def print_results(
             console.print(clients)
         console.print(f"{seconds:.0f} s. {saved}", highlight=False, soft_wrap=True)
     if len(results) > 1:
-        page = _save_page(folder)
+        try:
+            from smofi.report.page import write_page
+
+            page = f"Page: {write_page([folder], folder / PAGE)}"
+        except Exception as error:  # whatever it is, the runs are done and saved
+            page = f"The page could not be written: {error}"
         if loud:
             print_line(page)
 
 
 def _save_pictures(config: Config, folder: Path, histories: Sequence[History], target: float) -> str:
-    """Save the curves over rounds, with a clock those over hours too, and say where."""
     from smofi.report.figures import run_figure
     from smofi.report.names import details, setting
 
@@ -349,13 +351,3 @@ def _save_pictures(config: Config, folder: Path, histories: Sequence[History], t
     except SmofiError as error:  # the training is done, and its results are worth more than a picture
         return f"The picture could not be saved: {error}"
     return f"Picture{'s' * (len(pictures) > 1)}: {' and '.join(map(str, pictures))}"
-
-
-def _save_page(folder: Path) -> str:
-    """Write the page about all runs, and say where; like a picture, it is worth less than the results."""
-    try:
-        from smofi.report.page import write_page
-
-        return f"Page: {write_page([folder], folder / PAGE)}"
-    except Exception as error:  # whatever it is, the runs are done and saved
-        return f"The page could not be written: {error}"

@@ -38,9 +38,9 @@ from smofi.data.outside import MOST_INFLATED, check_room, printable, regular_siz
 from smofi.data.rows import rows
 from smofi.data.source import Source
 from smofi.errors import InputError, refuse
-from smofi.imported import failed, import_function
 from smofi.memory import as_text, room
 from smofi.seeds import generator
+from smofi.spec import failed, import_function
 
 OWNERS = ("client", "user", "speaker", "role", "site", "writer", "hospital", "patient", "device")
 LABELS = ("label", "y", "class", "target")

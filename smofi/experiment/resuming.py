@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from smofi.config import Config, run_config, stored_config
+from smofi.config import Config, run_config
 from smofi.config.federation import Federation, gather_each
-from smofi.config.reading import as_begun, has_changed
+from smofi.config.reading import as_begun, has_changed, stored_config
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions import PREFIX as SAVED
 from smofi.engine.checkpoint import Checkpoint

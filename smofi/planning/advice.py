@@ -22,8 +22,7 @@ from smofi.engine.check import check_plan
 from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout, columns_in
-from smofi.training import arguments_of, make_planner
-from smofi.training.arguments import as_samples
+from smofi.training import arguments_of, as_samples, make_planner
 
 ROUNDS = 20
 """Planned at every cut: the first of the run, with the same clients."""
@@ -98,7 +97,8 @@ def advise(config: Config, federation: Federation | None = None, *, rounds: int 
     ['0', '1', '2', '3']
     """
     config = config.model_copy(update={"clock": "full"}) if config.clock == "none" else config
-    arguments = arguments_of(**config.arguments(federation))
+    given = config.arguments(federation)
+    arguments = arguments_of(**given)
     layout = Layout.of(arguments.model)
     samples = [
         as_samples(data, f"clients[{number}]", layout.dtype, torch.device("cpu"))
@@ -110,7 +110,7 @@ def advise(config: Config, federation: Federation | None = None, *, rounds: int 
     rounds = min(rounds, config.rounds)
     outlooks = {}
     for method in config.method:
-        planner = make_planner(replace(arguments, method=method), layout, samples)
+        planner = make_planner(arguments_of(**given, method=method), layout, samples)
         outlooks[method] = look_ahead(planner, cuts, rounds)
         timekeeper = planner.clock
     assert isinstance(timekeeper, Clock)

@@ -175,14 +175,6 @@ def test_a_panel_for_each_setup_or_base(tmp_path: Path) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["base alone", "+ SMoFi"]
 
 
-def test_bars_for_each_setup(tmp_path: Path) -> None:
-    put_all(tmp_path / "1", cut="1")
-    put_all(tmp_path / "2", cut="0")
-    figure = drawn(tmp_path, kind="bars", by="cut", values=("accuracy", "rounds"))
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["cut 0", "cut 1"]
-    assert [patch.get_height() for patch in figure.axes[1].patches] == pytest.approx([3, 1.5, 3, 1.5])
-
-
 def test_points_over_a_parameter_or_a_cut(tmp_path: Path) -> None:
     """Alpha is -0.1 where a method does not name it, and FedAvg, which has none, is dashed across."""
     put_all(tmp_path / "all")

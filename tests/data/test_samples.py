@@ -27,7 +27,7 @@ from smofi.data.hub import HUB
 from smofi.data.samples import Store, TensorSamples
 from smofi.data.source import as_source
 from smofi.errors import InputError
-from smofi.training.arguments import as_samples
+from smofi.training import as_samples
 
 CPU = torch.device("cpu")
 PAGE = (Path(__file__).parents[2] / "docs/data.md").read_text()

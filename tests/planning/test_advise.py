@@ -19,8 +19,7 @@ from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout
 from smofi.planning.advice import Outlook, advise, advise_each, look_ahead, recommended, single_cuts
-from smofi.training import arguments_of, make_planner
-from smofi.training.arguments import as_samples
+from smofi.training import arguments_of, as_samples, make_planner
 
 SMALL = Config(model="cnn", width=4, clients=4, batch_size=64, local_epochs=1, participation=0.5, rounds=3)
 DEVICES = [smofi.Device(seconds=0.2, up=100.0, down=400.0), smofi.Device(seconds=0.6, up=50.0, down=200.0)]
