@@ -2,12 +2,12 @@
 
 from smofi.cli.sweep import SweepDisplay, exit_code
 from smofi.report.clients import Fleet, Heterogeneity
-from smofi.report.figures import Drawing, bars_figure, curves_figure, frame, points_figure
 from smofi.report.figures import Panel as Drawn
+from smofi.report.figures import bars_figure, curves_figure, frame, points_figure
 from smofi.report.numbers import UNKNOWN, TimeUnit, duration, figure, three_digits, time_unit
 from smofi.report.results import Difference, History, Row, measure, paired
 from smofi.report.snapshots import Snapshot
-from smofi.report.style import COLOURS
+from smofi.report.style import COLOURS, Drawing
 
 __all__ = [
     "COLOURS",

@@ -30,7 +30,7 @@ from smofi.config.presets import preset_names
 from smofi.errors import refuse
 from smofi.memory import refusing
 from smofi.models.catalogue import MODELS, check_model_name
-from smofi.report.asked import check_picture
+from smofi.report.asked import check_output
 from smofi.report.lists import data_table, listing, method_table, preset_table
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def plan(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale = 
             )
             for method in config.method
         ]
-    console.print(plan_table(summaries))
+    console.print(plan_table(summaries, console.width))
     return 0
 
 
@@ -79,17 +79,17 @@ def advise(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale 
     Rounds are planned, by a full clock unless the configuration has another, with each seed; nothing is trained.
     """
     if output is not None:
-        check_picture(output, "output")
+        check_output(output, "output", "picture", force=True)
     config = resolve_with_clock(source, settings_given(flags), scale)
     with loading():
         from smofi.planning import advise_each
-        from smofi.report.plan import advice_table, save_advice
+        from smofi.report.plan import advice_picture, advice_table
     config, federations = divided(config)
     with refusing(f"a run of {config.model} on {config.data}"):
         advice = advise_each(config, federations)
-    console.print(advice_table(advice))
+    console.print(advice_table(advice, console))
     if output is not None:
-        print(f"Picture: {save_advice(output, advice)}")
+        print(f"Picture: {advice_picture(advice).save(output)}")
     return 0
 
 
@@ -175,7 +175,7 @@ def data(
         if name is None:
             refuse("seeds", seeds, "a data set with it, such as: smofi data digits --seeds 0-2")
     if output is not None:
-        check_picture(output, "output")
+        check_output(output, "output", "picture", force=True)
     kind = "phones" if devices is True else devices or None
     if name is None:
         if kind is None:
@@ -207,17 +207,17 @@ def data(
 
 def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:
     with loading():
-        from smofi.report.clients import Fleet, Heterogeneity, heterogeneity_table, save_heterogeneity
+        from smofi.report.clients import Fleet, Heterogeneity, heterogeneity_picture, heterogeneity_table
     if devices and config.clients:
         Fleet.of(devices, config.clients, config.seed)  # refused before anything is read
     config, federations = divided(config)
     federation = federations[config.seed]
     division = Heterogeneity.of(config, federation)
-    console.print(heterogeneity_table(division))
+    console.print(heterogeneity_table(division, console))
     for line in division.remarks:
         console.print(line, markup=False, highlight=False)
     if output is not None:
-        print(f"Picture: {save_heterogeneity(output, division)}")
+        print(f"Picture: {heterogeneity_picture(division).save(output)}")
     if devices:
         console.print()
         fleet = Fleet.of(devices, config.known_clients, config.seed)
@@ -227,11 +227,11 @@ def _print_division(config: Config, devices: str | None, preset: bool, output: P
 
 
 def _print_devices(fleet: Fleet, output: Path | None) -> None:
-    from smofi.report.clients import devices_table, save_devices
+    from smofi.report.clients import devices_picture, devices_table
 
     console.print(devices_table(fleet), highlight=False)
     if output is not None:
-        print(f"Picture: {save_devices(output, fleet)}")
+        print(f"Picture: {devices_picture(fleet).save(output)}")
 
 
 @command()

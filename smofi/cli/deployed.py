@@ -159,8 +159,8 @@ def _serve(serving: Serving, watching: WatchingFlags) -> int:
     """Serve until all runs are done, with a display, a status page, logs and signals around them. Exit code 1 for a run
     that diverged, 128 + n after signal n."""
     from smofi.net.status import Board, StatusServer
-    from smofi.report import History
     from smofi.report.live import Live
+    from smofi.report.results import History
     from smofi.serving.server import served
 
     config, board, started = serving.config, Board(), time.perf_counter()

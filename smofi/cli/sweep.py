@@ -104,8 +104,9 @@ def sweep(
 
 
 def _print_tables(folders: Sequence[Path]) -> None:
-    from smofi.report import compare, results_table
+    from smofi.report.results import compare
     from smofi.report.snapshots import read_runs, setups_of
+    from smofi.report.table import results_table
 
     for setup in setups_of(read_runs(folders)):
         try:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from smofi.engine.events import Event
     from smofi.engine.processes.starting import Launcher
     from smofi.experiment import FolderRun
-    from smofi.report import History
+    from smofi.report.results import History
     from smofi.training import Result
 
 NO_TRACKER = "none"
@@ -164,7 +164,7 @@ class Training:
 
     def _open(self, folder: Path, launcher: Launcher) -> None:
         from smofi.experiment import resume, start
-        from smofi.report import History
+        from smofi.report.results import History
 
         self.folder = folder
         LOSS.remark = f"the run goes on; see it with: smofi show {shlex.quote(str(folder))}"
@@ -302,8 +302,9 @@ def print_results(
 ) -> None:
     """Compare the methods, by seed and name, as they are `judged`, and save their curves and their page in the folder;
     `quiet` saves only."""
-    from smofi.report import NARROWEST, History, compare, draw_curves, results_table
-    from smofi.report.table import clients_table
+    from smofi.report.curves import NARROWEST, draw_curves
+    from smofi.report.results import History, compare
+    from smofi.report.table import clients_table, results_table
 
     loud = mode != "quiet"
     for (seed, name), result in results.items():
@@ -337,16 +338,16 @@ def print_results(
 
 
 def _save_pictures(config: Config, folder: Path, histories: Sequence[History], target: float) -> str:
-    from smofi.report import save_curves
+    from smofi.report.figures import run_figure
     from smofi.report.names import details, setting
 
     files = RunFolder(folder)
     title = setting(config, participants_in(files))
-    save = partial(save_curves, histories=histories, target=target, title=title, below=details(config))
+    draw = partial(run_figure, histories, target, title, details(config))
     try:
-        pictures = [save(files.curves_file)]
+        pictures = [draw().save(files.curves_file)]
         if config.clock != "none":
-            pictures.append(save(files.curves_over_hours_file, over_hours=True))
+            pictures.append(draw(over_hours=True).save(files.curves_over_hours_file))
     except SmofiError as error:  # the training is done, and its results are worth more than a picture
         return f"The picture could not be saved: {error}"
     return f"Picture{'s' * (len(pictures) > 1)}: {' and '.join(map(str, pictures))}"

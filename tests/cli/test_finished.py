@@ -14,7 +14,7 @@ from smofi.cli import main
 from smofi.errors import InputError
 from smofi.report.asked import Request
 from smofi.report.figures import figure_of
-from smofi.report.snapshots import gather
+from smofi.report.snapshots import counted, gather
 from smofi.runs.folder import METRICS
 from support.finished_runs import put_run
 from support.run_folder import write_comparison
@@ -144,7 +144,7 @@ def test_the_file_names_the_format_and_nothing_is_replaced_unasked(
 
 
 def drawn(*folders: Path, own_axes: bool = False, **asked: Any) -> Any:
-    drawing = figure_of(gather(folders).counted, Request(**asked), own_axes=own_axes)
+    drawing = figure_of(counted(gather(folders)[0]), Request(**asked), own_axes=own_axes)
     figure = Figure(figsize=drawing.size)
     drawing.compose(figure)
     return figure
