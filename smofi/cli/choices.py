@@ -15,7 +15,7 @@ from smofi.cli.program import command, console, reading
 from smofi.config import Config, read_config
 from smofi.config.presets import preset_names
 from smofi.errors import refuse
-from smofi.models.catalogue import MODELS, check_model_name
+from smofi.models.known import MODELS, check_model_name
 from smofi.report.asked import check_picture
 from smofi.report.lists import data_table, listing, method_table, preset_table
 

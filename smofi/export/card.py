@@ -68,11 +68,7 @@ def copy_program(run: TrainedRun, folder: Path) -> list[str]:
 
 
 def without_places(value: Any) -> Any:
-    """Write a setting without the folders of this machine: of a path that begins at its root or home, the last part.
-
-    >>> without_places("csv:~/own/my table.csv"), without_places("dirichlet(0.2)")
-    ('csv:my table.csv', 'dirichlet(0.2)')
-    """
+    """Write a setting without the folders of this machine: of a path that begins at its root or home, the last part."""
     if isinstance(value, (list, tuple)):
         return [without_places(one) for one in value]
     if not isinstance(value, str):

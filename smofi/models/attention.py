@@ -13,20 +13,15 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from smofi.errors import check_count, refuse
-from smofi.models.catalogue import check_vector_shape
+from smofi.models.architectures import chain
 from smofi.models.dropout import Dropout
-from smofi.models.layers import chain
+from smofi.models.known import check_vector_shape
 
 HEADS, LAYERS, DROPOUT = 4, 6, 0.1
 
 
 class Embedding(nn.Module):
-    """Embed tokens, as the input block: each token's vector, times sqrt(width), plus that of its position.
-
-    >>> import torch
-    >>> Embedding(80, length=5, width=8)(torch.zeros(2, 5, dtype=torch.int64)).shape
-    torch.Size([2, 5, 8])
-    """
+    """Embed tokens, as the input block: each token's vector, times sqrt(width), plus that of its position."""
 
     def __init__(self, vocabulary: int, *, length: int, width: int) -> None:
         super().__init__()
@@ -41,10 +36,6 @@ class Attention(nn.Module):
     """Let every position look at all others: softmax(Q K^T / sqrt(d)) V in each of the heads.
 
     Written out as products of matrices, which are counted in a model's costs on every device.
-
-    >>> import torch
-    >>> Attention(8)(torch.zeros(2, 5, 8)).shape
-    torch.Size([2, 5, 8])
     """
 
     def __init__(self, width: int) -> None:
@@ -63,12 +54,7 @@ class Attention(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Compute a core block: x = norm(x + attention(x)), then x = norm(x + feed-forward(x)).
-
-    >>> import torch
-    >>> EncoderLayer(8)(torch.zeros(2, 5, 8)).shape
-    torch.Size([2, 5, 8])
-    """
+    """Compute a core block: x = norm(x + attention(x)), then x = norm(x + feed-forward(x))."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -85,12 +71,7 @@ class EncoderLayer(nn.Module):
 
 
 class NextToken(nn.Module):
-    """Compute the output block: the logits of the token that follows, read at the last position.
-
-    >>> import torch
-    >>> NextToken(8, vocabulary=80)(torch.zeros(2, 5, 8)).shape
-    torch.Size([2, 80])
-    """
+    """Compute the output block: the logits of the token that follows, read at the last position."""
 
     def __init__(self, width: int, vocabulary: int) -> None:
         super().__init__()
@@ -115,17 +96,13 @@ def transformer(classes: int, input_shape: Sequence[int], width: int = 128) -> n
     if check_count("width", width) % HEADS:
         refuse("width", width, f"a multiple of {HEADS}, the number of attention heads")
     layers = [EncoderLayer(width) for _ in range(LAYERS)]
-    blocks = [Embedding(classes, length=length, width=width), *layers, NextToken(width, classes)]
-    return _initialise(chain(blocks))
-
-
-def _initialise(model: nn.Sequential) -> nn.Sequential:
-    """Draw torch's own initial weights, as in FedNAR's program. For attention, torch draws queries, keys and values as
-    one matrix, and leaves biases at zero."""
-    for attention in (module for module in model.modules() if isinstance(module, Attention)):
+    model = chain([Embedding(classes, length=length, width=width), *layers, NextToken(width, classes)])
+    # Initial weights are torch's own, as in FedNAR's program. For attention, torch draws queries, keys and values as
+    # one matrix by Glorot's rule, and leaves biases at zero.
+    for layer in layers:
+        attention = layer.attention
         for linear in (attention.query, attention.key, attention.value):
-            # Glorot's of a matrix from width to 3 width: sqrt(6 / (in + out))
-            bound = math.sqrt(6 / (linear.in_features + 3 * linear.out_features))
+            bound = math.sqrt(6 / (width + 3 * width))  # sqrt(6 / (in + out))
             nn.init.uniform_(linear.weight, -bound, bound)
             nn.init.zeros_(linear.bias)
         nn.init.zeros_(attention.output.bias)

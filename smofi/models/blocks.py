@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.errors import InputError, refuse
-from smofi.models.layers import chain, layers
+from smofi.models.architectures import chain, layers
 
 Piece: TypeAlias = str | nn.Module | Callable[[Any], Any]
 """A part of a block: the name of a sub-module, a module, or a function of one tensor."""
@@ -23,11 +23,7 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5
 
 
 class Function(nn.Module):
-    """Make a function a module.
-
-    >>> Function(torch.relu)
-    Function(relu)
-    """
+    """Make a function a module."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         super().__init__()

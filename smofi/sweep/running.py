@@ -19,7 +19,7 @@ from statistics import fmean
 from types import FrameType
 from typing import Any, TypeAlias
 
-from smofi.config import Config, config_yaml
+from smofi.config import config_yaml
 from smofi.config.settings import COMPUTING
 from smofi.cores import available_cores
 from smofi.engine.metrics import value_of
@@ -110,12 +110,10 @@ class Outcomes:
 
     @property
     def failed(self) -> list[Outcome]:
-        """Return the outcomes of cells that could not be computed."""
         return [one for one in self.all if one.state == FAILED]
 
     @property
     def folders(self) -> list[Path]:
-        """Return the folders of the cells that are done."""
         return [one.folder for one in self.all if one.done and one.folder]
 
 
@@ -171,7 +169,13 @@ class Child:
         self.output.close()
         with self.errors:
             self.errors.seek(0)
-            return code, _words(code, self.errors.read().decode(errors="replace"))
+            lines = [line for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
+        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+            return code, "it was ended by SIGKILL, as the system does when memory runs out"
+        if code < 0 and not errors:
+            return code, f"it was ended by {signal.Signals(-code).name}"
+        return code, shortened([f"it ended with exit code {code}", *lines, *errors][-1], LONGEST_WORDS)
 
 
 def _end_with(parent: int) -> None:
@@ -179,21 +183,6 @@ def _end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it ended before that
         os._exit(1)
-
-
-def _words(code: int, text: str) -> str:
-    """Say why a process ended: in its own words, or how it was ended.
-
-    >>> _words(2, "note: a\\nerror: rounds=0 is not accepted\\n"), _words(-9, "")
-    ('rounds=0 is not accepted', 'it was ended by SIGKILL, as the system does when memory runs out')
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return "it was ended by SIGKILL, as the system does when memory runs out"
-    if code < 0 and not errors:
-        return f"it was ended by {signal.Signals(-code).name}"
-    return shortened([f"it ended with exit code {code}", *lines, *errors][-1], LONGEST_WORDS)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -213,12 +202,7 @@ def run_cells(cells: Sequence[Cell], store: Store, jobs: int = 1, watch: Watch |
 
 
 def usual_jobs(cells: Sequence[Cell]) -> int:
-    """Return how many cells run at a time unless told otherwise: as many as the cores have workers for, one on a GPU.
-
-    >>> from smofi.config import Config
-    >>> usual_jobs([Cell(Config(method="fedavg"))]), usual_jobs([])
-    (1, 1)
-    """
+    """Return how many cells run at a time unless told otherwise: as many as cores have workers for, one on a GPU."""
     if any(cell.config.device != "cpu" for cell in cells):
         return 1
     workers = max((cell.config.workers or 1 for cell in cells), default=1)
@@ -249,7 +233,7 @@ class _Running:
         announced = False
         with handled(self._stop), self.selector:
             try:
-                while self.children or (waiting and not self._stopping()):
+                while self.children or (waiting and not self.signal):
                     waiting = [cell for cell in waiting if not self._begin(cell)]
                     for ready, _ in self.selector.select(timeout=LOOK_EVERY):
                         self._follow(ready.data)
@@ -262,21 +246,23 @@ class _Running:
         every = [self.outcomes.get(cell.key) or Outcome(cell, WAITING) for cell in self.cells]
         return Outcomes(every, self.signal)
 
-    def _is_done(self, cell: Cell) -> bool:
-        """Tell whether a cell needs no process: it is finished, or damaged."""
+    def _is_done(self, cell: Cell, *, ran: bool = False, seconds: float = 0.0) -> bool:
+        """Tell whether a cell needs no process, or no other: its run has ended, or is damaged."""
         try:
             if (folder := self.store.finished(cell)) is None:
                 return False
             self.taken.add(folder.path)
-            self._end(_outcome(cell, folder))
+            result = folder.result() or {}
+            state, words = (DIVERGED, str(result.get("stopped") or "")) if result.get("diverged") else (FINISHED, "")
+            self._end(Outcome(cell, state, folder.path, words, ran, seconds))
         except InputError as error:
-            self._end(Outcome(cell, FAILED, words=str(error)))
+            self._end(Outcome(cell, FAILED, words=str(error), ran=ran, seconds=seconds))
         return True
 
     def _begin(self, cell: Cell) -> bool:
         """Start a cell if there is room; tell whether it need not wait any more. A cell whose folder another process
         writes goes on waiting, and that is told once."""
-        if len(self.children) >= self.jobs or self._stopping():
+        if len(self.children) >= self.jobs or self.signal:
             return False
         if before := self.busy.get(cell.key):
             self.store.look(before)  # it may have gone on, or have ended
@@ -297,7 +283,7 @@ class _Running:
         self.taken.add(folder.path)
         self.selector.register(child.output, selectors.EVENT_READ, child)
         self.children.append(child)
-        if self._stopping() and not child.asked:  # the signal came while the process was being started
+        if self.signal and not child.asked:  # the signal came while the process was being started
             child.end()
         self.watch(Started(cell, folder.path, resumed))
         return True
@@ -308,57 +294,29 @@ class _Running:
             if event["event"] == "RunStarted":
                 self.watch(Advanced(child.cell, int(event.get("done") or 0)))
             elif event["event"] == "RoundDone":
-                value = value_after(event, child.cell.config)
+                config = child.cell.config
+                judged = next((one for one in config.metrics if one != "per_client"), "top1")
+                # values are chosen by validation data, where some is held out: the test data should not be seen
+                value = event.get("validation") if config.validation else value_of(event, judged)
                 self.watch(Advanced(child.cell, event["round"], event["seconds"], value))
         if events is None:
             self.selector.unregister(child.output)
             self.children.remove(child)
-            self._end(self._outcome_of(child))
-
-    def _outcome_of(self, child: Child) -> Outcome:
-        """Say how the process of a cell ended, as its folder has it; its exit code alone is not believed."""
-        (code, words), seconds = child.ended(), time.monotonic() - child.started
-        self.store.look(child.folder.path)
-        try:
-            if folder := self.store.finished(child.cell):
-                return _outcome(child.cell, folder, ran=True, seconds=seconds)
-        except InputError as error:
-            words = str(error)
-        state = INTERRUPTED if self.signal and code != 2 else FAILED
-        where = child.folder.path if child.folder.has_run else None
-        return Outcome(child.cell, state, where, words, ran=True, seconds=seconds)
+            (code, words), seconds = child.ended(), time.monotonic() - child.started
+            self.store.look(child.folder.path)
+            if not self._is_done(child.cell, ran=True, seconds=seconds):  # its exit code alone is not believed
+                state = INTERRUPTED if self.signal and code != 2 else FAILED
+                where = child.folder.path if child.folder.has_run else None
+                self._end(Outcome(child.cell, state, where, words, ran=True, seconds=seconds))
 
     def _end(self, outcome: Outcome) -> None:
         self.outcomes[outcome.cell.key] = outcome
         self.watch(Ended(outcome))
 
-    def _stopping(self) -> bool:
-        return self.signal is not None
-
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self.signal = self.signal or number
         for child in self.children:
             child.end()
-
-
-def value_after(event: Mapping[str, Any], config: Config) -> float | None:
-    """Return the judged metric after a round; on validation data where some is held out, for then values are chosen by
-    it, and the test data should not be seen.
-
-    >>> value_after({"accuracy": 0.5, "validation": 0.25}, Config(method="fedavg", validation=0.1))
-    0.25
-    """
-    if config.validation:
-        return event.get("validation")
-    return value_of(event, next((one for one in config.metrics if one != "per_client"), "top1"))
-
-
-def _outcome(cell: Cell, folder: RunFolder, *, ran: bool = False, seconds: float = 0.0) -> Outcome:
-    """Say how a cell ended whose run has ended."""
-    result = folder.result() or {}
-    if result.get("diverged"):
-        return Outcome(cell, DIVERGED, folder.path, str(result.get("stopped") or ""), ran, seconds)
-    return Outcome(cell, FINISHED, folder.path, "", ran, seconds)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -413,7 +371,6 @@ class SweepFolder:
             self._write()
 
     def close(self) -> None:
-        """Let another sweep have the folder."""
         self.lock.release()
 
     def _write(self) -> None:
@@ -443,7 +400,6 @@ def check_folder(path: Path) -> None:
 
 
 def _entries(path: Path) -> dict[str, Entry]:
-    """Read all cells that the folder knows of; none in a new one."""
     record = path / RECORD
     if not record.exists():
         return {}
@@ -496,7 +452,6 @@ class Pace:
     starts: list[float] = field(default_factory=list)
 
     def __call__(self, event: CellEvent) -> None:
-        """Take note of what has happened."""
         if isinstance(event, Advanced):
             self.done[event.cell.key] = event.done
             if event.seconds is not None:

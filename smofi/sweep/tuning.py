@@ -80,11 +80,18 @@ def variants(text: str, given: Sequence[str] = ()) -> list[Variant]:
         }
     if not grid:
         refuse("method", text, f"values to try, such as --grid NAME=0.1,0.5; parameters of {_known(calls)}")
-    return [_variant(calls, dict(zip(grid, values, strict=True))) for values in product(*grid.values())]
+    found = []
+    for chosen in product(*grid.values()):
+        values = dict(zip(grid, chosen, strict=True))
+        filled = []
+        for place, call in enumerate(calls):
+            own = tuple((one.name, value) for one, value in values.items() if one.place == place)
+            filled.append(Call(call.name, call.args, (*call.kwargs, *own)))
+        found.append(Variant(method_name("+".join(map(str, filled))), values))
+    return found
 
 
 def _read(text: str, calls: Sequence[Call]) -> tuple[Parameter, Values]:
-    """Read a parameter with its values, as in "mu=0.001,0.01" or "fedprox.mu=0.001,0.01"."""
     name, equals, listed = text.replace(" ", "").partition("=")
     method, _, name = name.rpartition(".")
     if not equals or not name or not listed:
@@ -115,14 +122,6 @@ def _number(name: str, text: str) -> float:
     raise InputError(f"--grid {name}: {shown(text)} is not accepted: expected numbers, as in {name}=0.001,0.01")
 
 
-def _variant(calls: Sequence[Call], values: Mapping[Parameter, float]) -> Variant:
-    filled = []
-    for place, call in enumerate(calls):
-        own = tuple((one.name, value) for one, value in values.items() if one.place == place)
-        filled.append(Call(call.name, call.args, (*call.kwargs, *own)))
-    return Variant(method_name("+".join(map(str, filled))), values)
-
-
 def _known(calls: Sequence[Call]) -> str:
     return "; of ".join(f"{call.name}: {', '.join(_parameters(call)) or 'none'}" for call in calls)
 
@@ -132,7 +131,6 @@ def _parameters(call: Call) -> list[str]:
 
 
 def _written(call: Call) -> set[str]:
-    """Return the parameters that are written in the method."""
     return {*_parameters(call)[: len(call.args)], *dict(call.kwargs)}
 
 
@@ -173,24 +171,22 @@ def held_out(given: Mapping[str, object], config: Config) -> float:
 
 def tried(variants: Sequence[Variant], outcomes: Sequence[Outcome]) -> list[Trial]:
     """Make a trial of each variant, from the runs of its cells."""
-    return [_trial(one, [outcome for outcome in outcomes if outcome.cell.method == one.method]) for one in variants]
-
-
-def _trial(variant: Variant, outcomes: Sequence[Outcome]) -> Trial:
-    best, means, missing = [], [], ""
-    for outcome in outcomes:
-        if outcome.state != "finished":
-            missing = "diverged" if "diverged" in (outcome.state, missing) else outcome.state
-            continue
-        assert outcome.folder
-        measured = [record.get("validation") for record in RunFolder(outcome.folder).records()]
-        values = [float(value) for value in measured if value is not None and math.isfinite(value)]
-        if values:
-            best.append(max(values))
-            means.append(fmean(values))
-        else:
-            missing = missing or "no validation data"
-    return Trial(variant, tuple(best), tuple(means), missing)
+    trials = []
+    for variant in variants:
+        best, means, missing = [], [], ""
+        for outcome in (one for one in outcomes if one.cell.method == variant.method):
+            if outcome.state != "finished":
+                missing = "diverged" if "diverged" in (outcome.state, missing) else outcome.state
+                continue
+            assert outcome.folder
+            measured = [record.get("validation") for record in RunFolder(outcome.folder).records()]
+            if values := [float(value) for value in measured if value is not None and math.isfinite(value)]:
+                best.append(max(values))
+                means.append(fmean(values))
+            else:
+                missing = missing or "no validation data"
+        trials.append(Trial(variant, tuple(best), tuple(means), missing))
+    return trials
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:

@@ -28,7 +28,7 @@ from smofi.export import export_run
 from smofi.methods import parse_method
 from smofi.planning import plan_run
 from smofi.runs import RunFolder
-from smofi.track.tracker import scalars
+from smofi.track.trackers import scalars
 from support.crash import TINY
 
 SPARSE = TINY.model_copy(update={"eval_every": 3})

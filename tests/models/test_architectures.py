@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.models import build, densenet121, mobilenetv2, resnet8, vgg11
-from smofi.models.layers import initialise
-from smofi.models.shortcuts import DenseLayer, InvertedResidual
+from smofi.models.architectures import DenseLayer, InvertedResidual, initialise
 
 
 def shapes(model: nn.Sequential, x: Tensor) -> list[tuple[int, ...]]:

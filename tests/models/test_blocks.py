@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import smofi
 from smofi.errors import InputError
-from smofi.models.shortcuts import BasicBlock
+from smofi.models.architectures import BasicBlock
 
 
 class Network(nn.Module):

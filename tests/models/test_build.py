@@ -16,8 +16,8 @@ from smofi.errors import InputError
 from smofi.flat import Layout, blocks_of
 from smofi.memory import limited
 from smofi.models import MODELS, build, options_of
+from smofi.models.architectures import groups_for, normalisation
 from smofi.models.costing import takes_tokens
-from smofi.models.layers import groups_for, normalisation
 
 # Small, so that they are quick; densenet's width is twice its growth, the transformer's a multiple of its heads.
 WIDTHS = dict.fromkeys(MODELS, 4) | {"transformer": 8}

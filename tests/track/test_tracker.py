@@ -20,7 +20,7 @@ import pytest
 from smofi.engine.events import Event, Record, RoundDone, RunEnded, RunStarted, Warned
 from smofi.errors import InputError, TrainingWarning
 from smofi.track import MLflow, TensorBoard, Tracker, WandB, combine, tracker
-from smofi.track.tracker import scalars
+from smofi.track.trackers import scalars
 
 NAMES = ["tensorboard", "wandb", "mlflow"]
 PAGE = Path(__file__).parents[2] / "docs" / "tracking.md"
