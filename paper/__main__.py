@@ -30,8 +30,8 @@ from paper.page import (
     write_clients,
 )
 from paper.results import Measured, Results, collect, read_results, results_in
-from paper.shown import SweepDisplay, duration, exit_code
 from paper.tables import about, findings, table_of, verdict
+from smofi.cli.sweep import SweepDisplay, exit_code
 from smofi.config import Config
 from smofi.config.definition import read_seeds
 from smofi.config.federation import read_source
@@ -42,6 +42,7 @@ from smofi.errors import InputError, SmofiError, check_choice, check_count, refu
 from smofi.flat import Layout
 from smofi.models import build
 from smofi.plural import plural
+from smofi.report.numbers import duration
 from smofi.sweep.running import Pace, check_alone, check_folder, paces_in, run_cells, timed_paces, usual_jobs
 from smofi.sweep.store import Cell, Store
 
@@ -69,24 +70,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     modes.add_argument("--page", type=Path, metavar="FILE", help="make this page (.md) from the folder of its name")
     given = parser.parse_args(arguments)
     try:
-        return _called(given)
+        asked = Asked(given)
+        if given.collect or given.page:
+            if given.items or given.known:
+                accepted = "no items and no --known with --collect and --page, which take all there is"
+                refuse("items", given.items, accepted)
+            return _make_page(given.page, asked) if given.page else _collect(given.collect, asked)
+        if given.dry_run:
+            return _check(asked)
+        if given.show:
+            return _show(asked)
+        return _run(asked) if given.items else _list(asked)
     except SmofiError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
         return 130
-
-
-def _called(given: argparse.Namespace) -> int:
-    asked = Asked(given)
-    if given.collect or given.page:
-        if given.items or given.known:
-            refuse("items", given.items, "no items and no --known with --collect and --page, which take all there is")
-        return _make_page(given.page, asked) if given.page else _collect(given.collect, asked)
-    if given.dry_run:
-        return _check(asked)
-    if given.show:
-        return _show(asked)
-    return _run(asked) if given.items else _list(asked)
 
 
 class Asked:

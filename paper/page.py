@@ -18,23 +18,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from paper.items import ITEMS, SCALES, Item, Line, images
 from paper.results import Measured, read_results, write_csv
-from paper.shown import (
-    COLOURS,
-    Drawing,
-    Drawn,
-    Fleet,
-    Heterogeneity,
-    History,
-    bars_figure,
-    curves_figure,
-    figure,
-    frame,
-    points_figure,
-)
 from paper.tables import about, claims_table, findings, measure_words, readme_table, table_of
 from smofi.config.federation import gather
 from smofi.errors import InputError
 from smofi.files import write_atomically
+from smofi.report.clients import Fleet, Heterogeneity
+from smofi.report.figures import Drawing, bars_figure, curves_figure, frame, points_figure
+from smofi.report.figures import Panel as Drawn
+from smofi.report.numbers import figure
+from smofi.report.results import History
+from smofi.report.style import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

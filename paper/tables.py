@@ -9,8 +9,9 @@ from statistics import fmean
 
 from paper.items import Check, Claim, Item, Line, published
 from paper.results import Measured
-from paper.shown import UNKNOWN, Difference, Row, TimeUnit, paired, three_digits, time_unit
 from smofi.plural import plural
+from smofi.report.numbers import UNKNOWN, TimeUnit, three_digits, time_unit
+from smofi.report.results import Difference, Row, paired
 
 OUR_COLUMNS = ["method", "best accuracy", "mean over rounds", "R", "R by seed", "R↑"]
 
@@ -118,11 +119,7 @@ def _which(runs: Sequence[tuple[Line, int]], measured: Measured) -> str:
 
 
 def seeds_words(seeds: Sequence[int]) -> str:
-    """Name seeds in a sentence.
-
-    >>> seeds_words([2]), seeds_words([0, 2]), seeds_words([0, 1, 2])
-    ('seed 2', 'seeds 0 and 2', 'seeds 0, 1 and 2')
-    """
+    """Name seeds in a sentence."""
     *before, last = map(str, seeds)
     return f"seeds {', '.join(before)} and {last}" if before else f"seed {last}"
 
@@ -190,19 +187,9 @@ def _ahead(measured: Measured, ours: Line, base: Line) -> str:
 
 
 def _points(difference: Difference) -> str:
-    """Write a difference of shares in points of percent.
-
-    >>> _points(Difference(0.02, -0.001, 0.041)), _points(Difference(-0.0001))
-    ('+2.0 points (-0.1 to +4.1)', '0.0 points')
-    """
-    mean, low, high = difference
-    between = "" if low is None or high is None else f" ({_signed(low)} to {_signed(high)})"
-    return f"{_signed(mean)} points{between}"
-
-
-def _signed(share: float) -> str:
-    rounded = round(100 * share, 1)
-    return f"{rounded:+.1f}" if rounded else "0.0"
+    rounded = [round(100 * share, 1) for share in difference if share is not None]
+    mean, *ends = (f"{points:+.1f}" if points else "0.0" for points in rounded)
+    return f"{mean} points" + (f" ({' to '.join(ends)})" if ends else "")
 
 
 def _along(measured: Measured, varied: Sequence[Line]) -> list[str]:
@@ -258,15 +245,14 @@ class Compared:
 
     @property
     def always(self) -> bool:
-        """Whether it holds with every seed. Level counts in rounds, where ties are common."""
         return all(self._holds(*pair) for pair in zip(self.ours, self.others, strict=True))
 
     @property
     def on_average(self) -> bool:
-        """Whether it holds for the means over seeds."""
         return self._holds(fmean(self.ours), fmean(self.others))
 
     def _holds(self, one: float, other: float) -> bool:
+        """Tell whether one is ahead. Level counts in rounds, where ties are common."""
         return one > other or (one == other and self.by in ("rounds", "misses"))
 
 

@@ -20,19 +20,18 @@ import torch
 from safetensors.torch import save_file
 
 import smofi
-from smofi.cut import Cut, CutSpec
+from smofi.cut import CutSpec
 from smofi.errors import InputError, check_path
 from smofi.export.card import (
     PREPROCESSING,
     RUNNABLE,
-    copy_program,
     model_card,
     preprocessing,
     why_no_program,
     without_places,
 )
 from smofi.export.request import FORMATS, checked_destination, chosen_formats
-from smofi.export.trained import ModelPiece, TrainedRun, chosen_cut, pieces, read_run
+from smofi.export.trained import ModelPiece, chosen_cut, pieces, read_run
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,23 @@ def export_run(
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         unfinished.mkdir(parents=True)
-        files = [name for one in chosen for name in FORMATS[one](unfinished, modules, _about(run, part, where))]
+        about = {
+            "version": smofi.__version__,
+            "config": {key: without_places(value) for key, value in run.config.items()},
+            "part": part,
+            "cut": str(where) if where else None,
+            "round": run.latest.get("round"),
+            "accuracy": run.latest.get("accuracy"),
+        }
+        files = [name for one in chosen for name in FORMATS[one](unfinished, modules, about)]
         facts = json.dumps(preprocessing(run), ensure_ascii=False, indent=1) + "\n"
         (unfinished / PREPROCESSING).write_text(facts, encoding="utf-8")
-        files += [PREPROCESSING, *([] if missing else copy_program(run, unfinished))]
+        files.append(PREPROCESSING)
+        if missing is None:
+            assert run.task.preparation is not None
+            for name in ("predict.py", f"read_{run.task.preparation['raw_input']['kind']}.py"):
+                shutil.copyfile(Path(__file__).parent / "standalone" / name, unfinished / name)
+                files.append(name)
         (unfinished / "README.md").write_text(model_card(run, part, where, modules, files, missing), encoding="utf-8")
         mode = stat.S_IMODE((unfinished / PREPROCESSING).stat().st_mode)
         for path in unfinished.iterdir():
@@ -94,17 +106,6 @@ def export_run(
     return Exported(target, (*files, "README.md"), tuple(notes))
 
 
-def _about(run: TrainedRun, part: str | None, cut: Cut | None) -> dict[str, Any]:
-    return {
-        "version": smofi.__version__,
-        "config": {key: without_places(value) for key, value in run.config.items()},
-        "part": part,
-        "cut": str(cut) if cut else None,
-        "round": run.latest.get("round"),
-        "accuracy": run.latest.get("accuracy"),
-    }
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # The file formats: safetensors, `torch.export`, ONNX.
 
@@ -112,7 +113,6 @@ ONNX_LIMIT = 1_500_000_000  # bytes; an ONNX file is limited to 2 GiB, larger we
 
 
 def write_safetensors(folder: Path, pieces: list[ModelPiece], about: dict[str, Any]) -> list[str]:
-    """Write all pieces into one file, under the names they have in the whole model."""
     tensors = {name: t.contiguous() for piece in pieces for name, t in piece.module.state_dict().items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt", "smofi": json.dumps(about)})
     return ["model.safetensors"]

@@ -262,7 +262,7 @@ class _Running:
     def _begin(self, cell: Cell) -> bool:
         """Start a cell if there is room; tell whether it need not wait any more. A cell whose folder another process
         writes goes on waiting, and that is told once."""
-        if len(self.children) >= self.jobs or self.signal:
+        if len(self.children) >= self.jobs or self._stopping():
             return False
         if before := self.busy.get(cell.key):
             self.store.look(before)  # it may have gone on, or have ended
@@ -283,7 +283,7 @@ class _Running:
         self.taken.add(folder.path)
         self.selector.register(child.output, selectors.EVENT_READ, child)
         self.children.append(child)
-        if self.signal and not child.asked:  # the signal came while the process was being started
+        if self._stopping() and not child.asked:  # the signal came while the process was being started
             child.end()
         self.watch(Started(cell, folder.path, resumed))
         return True
@@ -312,6 +312,9 @@ class _Running:
     def _end(self, outcome: Outcome) -> None:
         self.outcomes[outcome.cell.key] = outcome
         self.watch(Ended(outcome))
+
+    def _stopping(self) -> bool:
+        return self.signal is not None
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self.signal = self.signal or number

@@ -21,12 +21,6 @@ def shapes(model: nn.Sequential, x: Tensor) -> list[tuple[int, ...]]:
     return found
 
 
-def test_the_perceptron_by_hand() -> None:
-    model = build("mlp", seed=0, input_shape=(13,), classes=3, width=10)
-    assert sum(p.numel() for p in model.parameters()) == (13 * 10 + 10) + 2 * (10 * 10 + 10) + (10 * 3 + 3)
-    assert build("mlp", seed=0, input_shape=(13,), classes=3)[0].linear.weight.shape == (128, 13)
-
-
 def test_a_residual_block_adds_its_shortcut() -> None:
     model: Any = resnet8(classes=10, channels=1)
     assert shapes(model, torch.zeros(2, 1, 9, 13)) == [(16, 9, 13), (16, 9, 13), (32, 5, 7), (64, 3, 4), (10,)]

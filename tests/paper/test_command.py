@@ -60,7 +60,10 @@ def test_a_table_beside_the_papers_from_finished_runs(store: Path, capsys: pytes
     assert "FedAvg + SMoFi 90.0 ± 0.0 % 88.4 ± 0.0 % 2.0 2, 2 2.00x 81.82 %, R 56, 4.61x" in printed
     assert "FedProx + SMoFi 80.0 % 78.1 % 3.0 3 2.00x 81.99 %, R 54, 3.09x" in printed
     assert "Of these 5 methods, FedAvg + SMoFi reaches the target first in 2" in printed
-    assert "The paper: SMoFi has the highest accuracy on each base. Here it cannot be told: its runs are not complete yet." in printed
+    assert (
+        "The paper: SMoFi has the highest accuracy on each base. Here it cannot be told: its runs are not complete yet."
+        in printed
+    )
     missing = "With every seed: FedNAR; FedNAR + FedAvgM; FedNAR + SlowMo; FedNAR + FedNAG; FedNAR + SMoFi."
     assert f"11 runs missing. {missing} With seed 1: FedProx + SMoFi." in printed
     assert (store / "table1.svg").exists()
