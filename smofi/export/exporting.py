@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import logging
@@ -11,7 +10,7 @@ import re
 import shutil
 import stat
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,7 +129,11 @@ def write_onnx(folder: Path, pieces: list[ModelPiece], about: dict[str, Any]) ->
     for piece in pieces:
         path = folder / f"{piece.name}.onnx"
         size = sum(t.numel() * t.element_size() for t in piece.module.state_dict().values())
-        with _without_warnings():
+        # torch warns of what it will change in itself, and that torchvision is absent
+        logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
             torch.onnx.export(
                 _exported(piece),
                 f=path,
@@ -166,18 +169,3 @@ def _tidy(path: Path) -> None:
         noted.ClearField("metadata_props")
         noted.ClearField("doc_string")
     onnx.save(model, path)
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Hide torch's own deprecation warnings, and its warning that torchvision is absent."""
-    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            warnings.simplefilter("ignore", DeprecationWarning)
-            yield
-    finally:
-        logger.setLevel(level)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -107,10 +108,6 @@ class Outcomes:
 
     all: list[Outcome]
     signal: int | None = None
-
-    @property
-    def failed(self) -> list[Outcome]:
-        return [one for one in self.all if one.state == FAILED]
 
     @property
     def folders(self) -> list[Path]:
@@ -427,9 +424,6 @@ START = 6.0
 """Seconds that a process takes beside its rounds, until that has been seen: loading torch, the data, trying how to
 compute."""
 
-BUDGET = 30.0
-"""Seconds in which steps are timed; the cells that are left then take what the others take."""
-
 
 @dataclass
 class Pace:
@@ -487,42 +481,35 @@ def paces_in(store: Store, cells: Sequence[Cell]) -> dict[str, float]:
     else in the method too; cells without such a run are left out."""
     known: dict[str, list[float]] = {}
     for run in store.runs.values():
-        try:
+        with suppress(ValueError):  # its records cannot be read
             seconds = [record["seconds"] for record in run.folder.records() if record.get("seconds") is not None]
-        except ValueError:  # they cannot be read
-            continue
-        if seconds:
-            for apart in (("seed",), ("seed", "method")):
+            for apart in (("seed",), ("seed", "method")) if seconds else ():
                 known.setdefault(_without(run.settings, *apart), []).append(fmean(seconds))
-    found = {}
-    for cell in cells:
-        alike = known.get(_without(cell.settings, "seed")) or known.get(_without(cell.settings, "seed", "method"))
-        if alike:
-            found[cell.key] = fmean(alike)
-    return found
+    alike = {
+        cell.key: known.get(_without(cell.settings, "seed")) or known.get(_without(cell.settings, "seed", "method"))
+        for cell in cells
+    }
+    return {key: fmean(seconds) for key, seconds in alike.items() if seconds}
 
 
-def timed_paces(cells: Sequence[Cell], workers: Callable[[Cell], int], budget: float = BUDGET) -> dict[str, float]:
+def timed_paces(cells: Sequence[Cell], workers: Callable[[Cell], int], budget: float = 30.0) -> dict[str, float]:
     """Return the seconds of a round of each cell from a few steps of each method in each setup, on copies, as
-    `smofi plan` times them."""
+    `smofi plan` times them. After `budget` seconds no more are timed: cells that are left take what the others take."""
     from smofi.config.federation import gather
     from smofi.memory import refusing
     from smofi.planning import plan_run
 
-    found: dict[str, float] = {}
     paces: dict[str, float] = {}
+    kinds = {cell.key: _without(cell.settings, "seed") for cell in cells}
     until = time.monotonic() + budget
     for cell in cells:
-        alike = _without(cell.settings, "seed")
-        if alike not in paces and time.monotonic() <= until:
+        if kinds[cell.key] not in paces and time.monotonic() <= until:
             federation = gather(cell.config)
             config = cell.config.divided(federation)
             with refusing(f"a run of {config.model} on {config.data}"):
                 plan = plan_run(config, cell.method, federation, workers=workers(cell), deadline=0.5)
-            paces[alike] = plan.seconds_per_round
-        if alike in paces:
-            found[cell.key] = paces[alike]
-    return found
+            paces[kinds[cell.key]] = plan.seconds_per_round
+    return {key: paces[kind] for key, kind in kinds.items() if kind in paces}
 
 
 def _without(settings: Mapping[str, Any], *names: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from smofi.config import Config
 from smofi.errors import InputError, check_choice, refuse, shown
@@ -35,12 +35,10 @@ GRIDS: dict[str, dict[str, Values]] = {
 }
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """Name a parameter of one of the methods that are joined by +: the method's place, and its name there."""
 
     place: int
-    method: str
     name: str
 
     def __str__(self) -> str:
@@ -73,7 +71,7 @@ def variants(text: str, given: Sequence[str] = ()) -> list[Variant]:
             raise InputError("--grid names a parameter twice: expected each once")
     else:
         grid = {
-            Parameter(place, call.name, name): values
+            Parameter(place, name): values
             for place, call in enumerate(calls)
             for name, values in GRIDS.get(call.name, {}).items()
             if name not in _written(call)
@@ -97,16 +95,17 @@ def _read(text: str, calls: Sequence[Call]) -> tuple[Parameter, Values]:
     if not equals or not name or not listed:
         raise InputError(f"--grid {text} is not accepted: expected a parameter and its values, as in mu=0.001,0.01")
     able = [
-        Parameter(place, call.name, name)
+        Parameter(place, name)
         for place, call in enumerate(calls)
         if method in ("", call.name) and (call.name.startswith(IMPORTED) or name in _parameters(call))
     ]
     if not able:
         raise InputError(f"--grid {name} is not accepted: expected one of the parameters of {_known(calls)}")
+    call = calls[able[0].place]
     if len(able) > 1:
-        raise InputError(f"--grid {name} is a parameter of several methods: write {able[0].method}.{name}=... instead")
-    if name in _written(calls[able[0].place]):
-        raise InputError(f"--grid {name} is not accepted: the method has a value for it, {calls[able[0].place]}")
+        raise InputError(f"--grid {name} is a parameter of several methods: write {call.name}.{name}=... instead")
+    if name in _written(call):
+        raise InputError(f"--grid {name} is not accepted: the method has a value for it, {call}")
     values = tuple(_number(name, value) for value in listed.split(","))
     if len(set(values)) < len(values):
         raise InputError(f"--grid {name} has a value twice: expected each once")
@@ -114,12 +113,11 @@ def _read(text: str, calls: Sequence[Call]) -> tuple[Parameter, Values]:
 
 
 def _number(name: str, text: str) -> float:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    raise InputError(f"--grid {name}: {shown(text)} is not accepted: expected numbers, as in {name}=0.001,0.01")
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        accepted = f"expected numbers, as in {name}=0.001,0.01"
+        raise InputError(f"--grid {name}: {shown(text)} is not accepted: {accepted}") from None
 
 
 def _known(calls: Sequence[Call]) -> str:

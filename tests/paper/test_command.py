@@ -139,14 +139,6 @@ def test_results_on_data_that_counts_as_the_same_are_not_run_again(
     assert f"; {len(panel.lines)} known results" in capsys.readouterr().out
 
 
-def test_a_run_with_fewer_rounds_is_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (panel,) = ITEMS["ablation"].at("small")
-    cell = panel.cells([0])[panel.baseline, 0]
-    write_finished(tmp_path, Cell(cell.config.model_copy(update={"rounds": 4})), [0.3, 0.5])
-    assert main(["ablation", "--show", "--output", str(tmp_path)]) == 0
-    assert f"Fashion-MNIST: no finished run in {tmp_path}" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
