@@ -20,11 +20,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from support.chaos import Nursery, accuracy, differing, rounds_in
-from support.fleet import Fleet, Weather, make_pki
-from support.network import SERVER, Network, missing
+from support.chaos import Fleet, Nursery, Weather, accuracy, differing, make_pki, rounds_in
+from support.network import SERVER, Network, Proxy, missing
 from support.ports import free_port
-from support.proxy import Proxy
 
 LOSSES = {
     "killed": (0.5, 4),

@@ -1,11 +1,11 @@
 """Attack servers while honest clients train: `make fuzz`, or python -m hostile.fuzz --messages 100000.
 
 Real processes with certificates, on this machine only. Attackers hold good certificates of the same authority. The
-server is one that keeps nobody out for offences, nor for coming too fast: tests/net/transport/test_hostile.py has that.
+server is one that keeps nobody out for offences, nor for coming too fast: tests/net/test_hostile.py has that.
 
 outside   they are never selected, and send what tests/support/attacks.py makes up: openings, envelopes and frames that
           are none, floods and replays
-selected  they take part in rounds and in evaluation, and send forgeries (tests/support/forged.py) of the very message
+selected  they take part in rounds and in evaluation, and send forgeries (tests/support/attacks.py) of the very message
           that is expected of them
 U shape   the same where labels stay with the clients, and two messages make a step
 
@@ -32,12 +32,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.attacked import ATTACKERS, HONEST, Attacked, Lorises, make_pki
-from support.attacks import ENVELOPES, FRAMES, OPENINGS
+from support.attackers import (
+    ATTACKERS,
+    ATTACKS,
+    FLIPPED,
+    HONEST,
+    MANY,
+    NOT_FINITE,
+    TAKEN,
+    UNFINISHED,
+    WRAPPINGS,
+    Attacked,
+    Lorises,
+    Mallory,
+    Participant,
+    Tally,
+    make_pki,
+)
+from support.attacks import ANY, COUNTS, ENVELOPES, FRAMES, LABELS, OPENINGS, ROUND, TENSORS
 from support.chaos import Nursery, Usage, differing, rounds_in, until
-from support.forged import ANY, COUNTS, LABELS, ROUND, TENSORS
-from support.mallory import ATTACKS, MANY, Mallory, Tally
-from support.participant import FLIPPED, NOT_FINITE, TAKEN, UNFINISHED, WRAPPINGS, Participant
 
 MOST_GROWTH = 18.0
 """MiB by which the server's memory may grow after the first quarter of the messages, however many there are. In that

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from support.chaos import Nursery, Process, Usage, rounds_in, until
-from support.fleet import Fleet, make_pki
+from support.chaos import Fleet, Nursery, Process, Usage, make_pki, rounds_in, until
 from support.ports import free_port
 
 CLIENTS, STAY = 4, 2

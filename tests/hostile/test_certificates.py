@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from smofi.net.certs import issue, revoke
-from smofi.net.certs.making import now
-from support.certificates import make_pki, serving, sign, unchecked
+from support.certificates import make_pki, now, serving, sign, unchecked
 from support.chaos import Nursery, Process, until
 from support.ports import free_port
 

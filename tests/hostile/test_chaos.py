@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support.chaos import Nursery, differing, rounds_in, until
-from support.fleet import Fleet, make_pki
-from support.network import SERVER, Network, missing
+from support.chaos import Fleet, Nursery, differing, make_pki, rounds_in, until
+from support.network import SERVER, Network, Proxy, missing
 from support.ports import free_port
-from support.proxy import Proxy
 
 CLIENTS, ROUNDS = 4, 3
 MODEL = ["--model", "python:support.sleepy:network"]
@@ -75,6 +73,7 @@ def test_blinks_and_a_killed_server_change_no_bit(nursery: Nursery, pki: Path, c
     assert not differing(one.output, clean)
 
 
+@pytest.mark.slow
 def test_a_client_that_is_stopped_for_a_while_changes_no_bit(
     nursery: Nursery, pki: Path, clean: Path, tmp_path: Path
 ) -> None:
@@ -97,6 +96,7 @@ def test_a_client_that_is_stopped_for_a_while_changes_no_bit(
     assert not differing(one.output, clean)
 
 
+@pytest.mark.slow
 def test_clients_that_are_cut_off_and_unplugged_for_a_while_change_no_bit(
     nursery: Nursery, pki: Path, clean: Path, tmp_path: Path
 ) -> None:
@@ -164,6 +164,7 @@ def test_a_server_that_is_told_to_stop_finishes_its_round_and_goes_on_later(
     assert len(rounds_in(one.output)) == ROUNDS
 
 
+@pytest.mark.slow
 def test_a_client_that_is_stopped_for_too_long_is_left_out_and_not_blamed(
     nursery: Nursery, pki: Path, tmp_path: Path
 ) -> None:

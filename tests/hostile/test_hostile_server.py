@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 
+import smofi
 from smofi.config import Config
 from smofi.config.federation import read_source
 from smofi.cut import Cut, parse_cut
@@ -27,15 +28,10 @@ from smofi.engine.remote.messages import Begin, CutGradient, Evaluate, Output, R
 from smofi.errors import SmofiError
 from smofi.net.frames import Frame, encode, read
 from smofi.net.messages import pack
-from smofi.net.transport.events import Arrived, Joined
-from smofi.net.transport.limits import Limits
-from smofi.net.transport.listener import Listener
-from smofi.net.transport.times import Times
-from smofi.serving.client import Client, Joining
 from smofi.serving.offer import OFFER, Offer, pack_offer
-from smofi.serving.own_data import OwnData
 from smofi.serving.setups import layout_hash, setup_of, task_of
 from smofi.serving.told import OVER, pack_told
+from support.ends import Arrived, Joined, listener_at
 
 SETTINGS: dict[str, Any] = dict(data="digits", model="cnn", width=4, cut="1", clients=2, max_train=64, batch_size=8)
 SETTINGS |= dict(method=("fedavg",), participation=1.0, local_epochs=1, partition="iid", optimizer="sgd(lr=0.1)")
@@ -70,7 +66,7 @@ def begin(**changes: Any) -> Begin:
 @contextmanager
 def serving(*payloads: bytes) -> Iterator[int]:
     """A server that welcomes with the first of these, and answers every message with the next; yields its port."""
-    listener = Listener("127.0.0.1:0", None, None, Limits(), Times())
+    listener = listener_at("127.0.0.1:0")
     port, stop = listener.start(), threading.Event()
 
     def serve() -> None:
@@ -97,11 +93,8 @@ def serving(*payloads: bytes) -> Iterator[int]:
 
 def refusal(*payloads: bytes) -> str:
     """What a client says that gets these."""
-    with serving(*payloads) as port:
-        data = OwnData("digits", part=0)
-        joining = Joining(f"127.0.0.1:{port}", data, name="victim", allow_labels=True)
-        with pytest.raises(SmofiError) as refused:
-            Client(joining, lambda sentence: None).run()
+    with serving(*payloads) as port, pytest.raises(SmofiError) as refused:
+        smofi.join(f"127.0.0.1:{port}", "digits", insecure=True, name="victim", part=0, allow_labels=True)
     return str(refused.value)
 
 
@@ -120,11 +113,17 @@ def about_data(**changes: Any) -> bytes:
     return offering(task=offer().task | changes)
 
 
+@cache
+def joined_once() -> None:
+    """What it takes to join is loaded."""
+    refusal(b"nothing")
+
+
 @pytest.fixture
 def frugal() -> Iterator[None]:
     """No more than 200 MiB are taken at any moment."""
     crossing()
-    OwnData("digits", part=0).load(offer(), Config(**SETTINGS))
+    joined_once()
     Path("/proc/self/clear_refs").write_text("5")
     before = peak()
     yield
@@ -303,6 +302,6 @@ def test_a_client_checks_every_message_of_its_server(case: str) -> None:
 def test_a_client_takes_no_message_that_is_larger_than_any_of_the_run(before: tuple[bytes, ...]) -> None:
     said: list[str] = []
     with serving(*before, bytes(30 * 2**20), pack_told(OVER, "enough")) as port:
-        joining = Joining(f"127.0.0.1:{port}", OwnData("digits", part=0), name="victim", allow_labels=True)
-        assert Client(joining, said.append).run() == "enough"
+        how: dict[str, Any] = {"insecure": True, "name": "victim", "part": 0, "allow_labels": True, "say": said.append}
+        assert smofi.join(f"127.0.0.1:{port}", "digits", **how) == "enough"
     assert any("does not keep to the protocol: a payload has more than" in one for one in said)

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from smofi.net.certs import Identity, client_credentials, issue
-from smofi.net.frames import Frame, encode, read
+from smofi.net.frames import Frame, Parsed, encode, read
 from smofi.net.transport.channels import grpc
 from smofi.net.transport.envelope import Kind, pack, unpack
 from smofi.serving.offer import Accepted
-from support.chaos import Nursery, rounds_in, until
-from support.fleet import Fleet, make_pki
-from support.mallory import PATIENCE, Mallory, Tally
+from support.attackers import PATIENCE, TESTS, Mallory, Participant, Tally, crossing_of
+from support.chaos import Fleet, Nursery, make_pki, rounds_in, until
 from support.ports import free_port
 
 SETTINGS = ["--data", "digits", "--model", "cnn", "--width", "4", "--cut", "1", "--clients", "2", "--max-train", "64"]
@@ -103,3 +103,81 @@ def test_every_field_of_a_message_is_checked_and_the_others_go_on(nursery: Nurse
     left_out = [json.loads(line)["left_out"] for line in rounds_in(one.output)]
     assert [2] in left_out
     assert all(numbers in ([], [2]) for numbers in left_out)
+
+
+# ----------------------------------------------------------- numbers that are finite, and out of all proportion
+
+
+def scaled(kind: str, name: str, value: float) -> tuple[str, Callable[[Frame], Frame]]:
+    """Messages of this kind have one tensor full of this number."""
+
+    def spoil(frame: Frame) -> Frame:
+        others = {"statistics": torch.ones_like(frame.tensors["statistics"])} if kind == "finished" else {}
+        spoilt = {name: torch.full_like(frame.tensors[name], value)}
+        return Frame(frame.kind, frame.fields, {**frame.tensors, **others, **spoilt})
+
+    return kind, spoil
+
+
+SPOILT: dict[str, dict[str, tuple[str, Callable[[Frame], Frame]]]] = {
+    "1": {
+        "tensors.activation has numbers that are not finite, or larger": scaled("activation", "activation", -1e12),
+        "its weights moved by ": scaled("finished", "weights", 1e30),
+        "its statistics moved by ": scaled("finished", "statistics", 1e30),
+        "a running variance is negative": scaled("finished", "statistics", -1.0),
+    },
+    "1,1": {
+        "tensors.gradient has numbers that are not finite, or larger": scaled("returned", "gradient", 1e12),
+        "fields.loss is 1e+300: expected -1e+30 to 1e+30": (
+            "returned", lambda frame: Frame(frame.kind, {**frame.fields, "loss": 1e300}, frame.tensors),
+        ),
+    },
+}  # fmt: skip
+"""By the cut and by why the client is left out of the round."""
+
+
+async def spoil_rounds(address: str, certs: Path, cut: str) -> dict[str, str]:
+    """Play along, each time until a message is spoilt; returns why the round goes on without this client."""
+    found = {}
+    for expected, (kind, spoil) in SPOILT[cut].items():
+        place = address, client_credentials(Identity.load(certs, "client")), "mallory"
+        one = Participant(*place, Tally(), len(found), samples=16, diverges=False)
+        call = one._stream()
+        assert await one._enter(call)
+        assert one.offer
+        one.crossings, one.number, one.heard = crossing_of(one.offer), 0, 1
+        await one._say(call, Accepted(one.samples, TESTS, one.offer.layout).pack())
+        answer = await one._next(call)
+        while not (isinstance(answer, Parsed) and answer.kind == "rest"):
+            assert isinstance(answer, Parsed), answer
+            if (frame := one._valid(answer)) is not None:
+                await one._say(call, encode(spoil(frame) if frame.kind == kind else frame))
+            answer = await one._next(call)
+        found[expected] = str(answer.fields["reason"])
+        call.cancel()
+        await one.close()
+    return found
+
+
+@pytest.mark.parametrize("cut", SPOILT)
+def test_finite_numbers_out_of_all_proportion_leave_a_client_out(cut: str, nursery: Nursery, tmp_path: Path) -> None:
+    """They would be finite, and the average of all worth nothing."""
+    port, pki = free_port(), make_pki(tmp_path / "pki", 2)
+    issue(pki, client="mallory")
+    address = f"127.0.0.1:{port}"
+    settings = [*SETTINGS, "--model", "resnet8", "--cut", cut]
+    for replaced in ("--model", "--cut"):
+        place = settings.index(replaced)
+        del settings[place : place + 2]
+    one = Fleet(nursery, pki, tmp_path / "run", settings, 2, address, address)
+    one.environment["SMOFI_TESTS_PATIENT"] = "1"
+    one.serve()
+    one.join_all()
+    one.wait_for_round(1, 300)
+    for expected, reason in asyncio.run(spoil_rounds(address, pki / "mallory", cut)).items():
+        assert expected in reason
+    done = len(rounds_in(one.output))
+    until(lambda: len(rounds_in(one.output)) > done, 120, "the round does not go on")
+    records = [json.loads(line) for line in rounds_in(one.output)]
+    assert [2] in [record["left_out"] for record in records]
+    assert all(record["left_out"] in ([], [2]) and record["train_loss"] < 10 for record in records)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.chaos import Nursery, rounds_in, until
-from support.fleet import Fleet, make_pki
+from support.chaos import Fleet, Nursery, make_pki, rounds_in, until
 from support.network import SERVER, Network, missing
 from support.ports import free_port
 

@@ -59,30 +59,21 @@ def listing(*tensors: Any, kind: Any = "test", fields: Any = None) -> dict[str, 
 # ------------------------------------------------------------------------------------------------------------ arriving
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_a_tensor_of_any_type_shape_and_order_arrives(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
-    for order in itertools.permutations(range(len(shape))):
-        sent = drawn(dtype, shape).permute(order)
-        check_same(arrived(sent), sent, sent.stride())
+def test_a_tensor_of_any_type_shape_and_order_arrives(dtype: torch.dtype) -> None:
+    for shape in SHAPES:
+        for order in itertools.permutations(range(len(shape))):
+            sent = drawn(dtype, shape).permute(order)
+            check_same(arrived(sent), sent, sent.stride())
 
 
 @pytest.mark.parametrize("name", COMPRESSIONS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_a_packed_tensor_arrives_as_in_the_simulation(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    for order in itertools.permutations(range(len(shape))):
-        sent = drawn(dtype, shape).permute(order)
-        check_same(arrived(sent, COMPRESSIONS[name]), COMPRESSIONS[name](sent, "up", 0), sent.stride())
-
-
-@pytest.mark.parametrize("name", [None, *COMPRESSIONS])
-def test_channels_last_arrives_channels_last(name: str | None) -> None:
-    for channels in (1, 3):
-        sent = torch.randn(4, channels, 8, 8).to(memory_format=torch.channels_last)
-        got = arrived(sent, COMPRESSIONS[name] if name else None)
-        assert got.stride() == sent.stride()
-        assert got.is_contiguous(memory_format=torch.channels_last)
+def test_a_packed_tensor_arrives_as_in_the_simulation(name: str, dtype: torch.dtype) -> None:
+    for shape in SHAPES:
+        for order in itertools.permutations(range(len(shape))):
+            sent = drawn(dtype, shape).permute(order)
+            check_same(arrived(sent, COMPRESSIONS[name]), COMPRESSIONS[name](sent, "up", 0), sent.stride())
 
 
 @pytest.mark.parametrize(
@@ -114,22 +105,6 @@ def test_a_message_has_many_tensors_in_order_each_aligned() -> None:
     assert payload.index(raw(tensors["block.5-x"])) % 64 == 0
 
 
-def test_a_header_says_what_is_sent() -> None:
-    tensors = {"x": drawn(torch.float64, (4, 3, 2)), "y": torch.arange(4)}
-    got = read(encode(Frame("activation", {}, tensors), {"x": COMPRESSIONS["int8"]}))
-    assert got.kind == "activation"
-    x, y = got.tensors["x"], got.tensors["y"]
-    assert (x.dtype, x.shape, x.packing, x.bytes) == (torch.float64, (4, 3, 2), "int8", 4 * 3 * 2 + 4 * 4)
-    assert (y.dtype, y.shape, y.packing, y.bytes) == (torch.int64, (4,), None, 32)
-
-
-def test_what_is_sent_is_as_small_as_the_clock_counts() -> None:
-    x = drawn(torch.float32, (32, 8, 8, 8))
-    for compression in COMPRESSIONS.values():
-        counted = x.numel() * compression.width + 32 * compression.overhead
-        assert 0 < len(encode(Frame("test", {}, {"x": x}), {"x": compression})) - counted < 256
-
-
 def test_what_is_taken_is_nobody_elses() -> None:
     payload = bytearray(encode(Frame("test", {}, {"x": torch.ones(100)})))
     parsed = read(payload)
@@ -153,18 +128,6 @@ def test_memory_that_is_shared_is_not_copied() -> None:
     elsewhere = memoryview(bytearray(len(payload) + 64))[4 : 4 + len(payload)]  # memory that begins elsewhere
     elsewhere[:] = payload
     check_same(read(elsewhere, shared=True).take("y"), drawn(torch.float32, (2, 3)), (3, 1))
-
-
-def test_parts_are_the_memory_of_their_tensors() -> None:
-    x = torch.zeros(1000)
-    parts = parts_of(Frame("test", {}, {"x": x}))
-    x.fill_(1)
-    assert torch.equal(read(b"".join(parts)).take("x"), torch.ones(1000))
-
-
-def test_a_tensor_that_trains_can_be_sent() -> None:
-    got = arrived(torch.ones(3, requires_grad=True))
-    assert not got.requires_grad
 
 
 small = some.none() | some.booleans() | some.integers(-(2**63) + 1, 2**63 - 1)
@@ -261,7 +224,7 @@ def test_lies_are_refused_in_a_sentence(case: str) -> None:
     assert len(str(refusal.value)) < 500
 
 
-@pytest.mark.parametrize("depth", [7, 100, 250, 400, 600, 900, 950, 980, 1000, 10_000])
+@pytest.mark.parametrize("depth", [7, 400, 980, 10_000])
 @pytest.mark.parametrize(
     "header",
     [
@@ -308,29 +271,6 @@ def test_a_lie_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert most < 8 * 2**20
-
-
-@pytest.mark.parametrize(
-    ("frame", "packed", "sentence"),
-    [
-        (Frame("two words"), {}, "kind is 'two words'"),
-        (Frame("test", {"loss": math.nan}), {}, "fields.loss is nan: expected a finite number"),
-        (Frame("test", {"seed": 2**63}), {}, "fields.seed is 9223372036854775808"),
-        (Frame("test", {"sizes": (1, 2)}), {}, r"fields.sizes is \(1, 2\)"),  # type: ignore[dict-item]
-        (Frame("test", {"text": "x" * 70_000}), {}, "header has 70"),
-        (Frame("test", {}, {"a b": torch.ones(1)}), {}, "tensors is 'a b'"),
-        (Frame("test", {}, {"x": torch.ones(1, dtype=torch.complex64)}), {}, "tensors.x.dtype is torch.complex64"),
-        (Frame("test", {}, {"x": torch.ones(1).to_sparse()}), {}, "tensors.x is torch.sparse_coo on cpu"),
-        (Frame("test", {}, {"x": torch.ones(1, device="meta")}), {}, "tensors.x is torch.strided on meta"),
-        (Frame("test", {}, {"x": torch.ones([1] * 9)}), {}, "tensors.x.shape is"),
-        (Frame("test", {}, {"x": torch.arange(3)}), {"x": COMPRESSIONS["int8"]}, "expected a floating-point type"),
-        (Frame("test", {}, {"x": torch.ones(3)}), {"x": Compression("own", "int8", 1)}, "tensors.x.packing is 'own'"),
-        (Frame("test"), {"x": COMPRESSIONS["int8"]}, "tensors.x is missing, and cannot be packed"),
-    ],
-)
-def test_what_would_be_refused_is_not_sent(frame: Frame, packed: Any, sentence: str) -> None:
-    with pytest.raises(BadFrame, match=f"^{sentence}" if "expected" not in sentence else sentence):
-        encode(frame, packed)
 
 
 # ---------------------------------------------------------------------------------------------------------------- fuzz

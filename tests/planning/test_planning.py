@@ -190,4 +190,4 @@ def test_the_command_plans_for_the_workers_that_a_run_would_have(capsys: pytest.
     assert "workers 2" in text
     assert "memory of all 2 workers" in text
     assert main(["plan", *flags, "--diagnose", "--workers", "2"]) == 2
-    assert "--diagnose" in capsys.readouterr().err
+    assert "diagnose=True" in capsys.readouterr().err

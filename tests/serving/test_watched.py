@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from support.browser import Browser, browser_path
-from support.chaos import Nursery, Process, until
+from support.chaos import Fleet, Nursery, Process, make_pki, until
 from support.ends import eventually
-from support.fleet import Fleet, make_pki
+from support.network import Proxy
 from support.ports import free_port
-from support.proxy import Proxy
 
 SOON = 120.0
 MODEL = ["--model", "python:support.sleepy:network"]

@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import grpc
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from smofi.net.certs import Gate, Identity, Refused, client_credentials, init, issue, server_credentials
-from smofi.net.certs.files import write_new
-from smofi.net.certs.making import Authority, cert_pem, key_pem, make_certificate, now
-from smofi.net.certs.reading import read_certificates, read_key
 
 HOST = "localhost"
 METHOD = "/tests.Certificates/Name"
+Issuer = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
+
+
+def now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def cert_pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    nothing = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, nothing)
+
+
+def written(folder: Path, ca: bytes, cert: bytes, key: bytes) -> Path:
+    """A folder with these files, as a server or a client has them."""
+    folder.mkdir()
+    for name, content in (("ca.pem", ca), ("cert.pem", cert), ("key.pem", key)):
+        (folder / name).write_bytes(content)
+        (folder / name).chmod(0o600)
+    return folder
 
 
 def make_pki(folder: Path, *clients: str) -> Path:
-    """An authority with a server for localhost, and clients."""
+    """An authority with a server for this machine, and clients."""
     init(folder)
     issue(folder, server=[HOST])
     for client in clients:
@@ -32,21 +54,15 @@ def make_pki(folder: Path, *clients: str) -> Path:
     return folder
 
 
-def authority_of(pki: Path) -> Authority:
-    key = read_key(pki / "ca-key.pem")[1]
-    assert isinstance(key, ec.EllipticCurvePrivateKey)
-    return Authority(read_certificates(pki / "ca.pem")[1][0], key)
-
-
 def sign(pki: Path, folder: Path, name: str, kind: str, until: datetime) -> Path:
-    """A folder with a certificate that ends whenever it should."""
+    """A folder with a certificate of this authority that ends whenever it should."""
+    key = serialization.load_pem_private_key((pki / "ca-key.pem").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    authority = x509.load_pem_x509_certificate((pki / "ca.pem").read_bytes())
+    usage = ExtendedKeyUsageOID.SERVER_AUTH if kind == "server" else ExtendedKeyUsageOID.CLIENT_AUTH
     hosts = [HOST] if kind == "server" else []
-    cert, key = make_certificate(authority_of(pki), name, kind, hosts, until)
-    folder.mkdir()
-    write_new(folder / "ca.pem", (pki / "ca.pem").read_bytes())
-    write_new(folder / "cert.pem", cert_pem(cert))
-    write_new(folder / "key.pem", key_pem(key))
-    return folder
+    cert, own = own_certificate(name, (authority, key), usage=usage, until=until, hosts=hosts)
+    return written(folder, cert_pem(authority), cert_pem(cert), key_pem(own))
 
 
 def unchecked(folder: Path, kind: str) -> Identity:
@@ -58,22 +74,69 @@ def unchecked(folder: Path, kind: str) -> Identity:
 
 def own_certificate(
     name: str,
-    issuer: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None = None,
+    issuer: Issuer | None = None,
     *,
     ca: bool = False,
     names: int = 1,
     usage: x509.ObjectIdentifier | None = ExtendedKeyUsageOID.CLIENT_AUTH,
-) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    until: datetime | None = None,
+    hosts: list[str] | None = None,
+) -> Issuer:
     """A certificate such as other programs make them."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] * names)
     builder = x509.CertificateBuilder().subject_name(subject).public_key(key.public_key())
     builder = builder.issuer_name(issuer[0].subject if issuer else subject).serial_number(x509.random_serial_number())
-    builder = builder.not_valid_before(now() - timedelta(hours=1)).not_valid_after(now() + timedelta(days=1))
+    builder = builder.not_valid_before(now() - timedelta(hours=1)).not_valid_after(until or now() + timedelta(days=1))
     builder = builder.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
     if usage is not None and not ca:
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+    if hosts:
+        places = [x509.DNSName(one) if one[0].isalpha() else x509.IPAddress(ipaddress.ip_address(one)) for one in hosts]
+        builder = builder.add_extension(x509.SubjectAlternativeName(places), critical=False)
     return builder.sign(issuer[1] if issuer else key, hashes.SHA256()), key
+
+
+class Authority:
+    """Signs certificates, for gRPC alone.
+
+    >>> Authority().issue("hospital-a")[1].startswith(b"-----BEGIN CERTIFICATE-----")
+    True
+    """
+
+    def __init__(self) -> None:
+        self.own = own_certificate("an authority for tests", ca=True)
+        self.pem = cert_pem(self.own[0])
+
+    def issue(self, name: str) -> tuple[bytes, bytes]:
+        """A private key and the certificate of a server or client with this name, as PEM."""
+        cert, key = own_certificate(name, self.own, usage=None, hosts=[HOST, "127.0.0.1"])
+        return key_pem(key), cert_pem(cert)
+
+    def server(self) -> Any:
+        """A server's credentials, which ask for a client's certificate."""
+        return grpc.ssl_server_credentials([self.issue(HOST)], self.pem, require_client_auth=True)
+
+    def client(self, name: str) -> Any:
+        """A client's credentials."""
+        return grpc.ssl_channel_credentials(self.pem, *self.issue(name))
+
+
+def name_in(pem: bytes) -> str:
+    """The name that a certificate carries."""
+    (found,) = x509.load_pem_x509_certificate(pem).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found.value)
+
+
+class Named:
+    """A gate that lets in whoever has a name; `asked` has those it was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def name_of(self, pem: bytes | None) -> str:
+        self.asked.append(name_in(pem or b""))
+        return self.asked[-1]
 
 
 class _Names(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types

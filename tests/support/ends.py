@@ -1,29 +1,48 @@
-"""Servers and clients of the transport for tests: closed when a test ends, with nothing left behind."""
+"""Servers and clients of the transport for tests: closed when a test ends, with nothing left behind. All that tests
+know of `smofi.net.transport` comes from here."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import queue
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from smofi.net.transport.dialer import Dialer
-from smofi.net.transport.events import Arrived, Joined, Left, Received, Restarted, Waiting, Welcomed
-from smofi.net.transport.gate import Gate
+from smofi.net.transport.envelope import HEAD, Kind, Message, Opening, pack, pack_opening, sentence_in, unpack
+from smofi.net.transport.events import Arrived, Dismissed, Joined, Left, Received, Restarted, Waiting, Welcomed
+from smofi.net.transport.gate import Gate, Refused
 from smofi.net.transport.limits import Limits
 from smofi.net.transport.line import Resumed
 from smofi.net.transport.listener import Listener
 from smofi.net.transport.times import Times
 from support.ports import free_port
 
+__all__ = [
+    "HEAD",
+    "Dismissed",
+    "Kind",
+    "Message",
+    "Opening",
+    "Refused",
+    "pack",
+    "pack_opening",
+    "sentence_in",
+    "unpack",
+]
+__all__ += ["Arrived", "Joined", "Left", "Received", "Restarted", "Waiting", "Welcomed"]
+
 QUICK = Times(patience=1.5, keepalive=0.5, connect=2.0)
 SOON = 40.0
 """Seconds in which anything here should happen, on a machine that has much else to do."""
 
 T = TypeVar("T")
+TICK = 0.01
 
 
 def eventually(condition: Callable[[], Any], seconds: float = SOON) -> bool:
@@ -158,17 +177,69 @@ def echoing(listener: Listener) -> Iterator[list[Joined | Left]]:
         thread.join()
 
 
-__all__ = ["Arrived", "Joined", "Left", "Received", "Restarted", "Waiting", "Welcomed"]
-__all__ += [
-    "Ends",
-    "QUICK",
-    "SOON",
-    "echoing",
-    "eventually",
-    "heard",
-    "open_files",
-    "quiet",
-    "threads",
-    "told",
-    "welcome",
-]
+def listener_at(address: str, credentials: Any = None) -> Listener:
+    """A server that has not started."""
+    return Listener(address, credentials, None, Limits(), Times())
+
+
+def dialer_to(address: str) -> Dialer:
+    return Dialer(address, None, lambda: b"", Limits(), QUICK)
+
+
+@contextlib.contextmanager
+def own_time() -> Iterator[Callable[[], float]]:
+    """Asked, it says how many seconds this process has had: real ones, but a tick that took more than twice as long
+    counts as two, for the machine did something else."""
+    stop, had = threading.Event(), [0.0]
+
+    def count() -> None:
+        before = monotonic()
+        while not stop.is_set():
+            sleep(TICK)
+            now = monotonic()
+            had[0] += min(now - before, 2 * TICK)
+            before = now
+
+    counting = threading.Thread(target=count, daemon=True)
+    counting.start()
+    try:
+        yield lambda: had[0]
+    finally:
+        stop.set()
+        counting.join()
+
+
+# HTTP/2 by hand, for clients that gRPC would not be
+
+SETTINGS, HEADERS, DATA, PING = 4, 1, 0, 6
+ACKNOWLEDGED, END_OF_HEADERS = 1, 4
+INITIAL_WINDOW = 4
+
+
+def frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
+    return len(body).to_bytes(3, "big") + struct.pack(">BBI", kind, flags, stream) + body
+
+
+def opened_stream(port: int, window: int, *messages: bytes) -> socket.socket:
+    """A connection with one stream on which these messages are sent, and of whose answers `window` bytes are taken."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    fields = {":method": "POST", ":scheme": "http", ":path": "/smofi.Training/Join", ":authority": "localhost"}
+    fields |= {"content-type": "application/grpc", "te": "trailers"}
+    literal = b"".join(b"\0" + b"".join(bytes([len(one)]) + one.encode() for one in field) for field in fields.items())
+    sent = [b"\0" + struct.pack(">I", len(message)) + message for message in messages]
+    connection.sendall(
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        + frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW, window))
+        + frame(HEADERS, END_OF_HEADERS, 1, literal)
+        + b"".join(frame(DATA, 0, 1, message) for message in sent)
+    )
+    threading.Thread(target=_answer_pings, args=(connection,), daemon=True).start()
+    return connection
+
+
+def _answer_pings(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError), connection.makefile("rb") as received:
+        while head := received.read(9):
+            kind, flags, body = head[3], head[4], received.read(int.from_bytes(head[:3], "big"))
+            if kind in (PING, SETTINGS) and not flags & ACKNOWLEDGED:
+                connection.sendall(frame(kind, ACKNOWLEDGED, 0, body if kind == PING else b""))

@@ -1,6 +1,6 @@
 """A model that misbehaves in every worker but the first, as MISBEHAVIOUR says.
 
-Run by tests/engine/processes/test_workers.py and tests/cli/test_interrupting.py:
+Run by tests/engine/test_workers.py and tests/cli/test_interrupting.py:
 
 raise    it fails
 die      it kills its process, while the first worker is busy for a minute and exchanges nothing

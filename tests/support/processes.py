@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
-from smofi.engine.processes.forked import ForkedWorkers
+from smofi import ForkedWorkers
 from support.crash import spawning
 
 Work = Callable[[ForkedWorkers], dict[str, Tensor]]
@@ -99,6 +102,25 @@ def differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
     return found
 
 
+# ------------------------------------------------------------------------------------------------- the order of sums
+
+
+def fold(strip: Sequence[Tensor | None]) -> Tensor | None:
+    """The strip is folded in half, end over beginning, until one place is left."""
+    if len(strip) == 1:
+        return strip[0]
+    half = 1
+    while 2 * half < len(strip):
+        half *= 2
+    full = [*strip, *[None] * (2 * half - len(strip))]
+    return fold([plus(full[place], full[2 * half - 1 - place]) for place in range(half)])
+
+
+def plus(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """Nothing and a number is that number, bit by bit."""
+    return one if other is None else other if one is None else one + other
+
+
 def accuracies(folder: Path) -> list[float]:
     return [json.loads(line)["accuracy"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
@@ -141,3 +163,20 @@ def gone(process: int, seconds: float = 15) -> bool:
     while Path(f"/proc/{process}").exists() and time.monotonic() < until:
         time.sleep(0.1)
     return not Path(f"/proc/{process}").exists()
+
+
+def tensors_in_memory() -> int:
+    """The bytes of all that tensors of this process live in."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # looking at every object touches deprecated ones
+        kinds = (Tensor, nn.Parameter)
+        found = [one.untyped_storage() for one in gc.get_objects() if type(one) in kinds and _plain(one)]
+    return sum({place.data_ptr(): place.nbytes() for place in found}.values())
+
+
+def _plain(tensor: Tensor) -> bool:
+    """Whether it has memory of its own, as a tensor that torch has wrapped has not."""
+    try:
+        return tensor.layout == torch.strided and bool(tensor.untyped_storage() is not None)
+    except (NotImplementedError, RuntimeError):
+        return False

@@ -1,7 +1,7 @@
 """Every method, family of models and circumstance with as many workers as it is started with; the first writes what
 came out: the whole state after the last round, and the whole history but for the seconds that rounds took.
 
-Run by tests/engine/processes/, alone, under torchrun, or forked into as many workers as it is told, with a file for
+Run by tests/engine/, alone, under torchrun, or forked into as many workers as it is told, with a file for
 each of these numbers:
 
     python sharded.py OUTPUT --workers 1 2 4 --dtype float32 --executor vmap --only smofi resnet8
@@ -22,10 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import smofi
-from smofi import Device, Timing, models
-from smofi.engine.passes import direct
-from smofi.engine.processes.forked import ForkedWorkers
-from smofi.engine.processes.workers import Workers, joined
+from smofi import Device, ForkedWorkers, Timing, Workers, joined, models
 from smofi.methods import parse_method
 from smofi.training import Session
 
@@ -138,6 +135,11 @@ CIRCUMSTANCES: dict[str, dict[str, Any]] = {
     "crowd, fedavg": {"method": "fedavg", "sizes": CROWD, "participation": 1.0},
 }  # fmt: skip
 """What else rounds may be like; the first few are quick to tell."""
+
+
+def direct(tensor: Tensor, direction: str, client: int) -> Tensor:
+    """A wire that changes nothing."""
+    return tensor
 
 
 def model(dtype: torch.dtype = torch.float64, layer: type[nn.Module] = nn.Identity) -> nn.Sequential:

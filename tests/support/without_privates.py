@@ -29,7 +29,6 @@ def remove_privates() -> None:
 
 def trained(executor: str) -> tuple[str, str]:
     import smofi  # only now that the symbols are gone
-    from smofi.engine.events import RunStarted
 
     computed = []
     torch.manual_seed(0)
@@ -43,7 +42,7 @@ def trained(executor: str) -> tuple[str, str]:
         model,
         [(images[i::4], labels[i::4]) for i in range(4)],
         (images, labels),
-        callback=lambda event: computed.append(event.computed) if isinstance(event, RunStarted) else None,
+        callback=lambda event: computed.append(event.computed) if isinstance(event, smofi.RunStarted) else None,
         executor=executor,
         **SETTINGS,
     )

@@ -54,6 +54,7 @@ def run(command: dict[str, Any]) -> int:
         os.dup2(log, stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ.update(command["environment"])
+    sys.path[:0] = filter(None, command["environment"].get("SMOFI_TESTS_PATH", "").split(os.pathsep))
     if PATIENT in command["environment"]:
         from smofi.net.transport import door, offences
 
