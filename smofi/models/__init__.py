@@ -21,10 +21,10 @@ if TYPE_CHECKING:
         resnet8,
         resnet18,
         resnet34,
+        transformer,
         vgg11,
         vgg16,
     )
-    from smofi.models.attention import transformer
     from smofi.models.building import build
     from smofi.models.costing import costs
     from smofi.models.dropout import Dropout, step_keys
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 else:
     load_later(
         __name__,
-        architectures="cnn densenet121 densenet169 mlp mobilenetv2 resnet8 resnet18 resnet34 vgg11 vgg16",
-        attention="transformer",
+        architectures="cnn densenet121 densenet169 mlp mobilenetv2 resnet8 resnet18 resnet34 transformer vgg11 vgg16",
         building="build",
         costing="costs",
         dropout="Dropout step_keys",

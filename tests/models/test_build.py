@@ -127,14 +127,7 @@ def test_any_number_of_groups_that_divides_the_channels(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "norm", "shape"),
-    [
-        ("mlp", None, (12,)),
-        ("cnn", None, (1, 8, 8)),
-        ("resnet8", None, (3, 12, 12)),
-        ("vgg11", "group", (1, 49, 40)),
-        ("mobilenetv2", None, (3, 8, 8)),
-        ("densenet121", "group", (3, 8, 8)),
-    ],
+    [("mlp", None, (12,)), ("mobilenetv2", None, (3, 8, 8)), ("densenet121", "group", (3, 8, 8))],
 )
 def test_a_round_of_smofi(name: str, norm: str | None, shape: tuple[int, ...]) -> None:
     def samples(size: int) -> tuple[Tensor, Tensor]:
