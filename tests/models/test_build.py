@@ -24,18 +24,6 @@ WIDTHS = dict.fromkeys(MODELS, 4) | {"transformer": 8}
 ONCE = [name for name in MODELS if name not in ("resnet34", "vgg16", "densenet169")]
 """Without those that have only more of the same blocks than others."""
 
-# For 3 channels and 10 classes, as published for these forms on CIFAR-10; MobileNetV2's is torchvision's for 1,000
-# classes with the last layer, 1,281 parameters for a class, cut down to 10.
-PUBLISHED = {
-    "resnet18": 11_173_962,
-    "resnet34": 21_282_122,
-    "vgg11": 9_231_114,
-    "vgg16": 14_728_266,
-    "mobilenetv2": 3_504_872 - 990 * 1_281,
-    "densenet121": 6_956_298,
-    "densenet169": 12_493_322,
-}
-
 
 def small(name: str, seed: int = 0, **options: Any) -> nn.Sequential:
     entry = MODELS.get(name, MODELS["cnn"])
@@ -48,12 +36,6 @@ def batch(name: str, size: int = 3) -> Tensor:
     if name == "transformer":
         return torch.randint(entry.classes, (size, *entry.input_shape), generator=generator)
     return torch.randn(size, *entry.input_shape, generator=generator)
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_number_of_parameters_is_the_published_one(name: str) -> None:
-    model = build(name, seed=0, input_shape=(3, 32, 32), classes=10)
-    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name]
 
 
 @pytest.mark.parametrize("name", MODELS)
