@@ -308,7 +308,7 @@ def expected_mask(layer: int, client: int, round: int, step: int) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("method", "cut", "wire"), [("smofi", 1, None), ("smofi", (0, 1), unchanged), ("mergesfl", 0, None)], ids=str
+    ("method", "cut", "wire"), [("smofi", 1, None), ("smofi", (0, 1), unchanged), ("mergesfl", 0, None)]
 )
 def test_masks_follow_from_seed_round_client_step_and_layer(method: str, cut: Any, wire: Any) -> None:
     torch.manual_seed(0)
