@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import torch
 from rich.console import Console
@@ -17,7 +16,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from paper.items import ITEMS, SAME_DATA, SCALES, SEEDS, Item, Panel
+from paper.items import ITEMS, SCALES, SEEDS, Item, Panel
 from paper.page import (
     CLIENTS_TITLE,
     HETEROGENEITY,
@@ -30,9 +29,8 @@ from paper.page import (
     write_clients,
 )
 from paper.results import Measured, Results, collect, read_results, results_in
-from paper.shown import SweepDisplay, duration, exit_code
 from paper.tables import about, findings, table_of, verdict
-from smofi.config import Config
+from smofi.cli.sweep import SweepDisplay, exit_code
 from smofi.config.definition import read_seeds
 from smofi.config.federation import read_source
 from smofi.cut import parse_cut
@@ -42,6 +40,7 @@ from smofi.errors import InputError, SmofiError, check_choice, check_count, refu
 from smofi.flat import Layout
 from smofi.models import build
 from smofi.plural import plural
+from smofi.report.numbers import duration
 from smofi.sweep.running import Pace, check_alone, check_folder, paces_in, run_cells, timed_paces, usual_jobs
 from smofi.sweep.store import Cell, Store
 
@@ -69,24 +68,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     modes.add_argument("--page", type=Path, metavar="FILE", help="make this page (.md) from the folder of its name")
     given = parser.parse_args(arguments)
     try:
-        return _called(given)
+        asked = Asked(given)
+        if given.collect or given.page:
+            if given.items or given.known:
+                accepted = "no items and no --known with --collect and --page, which take all there is"
+                refuse("items", given.items, accepted)
+            return _make_page(given.page, asked) if given.page else _collect(given.collect, asked)
+        if given.dry_run:
+            return _check(asked)
+        if given.show:
+            return _show(asked)
+        return _run(asked) if given.items else _list(asked)
     except SmofiError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
         return 130
-
-
-def _called(given: argparse.Namespace) -> int:
-    asked = Asked(given)
-    if given.collect or given.page:
-        if given.items or given.known:
-            refuse("items", given.items, "no items and no --known with --collect and --page, which take all there is")
-        return _make_page(given.page, asked) if given.page else _collect(given.collect, asked)
-    if given.dry_run:
-        return _check(asked)
-    if given.show:
-        return _show(asked)
-    return _run(asked) if given.items else _list(asked)
 
 
 class Asked:
@@ -133,14 +129,14 @@ class Asked:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The list of items, and how long runs will take: from finished runs of the same kind, or from steps timed now.
+# The list of items, and how long runs will take: from finished runs that are alike, or from steps timed now.
 
 
 def _list(asked: Asked) -> int:
     table = Table("item", "what it is", box=None, padding=(0, 2, 0, 0))
     for heading in ("runs", "done", "time left"):
         table.add_column(heading, justify="right")
-    paces = _paces(asked.own)
+    paces = paces_in(Store(asked.output), asked.left(ITEMS))
     with Console(stderr=True).status("timing steps"):
         for name, item in ITEMS.items():
             every, left = len(asked.cells([name])), asked.left([name])
@@ -149,43 +145,20 @@ def _list(asked: Asked) -> int:
     console.print(table)
     return _say(
         f"Scale {asked.scale}, in {asked.folders}. Items share runs. The time is that of one run after the other, from "
-        "finished runs of the same model in this folder, or else from steps timed now; ? if there is no data.",
+        "finished runs in this folder with another seed or method, or else from steps timed now; ? without its data.",
         "Run one with: make paper ITEM=NAME",
     )
 
 
-Kind = tuple[Any, ...]
-
-
-def _kind(config: Config) -> Kind:
-    """Return what runs have in common that take about the same time per round and participating client."""
-    data = SAME_DATA.get(config.data, config.data), config.max_train, config.image_size, config.clients
-    model = config.model, config.width, config.norm
-    return *data, *model, config.batch_size, config.local_epochs, config.executor, config.device
-
-
-def _paces(results: Results) -> dict[Kind, float | None]:
-    """Return the seconds per round of each kind of finished runs, as if all clients took part."""
-    found: dict[Kind, list[float]] = {}
-    for run in results.runs.values():
-        seconds = run.history.total_seconds / (run.config.rounds * run.config.participation)
-        found.setdefault(_kind(run.config), []).append(seconds)
-    return {kind: fmean(seconds) for kind, seconds in found.items()}
-
-
-def _time(cells: Sequence[Cell], paces: dict[Kind, float | None]) -> str:
-    """Write the time of cells. Kinds that are timed are added to `paces`, so that each is timed once."""
-    total = 0.0
-    for cell in cells:
-        kind, config = _kind(cell.config), cell.config
-        if kind not in paces:
-            paces[kind] = None
-            with suppress(InputError):  # there is no such data here
-                paces[kind] = timed_paces([cell], lambda _: 1)[cell.key] / config.participation
-        if (pace := paces[kind]) is None:
+def _time(cells: Sequence[Cell], paces: Mapping[str, float]) -> str:
+    """Write the time of cells: runs without a pace take what the others take, or what steps of the first take now."""
+    known = [paces[cell.key] for cell in cells if cell.key in paces]
+    if cells and not known:
+        with suppress(InputError):  # there is no such data here
+            known = [*timed_paces(cells[:1], lambda _: 1).values()]
+        if not known:
             return "?"
-        total += pace * config.rounds * config.participation
-    return duration(total) if cells else "-"
+    return duration(sum(paces.get(cell.key, fmean(known)) * cell.config.rounds for cell in cells)) if cells else "-"
 
 
 # --------------------------------------------------------------------------------------------------------------------

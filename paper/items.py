@@ -31,9 +31,6 @@ TREE: Tree = yaml.safe_load((HERE / "items.yaml").read_text(encoding="utf-8"))
 class Target:
     """A share of the baseline's best with the same seed; or `fixed`, one accuracy for all; or, with `rounded`, that
     share of its mean best over seeds, rounded down to a whole percent.
-
-    >>> Target().words("FedAvg"), Target(fixed=0.7).words("FedAvg")
-    ('90 % of the best accuracy of FedAvg with the same seed', '70 %')
     """
 
     share: float = 0.9
@@ -41,11 +38,7 @@ class Target:
     rounded: bool = False
 
     def given(self, bests: Sequence[float]) -> float | None:
-        """Return the accuracy where it is one for all seeds, None otherwise; `bests` are the baseline's.
-
-        >>> Target(rounded=True).given([0.83, 0.84])
-        0.75
-        """
+        """Return the accuracy where it is one for all seeds, None otherwise; `bests` are the baseline's."""
         if self.rounded and bests:
             return math.floor(100 * self.share * fmean(bests)) / 100
         return self.fixed
@@ -236,11 +229,7 @@ def images(scale: str) -> dict[str, Config]:
 
 @cache
 def published(table: str) -> dict[tuple[str, str], str]:
-    """Return the numbers of a table of the paper by setup and method; its figures come without numbers.
-
-    >>> published("table2")["CIFAR-10, Dir 0.2", "SMoFi"]
-    '81.82 %, R 56, 29.02 h'
-    """
+    """Return the numbers of a table of the paper by setup and method; its figures come without numbers."""
     found = {}
     with (HERE / "published" / f"{table}.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):

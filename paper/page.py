@@ -16,29 +16,22 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from paper.items import ITEMS, SCALES, Item, Line, images
 from paper.results import Measured, read_results, write_csv
-from paper.shown import (
-    COLOURS,
-    Drawing,
-    Drawn,
-    Fleet,
-    Heterogeneity,
-    History,
-    bars_figure,
-    curves_figure,
-    figure,
-    frame,
-    points_figure,
-)
 from paper.tables import about, claims_table, findings, measure_words, readme_table, table_of
 from smofi.config.federation import gather
 from smofi.errors import InputError
 from smofi.files import write_atomically
+from smofi.report.clients import Fleet, Heterogeneity
+from smofi.report.figures import bars_figure, curves_figure, frame, points_figure
+from smofi.report.figures import Panel as Drawn
+from smofi.report.numbers import figure
+from smofi.report.results import History
+from smofi.report.style import Drawing, put_dots, scale_axis
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -301,10 +294,11 @@ def clients_drawing(clients: Clients) -> Drawing:
         grid = drawn.subplots(2, len(clients), squeeze=False)
         for column, (task, own) in enumerate(clients.items()):
             top, bottom = grid[0][column], grid[1][column]
-            _scatter(top, [one.samples for one in own], [one.divergence for one in own])
-            _scatter(bottom, [1000 * one.seconds for one in own], [one.kbps / 1000 for one in own])
-            bottom.set_yscale("log")
-            _plain_numbers(bottom.yaxis)
+            samples, divergences, seconds, kbps = np.array(own).T
+            put_dots(top, samples, divergences)
+            put_dots(bottom, 1000 * seconds, kbps / 1000)
+            for axes, side, values in ((top, "x", samples), (bottom, "x", 1000 * seconds), (bottom, "y", kbps / 1000)):
+                scale_axis(axes, side, values, logarithmic=True)
             frame(top, False, task)
             frame(bottom, False)
             top.set_xlabel("samples")
@@ -313,18 +307,3 @@ def clients_drawing(clients: Clients) -> Drawing:
         grid[1][0].set_ylabel("throughput (Mbit/s)")
 
     return Drawing(compose, (7.0 if len(clients) > 1 else 3.35, 4.2))
-
-
-def _scatter(axes: Axes, across: Sequence[float], up: Sequence[float]) -> None:
-    axes.scatter(across, up, s=9, color=COLOURS[0], alpha=0.55, linewidths=0)
-    axes.set_xscale("log")
-    _plain_numbers(axes.xaxis)
-
-
-def _plain_numbers(axis: Axis) -> None:
-    """Mark 1, 2 and 5 of each power of ten, as people write them."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axis.set_minor_formatter(NullFormatter())

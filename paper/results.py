@@ -17,13 +17,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from paper.items import SAME_DATA, Line, Panel
-from paper.shown import History, Row, Snapshot, measure
 from smofi.config import Config, sentence_of
 from smofi.config.reading import as_begun, value_as_yaml, written_out
 from smofi.config.settings import SETTINGS
 from smofi.errors import InputError, check_seed
 from smofi.files import write_atomically
 from smofi.plain_yaml import parse_settings
+from smofi.report.results import History, Row, measure
+from smofi.report.snapshots import Snapshot
 from smofi.sweep.store import WITHOUT_EFFECT, Cell, Store, deciding
 
 

@@ -9,8 +9,9 @@ from statistics import fmean
 
 from paper.items import Check, Claim, Item, Line, published
 from paper.results import Measured
-from paper.shown import UNKNOWN, Difference, Row, TimeUnit, paired, three_digits, time_unit
 from smofi.plural import plural
+from smofi.report.numbers import UNKNOWN, TimeUnit, three_digits, time_unit
+from smofi.report.results import Difference, Row, paired
 
 OUR_COLUMNS = ["method", "best accuracy", "mean over rounds", "R", "R by seed", "R↑"]
 
@@ -118,11 +119,7 @@ def _which(runs: Sequence[tuple[Line, int]], measured: Measured) -> str:
 
 
 def seeds_words(seeds: Sequence[int]) -> str:
-    """Name seeds in a sentence.
-
-    >>> seeds_words([2]), seeds_words([0, 2]), seeds_words([0, 1, 2])
-    ('seed 2', 'seeds 0 and 2', 'seeds 0, 1 and 2')
-    """
+    """Name seeds in a sentence."""
     *before, last = map(str, seeds)
     return f"seeds {', '.join(before)} and {last}" if before else f"seed {last}"
 
@@ -190,19 +187,9 @@ def _ahead(measured: Measured, ours: Line, base: Line) -> str:
 
 
 def _points(difference: Difference) -> str:
-    """Write a difference of shares in points of percent.
-
-    >>> _points(Difference(0.02, -0.001, 0.041)), _points(Difference(-0.0001))
-    ('+2.0 points (-0.1 to +4.1)', '0.0 points')
-    """
-    mean, low, high = difference
-    between = "" if low is None or high is None else f" ({_signed(low)} to {_signed(high)})"
-    return f"{_signed(mean)} points{between}"
-
-
-def _signed(share: float) -> str:
-    rounded = round(100 * share, 1)
-    return f"{rounded:+.1f}" if rounded else "0.0"
+    rounded = [round(100 * share, 1) for share in difference if share is not None]
+    mean, *ends = (f"{points:+.1f}" if points else "0.0" for points in rounded)
+    return f"{mean} points" + (f" ({' to '.join(ends)})" if ends else "")
 
 
 def _along(measured: Measured, varied: Sequence[Line]) -> list[str]:
@@ -258,15 +245,14 @@ class Compared:
 
     @property
     def always(self) -> bool:
-        """Whether it holds with every seed. Level counts in rounds, where ties are common."""
         return all(self._holds(*pair) for pair in zip(self.ours, self.others, strict=True))
 
     @property
     def on_average(self) -> bool:
-        """Whether it holds for the means over seeds."""
         return self._holds(fmean(self.ours), fmean(self.others))
 
     def _holds(self, one: float, other: float) -> bool:
+        """Tell whether one is ahead. Level counts in rounds, where ties are common."""
         return one > other or (one == other and self.by in ("rounds", "misses"))
 
 
@@ -274,9 +260,12 @@ def verdict(claim: Claim, panels: Sequence[Measured]) -> tuple[str, str]:
     """Return whether a claim holds here, and the numbers that say so."""
     if not claim.checks:
         return UNTOLD, claim.why
-    compared = [found for check in claim.checks for found in _compared(check, panels)]
-    if not compared:
+    if any(panel.missing for panel in panels):
         return UNTOLD, "its runs are not complete yet"
+    every = [one for check in claim.checks for one in _compared(check, panels)]
+    compared = [one for one in every if one is not None]
+    if len(compared) < max(1, len(every)):
+        return UNTOLD, "some of its runs have diverged"
     word = NOT
     if all(one.on_average for one in compared):
         word = EVERY if all(one.always for one in compared) else MEANS
@@ -287,35 +276,36 @@ def verdict(claim: Claim, panels: Sequence[Measured]) -> tuple[str, str]:
     return word, f"{holding} of {len(compared)} comparisons hold on average; the least: {least.words}"
 
 
-def _compared(check: Check, panels: Sequence[Measured]) -> Iterator[Compared]:
-    """Make the comparisons that a check stands for; of incomplete lines there are none."""
+def _compared(check: Check, panels: Sequence[Measured]) -> Iterator[Compared | None]:
+    """Make the comparisons that a check stands for; None for a comparison that lacks a seed of a line."""
     for number, panel in enumerate(panels):
-        if check.panel not in (None, number):
+        labels = [line.label for line in panel.panel.lines]
+        if check.panel not in (None, number) or check.line not in labels:
             continue
         ours = _values(panel, check.line, check)
-        if ours and check.by == "misses":
+        if check.than:
+            rivals = {_where(panels[other]): _values(panels[other], check.line, check) for other in check.than}
+        elif check.by == "misses":
+            rivals = {}
+        else:
+            rivals = {label: _values(panel, label, check) for label in check.of or _near(check.line, labels)}
+        if not ours or not all(rivals.values()):
+            yield None
+        elif check.by == "misses":
             words = f"{check.line} misses it with {sum(map(int, ours))} of {len(ours)} seeds"
             yield Compared(words, ours, [1.0] * len(ours), check.by)
-            continue
-        if check.than:
-            found = {_where(panels[other]): _values(panels[other], check.line, check) for other in check.than}
         else:
-            found = {label: _values(panel, label, check) for label in check.of or _near(check.line, panel)}
-        rivals = {name: values for name, values in found.items() if values}
-        if not ours or len(rivals) < len(found):
-            continue
-        best = max(rivals, key=lambda name: fmean(rivals[name]))
-        others = [max(values) for values in zip(*rivals.values(), strict=True)]
-        subject = f"{check.line} in {_where(panel)}" if check.than or len(panels) > 1 else check.line
-        words = f"{subject} {_number(fmean(ours), check)} against {_number(fmean(rivals[best]), check)} ({best})"
-        yield Compared(words, ours, others, check.by)
+            best = max(rivals, key=lambda name: fmean(rivals[name]))
+            others = [max(values) for values in zip(*rivals.values(), strict=True)]
+            subject = f"{check.line} in {_where(panel)}" if check.than or len(panels) > 1 else check.line
+            words = f"{subject} {_number(fmean(ours), check)} against {_number(fmean(rivals[best]), check)} ({best})"
+            yield Compared(words, ours, others, check.by)
 
 
-def _near(label: str, panel: Measured) -> list[str]:
+def _near(label: str, labels: Sequence[str]) -> list[str]:
     """Return the other lines on the same base; of a line without a base, all others."""
     base = label.rpartition(" + ")[0]
-    others = [line.label for line in panel.panel.lines if line.label != label]
-    return [one for one in others if not base or one == base or one.startswith(f"{base} + ")]
+    return [one for one in labels if one != label and (not base or one == base or one.startswith(f"{base} + "))]
 
 
 def _where(panel: Measured) -> str:
@@ -323,9 +313,9 @@ def _where(panel: Measured) -> str:
 
 
 def _values(panel: Measured, label: str, check: Check) -> list[float]:
-    """Return a line's values with every seed, more being better; none if the line is not there, or not complete."""
-    line = next((one for one in panel.panel.lines if one.label == label), None)
-    if line is None or len(panel.histories[line]) < len(panel.every_seed):
+    """Return a line's values with every seed, more being better; none if it is not complete."""
+    line = next(one for one in panel.panel.lines if one.label == label)
+    if len(panel.histories[line]) < len(panel.every_seed):
         return []
     found = []
     for history in panel.histories[line]:

@@ -29,7 +29,7 @@ from smofi.config import Config, config_yaml, read_config
 from smofi.config.presets import preset_names
 from smofi.errors import refuse
 from smofi.memory import refusing
-from smofi.models.catalogue import MODELS, check_model_name
+from smofi.models.known import MODELS, check_model_name
 from smofi.report.asked import check_output
 from smofi.report.lists import data_table, listing, method_table, preset_table
 

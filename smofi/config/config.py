@@ -17,7 +17,7 @@ from smofi.data.partitions import PREFIX as SAVED
 from smofi.engine.metrics import CLIENT_METRICS
 from smofi.errors import InputError, refuse, refuse_unwanted, shown
 from smofi.memory import limited
-from smofi.models.catalogue import MODELS, options_of, takes
+from smofi.models.known import MODELS, options_of, takes
 
 if TYPE_CHECKING:
     from torch import nn

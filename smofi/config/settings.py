@@ -27,7 +27,7 @@ from smofi.engine.cohort.wire import WIRES, check_wire
 from smofi.engine.metrics import CLIENT_METRICS, TEST_METRICS
 from smofi.errors import check_count, check_flag, check_seed, refuse
 from smofi.method import Method
-from smofi.models.catalogue import NORM, check_model_name, parse_norm
+from smofi.models.known import NORM, check_model_name, parse_norm
 from smofi.optim import DEFAULT_OPTIMIZER, Optimizer, parse_optimizer
 
 FIRST_RUN = ("fedavg", "fedavgm(momentum=0.3)", "smofi")

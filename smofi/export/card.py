@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ PREPROCESSING = "preprocessing.json"
 FORMAT = 1
 """Of preprocessing.json: increase it when a field changes its meaning."""
 
-STANDALONE = Path(__file__).parent / "standalone"
 RUNNABLE = {"torch", "onnx"}
 """The formats that hold the computation as well as the weights."""
 
@@ -58,21 +56,8 @@ def why_no_program(run: TrainedRun, part: str | None, formats: Sequence[str]) ->
     return None
 
 
-def copy_program(run: TrainedRun, folder: Path) -> list[str]:
-    """Put predict.py into a folder, with what reads this kind of raw input."""
-    assert run.task.preparation is not None
-    sources = [STANDALONE / "predict.py", STANDALONE / f"read_{run.task.preparation['raw_input']['kind']}.py"]
-    for source in sources:
-        shutil.copyfile(source, folder / source.name)
-    return [source.name for source in sources]
-
-
 def without_places(value: Any) -> Any:
-    """Write a setting without the folders of this machine: of a path that begins at its root or home, the last part.
-
-    >>> without_places("csv:~/own/my table.csv"), without_places("dirichlet(0.2)")
-    ('csv:my table.csv', 'dirichlet(0.2)')
-    """
+    """Write a setting without the folders of this machine: of a path that begins at its root or home, the last part."""
     if isinstance(value, (list, tuple)):
         return [without_places(one) for one in value]
     if not isinstance(value, str):
@@ -181,37 +166,20 @@ def _describe_input(facts: Mapping[str, Any]) -> str:
     return "\n\n".join(lines)
 
 
-def _describe_program(facts: Mapping[str, Any], missing: str | None) -> str:
-    """Say how to run predict.py, or why it is not there."""
-    if missing is not None:
-        return f"There is no `predict.py`, which would answer for raw input: {missing}."
-    kind = facts["raw_input"]["kind"]
-    return (
-        "`predict.py` reads raw input and prints a line of CSV per sample: the most likely class and its probability. "
-        f"It needs numpy{', pillow' if kind == 'picture' else ''}, and onnxruntime or torch; smofi is not needed.\n\n"
-        f"```\npython predict.py {KINDS[kind].example}\npython predict.py --help\n```"
-    )
-
-
 def _standardised(raw: Mapping[str, Any] | None, moments: Mapping[str, Sequence[float]], each: str) -> str:
     """Write mean and deviation of `each`, as a table where columns have names."""
     mean, deviation = moments["mean"], moments["deviation"]
     columns = raw.get("columns") if raw else None
     if columns is not None and len(columns) <= MOST_COLUMNS:
         head = "Each value x becomes (x - mean) / deviation; the columns in the model's order:\n\n"
-        rows = [
-            f"| {_in_a_cell(name)} | {a:.6g} | {b:.6g} |" for name, a, b in zip(columns, mean, deviation, strict=True)
-        ]
+        names = [name.replace("|", "\\|").replace("\n", " ") for name in columns]
+        rows = [f"| {name} | {a:.6g} | {b:.6g} |" for name, a, b in zip(names, mean, deviation, strict=True)]
         return head + "\n".join(["| column | mean | deviation |", "|---|---|---|", *rows])
     if len(mean) <= MOST_MOMENTS:
         means, deviations = (", ".join(f"{one:.6g}" for one in some) for some in (mean, deviation))
         per = "" if len(mean) == 1 else f", by {each}"
         return f"Each value x becomes (x - mean) / deviation; mean {means}, deviation {deviations}{per}."
     return "Each value x becomes (x - mean) / deviation, with a mean and a deviation for each column."
-
-
-def _in_a_cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -306,17 +274,27 @@ def _tensor(piece: ModelPiece) -> str:
 
 def _input(part: str | None, facts: dict[str, Any], missing: str | None) -> str:
     """Say what to feed it: for a part, first what that is to the whole."""
-    if part is None:
-        return f"{_describe_program(facts, missing)}\n\n{_describe_input(facts)}"
     if part == "server":
-        about = (
-            f"This part takes what the client's part computes. That part's own input is described by `{PREPROCESSING}`."
-        )
         return (
-            f"{about} To go from raw input to classes in one step, export the whole model: it comes with `predict.py`."
+            "This part takes what the client's part computes. That part's own input is described by "
+            f"`{PREPROCESSING}`. To go from raw input to classes in one step, export the whole model: it comes with "
+            "`predict.py`."
         )
-    about = "This part takes prepared input, and gives what the server's part takes. There is no `predict.py`: it comes"
-    return f"{about} with an export of the whole model.\n\n{_describe_input(facts)}"
+    if part == "client":
+        about = (
+            "This part takes prepared input, and gives what the server's part takes. There is no `predict.py`: it "
+            "comes with an export of the whole model."
+        )
+    elif missing is not None:
+        about = f"There is no `predict.py`, which would answer for raw input: {missing}."
+    else:
+        kind = facts["raw_input"]["kind"]
+        about = (
+            "`predict.py` reads raw input and prints a line of CSV per sample: the most likely class and its "
+            f"probability. It needs numpy{', pillow' if kind == 'picture' else ''}, and onnxruntime or torch; smofi is "
+            f"not needed.\n\n```\npython predict.py {KINDS[kind].example}\npython predict.py --help\n```"
+        )
+    return f"{about}\n\n{_describe_input(facts)}"
 
 
 def _loading(part: str | None, pieces: list[ModelPiece], files: list[str]) -> str:

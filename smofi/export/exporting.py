@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import logging
@@ -11,7 +10,7 @@ import re
 import shutil
 import stat
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,18 @@ import torch
 from safetensors.torch import save_file
 
 import smofi
-from smofi.cut import Cut, CutSpec
+from smofi.cut import CutSpec
 from smofi.errors import InputError, check_path
 from smofi.export.card import (
     PREPROCESSING,
     RUNNABLE,
-    copy_program,
     model_card,
     preprocessing,
     why_no_program,
     without_places,
 )
 from smofi.export.request import FORMATS, checked_destination, chosen_formats
-from smofi.export.trained import ModelPiece, TrainedRun, chosen_cut, pieces, read_run
+from smofi.export.trained import ModelPiece, chosen_cut, pieces, read_run
 
 
 @dataclass(frozen=True)
@@ -78,10 +76,23 @@ def export_run(
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         unfinished.mkdir(parents=True)
-        files = [name for one in chosen for name in FORMATS[one](unfinished, modules, _about(run, part, where))]
+        about = {
+            "version": smofi.__version__,
+            "config": {key: without_places(value) for key, value in run.config.items()},
+            "part": part,
+            "cut": str(where) if where else None,
+            "round": run.latest.get("round"),
+            "accuracy": run.latest.get("accuracy"),
+        }
+        files = [name for one in chosen for name in FORMATS[one](unfinished, modules, about)]
         facts = json.dumps(preprocessing(run), ensure_ascii=False, indent=1) + "\n"
         (unfinished / PREPROCESSING).write_text(facts, encoding="utf-8")
-        files += [PREPROCESSING, *([] if missing else copy_program(run, unfinished))]
+        files.append(PREPROCESSING)
+        if missing is None:
+            assert run.task.preparation is not None
+            for name in ("predict.py", f"read_{run.task.preparation['raw_input']['kind']}.py"):
+                shutil.copyfile(Path(__file__).parent / "standalone" / name, unfinished / name)
+                files.append(name)
         (unfinished / "README.md").write_text(model_card(run, part, where, modules, files, missing), encoding="utf-8")
         mode = stat.S_IMODE((unfinished / PREPROCESSING).stat().st_mode)
         for path in unfinished.iterdir():
@@ -94,17 +105,6 @@ def export_run(
     return Exported(target, (*files, "README.md"), tuple(notes))
 
 
-def _about(run: TrainedRun, part: str | None, cut: Cut | None) -> dict[str, Any]:
-    return {
-        "version": smofi.__version__,
-        "config": {key: without_places(value) for key, value in run.config.items()},
-        "part": part,
-        "cut": str(cut) if cut else None,
-        "round": run.latest.get("round"),
-        "accuracy": run.latest.get("accuracy"),
-    }
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # The file formats: safetensors, `torch.export`, ONNX.
 
@@ -112,7 +112,6 @@ ONNX_LIMIT = 1_500_000_000  # bytes; an ONNX file is limited to 2 GiB, larger we
 
 
 def write_safetensors(folder: Path, pieces: list[ModelPiece], about: dict[str, Any]) -> list[str]:
-    """Write all pieces into one file, under the names they have in the whole model."""
     tensors = {name: t.contiguous() for piece in pieces for name, t in piece.module.state_dict().items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt", "smofi": json.dumps(about)})
     return ["model.safetensors"]
@@ -130,7 +129,11 @@ def write_onnx(folder: Path, pieces: list[ModelPiece], about: dict[str, Any]) ->
     for piece in pieces:
         path = folder / f"{piece.name}.onnx"
         size = sum(t.numel() * t.element_size() for t in piece.module.state_dict().values())
-        with _without_warnings():
+        # torch warns of what it will change in itself, and that torchvision is absent
+        logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
             torch.onnx.export(
                 _exported(piece),
                 f=path,
@@ -166,18 +169,3 @@ def _tidy(path: Path) -> None:
         noted.ClearField("metadata_props")
         noted.ClearField("doc_string")
     onnx.save(model, path)
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Hide torch's own deprecation warnings, and its warning that torchvision is absent."""
-    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            warnings.simplefilter("ignore", DeprecationWarning)
-            yield
-    finally:
-        logger.setLevel(level)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,6 @@ class TrainedRun:
 
     @property
     def method(self) -> str:
-        """Return the one method of the run."""
         return str(self.config["method"][0])
 
 
@@ -84,18 +83,15 @@ def read_run(path: Path, best: bool = False) -> TrainedRun:
     )
     layout, finished = Layout.of(model), folder.has_model
     damaged: list[DamagedFile] = []
+    if best and not folder.has_best:
+        raise InputError(f"{path} has no best round: expected a run with a validation split, such as --validation 0.1")
     if best:
-        round = _load_best(model, layout, folder)
+        round = _unpack(model, layout, folder.best(), folder)
     else:
         round = _load_model(model, folder) if finished else _load_newest(model, layout, folder, damaged)
-    settings = config.model_dump(mode="json")
-    return TrainedRun(settings, task, model.eval(), layout, _record_of(folder, round), not finished, damaged)
-
-
-def _record_of(folder: RunFolder, round: int) -> dict[str, Any]:
-    """What is on record of a round whose model is read already: a run that goes on has recorded it by now."""
-    records = folder.records()
-    return records[round - 1] if 0 < round <= len(records) else {"round": round}
+    records = folder.records()  # read after the model: a run that goes on has recorded its round by now
+    latest = records[round - 1] if 0 < round <= len(records) else {"round": round}
+    return TrainedRun(config.model_dump(mode="json"), task, model.eval(), layout, latest, not finished, damaged)
 
 
 def _read_task(folder: RunFolder) -> Task:
@@ -130,14 +126,6 @@ def _load_model(model: nn.Module, folder: RunFolder) -> int:
     except RuntimeError as error:
         raise InputError(f"{folder.model_file} does not fit the model that config.yaml describes: {error}") from error
     return folder.ended() or 0
-
-
-def _load_best(model: nn.Module, layout: Layout, folder: RunFolder) -> int:
-    if not folder.has_best:
-        raise InputError(
-            f"{folder.path} has no best round: expected a run with a validation split, such as --validation 0.1"
-        )
-    return _unpack(model, layout, folder.best(), folder)
 
 
 def _load_newest(model: nn.Module, layout: Layout, folder: RunFolder, damaged: list[DamagedFile]) -> int:
@@ -209,16 +197,12 @@ def pieces(run: TrainedRun, part: str | None, cut: Cut | None) -> list[ModelPiec
         wanted = {"server": "model"}
     else:
         wanted = {"front": "front", "back": "back"} if cut and cut.u_shaped else {"front": "model"}
+    named = list(run.model.named_children())
     found, x = [], run.task.example(2)  # two: torch.export treats a batch of one as a constant
     for place, indices in ranges:
-        module = _blocks(run.model, indices)
+        module = nn.Sequential(OrderedDict(named[index] for index in indices)).eval()
         if place in wanted:
             found.append(ModelPiece(wanted[place], module, x))
         with torch.no_grad():
             x = module(x)
     return found
-
-
-def _blocks(model: nn.Sequential, indices: Iterable[int]) -> nn.Sequential:
-    named = list(model.named_children())
-    return nn.Sequential(OrderedDict(named[index] for index in indices)).eval()

@@ -12,23 +12,31 @@ from typing import TYPE_CHECKING
 from smofi.later import load_later
 
 if TYPE_CHECKING:
-    from smofi.models.attention import transformer
+    from smofi.models.architectures import (
+        cnn,
+        densenet121,
+        densenet169,
+        mlp,
+        mobilenetv2,
+        resnet8,
+        resnet18,
+        resnet34,
+        transformer,
+        vgg11,
+        vgg16,
+    )
     from smofi.models.building import build
-    from smofi.models.catalogue import MODELS, Entry, check_model_name, options_of, takes
     from smofi.models.costing import costs
     from smofi.models.dropout import Dropout, step_keys
-    from smofi.models.shortcuts import densenet121, densenet169, mobilenetv2, resnet8, resnet18, resnet34
-    from smofi.models.stacks import cnn, mlp, vgg11, vgg16
+    from smofi.models.known import MODELS, Entry, check_model_name, options_of, takes
 else:
     load_later(
         __name__,
+        architectures="cnn densenet121 densenet169 mlp mobilenetv2 resnet8 resnet18 resnet34 transformer vgg11 vgg16",
         building="build",
-        catalogue="MODELS Entry check_model_name options_of takes",
         costing="costs",
         dropout="Dropout step_keys",
-        shortcuts="densenet121 densenet169 mobilenetv2 resnet8 resnet18 resnet34",
-        stacks="cnn mlp vgg11 vgg16",
-        attention="transformer",
+        known="MODELS Entry check_model_name options_of takes",
     )
 
 __all__ = [

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.errors import InputError, refuse
-from smofi.models.layers import chain, layers
+from smofi.models.architectures import chain, layers
 
 Piece: TypeAlias = str | nn.Module | Callable[[Any], Any]
 """A part of a block: the name of a sub-module, a module, or a function of one tensor."""
@@ -23,11 +23,7 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5
 
 
 class Function(nn.Module):
-    """Make a function a module.
-
-    >>> Function(torch.relu)
-    Function(relu)
-    """
+    """Make a function a module."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -64,7 +60,7 @@ def blocks(module: nn.Module, pieces: Sequence[Piece | Sequence[Piece]], *, samp
     if isinstance(pieces, str) or not isinstance(pieces, Sequence) or len(pieces) < 2:
         refuse("pieces", pieces, "a list of at least two blocks, an input and an output block")
     found = [_named(module, block) for block in pieces]
-    made = chain([_joined(block) for block in found])
+    made = chain([block[0][1] if len(block) == 1 else _joined(block) for block in found])
     own = set(module.modules())
     for one in made.modules():
         if one not in own:
@@ -103,9 +99,7 @@ def _name(function: Callable[[Any], Any]) -> str:
 
 
 def _joined(block: list[tuple[str, nn.Module]]) -> nn.Module:
-    """Make one module of a block: its only piece, or a sequence in which each piece has a name of its own."""
-    if len(block) == 1:
-        return block[0][1]
+    """Join the pieces of a block, each under a name of its own."""
     named: dict[str, nn.Module] = {}
     for name, module in block:
         plain = name.replace(".", "_").strip("<>")

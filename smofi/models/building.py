@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from smofi.errors import check_count, check_seed, refuse, refuse_unwanted
 from smofi.memory import as_text, refusing, room
-from smofi.models.catalogue import MODELS, check_model_name, is_custom, options_of
+from smofi.models.known import MODELS, check_model_name, is_custom, options_of
 from smofi.seeds import generator
 from smofi.spec import describe, failed, import_function
 
@@ -48,17 +48,15 @@ def build(
     for key, value in options.items():
         if key not in options_of(name):
             refuse_unwanted(key, value, f"{name} has no such option")
-    make = partial(_custom if is_custom(name) else _known, name, input_shape, classes, options)
-    if not is_custom(name):
+    if is_custom(name):
+        make = partial(_custom, name, input_shape, classes, options)
+    else:
+        make = partial(MODELS[name].make, input_shape, classes, **options)
         _check_size("model" if width is None else "width", name if width is None else width, make, copies)
     with torch.random.fork_rng(devices=[]), refusing(f"model={name!r}"):
         # Only the CPU's generator: torch.manual_seed would also reseed every GPU, which is not forked here.
         torch.default_generator.manual_seed(int(generator(seed, "model").integers(2**63)))
         return make()
-
-
-def _known(name: str, input_shape: Sequence[int], classes: int, options: dict[str, Any]) -> nn.Sequential:
-    return MODELS[name].make(input_shape, classes, **options)
 
 
 def _custom(name: str, input_shape: Sequence[int], classes: int, options: dict[str, Any]) -> nn.Sequential:

@@ -34,7 +34,6 @@ class Block:
 
     @property
     def numbers(self) -> int:
-        """Count the numbers that it passes on."""
         return math.prod(self.shape)
 
     @property
@@ -73,7 +72,6 @@ class Costs:
         return [self.at(cut) for cut in range(len(self.blocks) - 1)]
 
     def at(self, cut: int) -> CutCosts:
-        """Return the costs of a single cut."""
         check_count("cut", cut, low=0, high=len(self.blocks) - 2)
         client = self.blocks[: cut + 1]
         return CutCosts(
@@ -109,11 +107,7 @@ def costs(model: nn.Sequential, sample_shape: Sequence[int], tokens: bool = Fals
 
 
 def takes_tokens(model: nn.Sequential) -> bool:
-    """Tell whether the input block looks its inputs up in a table, so that they are whole numbers.
-
-    >>> takes_tokens(nn.Sequential(nn.Embedding(10, 4), nn.Linear(4, 2)))
-    True
-    """
+    """Tell whether the input block looks its inputs up in a table, so that they are whole numbers."""
     return any(isinstance(module, nn.Embedding) for module in model[0].modules())
 
 

@@ -71,11 +71,7 @@ def step_keys(seed: int, batch: int, device: torch.device | str = "cpu") -> Tens
 
 
 def dropouts(model: nn.Module) -> list[Dropout]:
-    """Return the dropout layers of a model that take keys, numbered in the order of `model.modules()`.
-
-    >>> [layer.layer for layer in dropouts(nn.Sequential(Dropout(0.1), nn.ReLU(), Dropout(0.2)))]
-    [0, 1]
-    """
+    """Return the dropout layers of a model that take keys, numbered in the order of `model.modules()`."""
     found = [module for module in model.modules() if isinstance(module, Dropout)]
     for number, module in enumerate(found):
         module.layer = number
@@ -85,9 +81,6 @@ def dropouts(model: nn.Module) -> list[Dropout]:
 def seeded(model: Model) -> Model:
     """Replace, in place, every `nn.Dropout` of a model by one that takes keys, and number those; subclasses of
     `nn.Dropout` are left alone.
-
-    >>> type(seeded(nn.Sequential(nn.Dropout(0.3)))[0]).__name__
-    'Dropout'
     """
     replaced: dict[int, Dropout] = {}
     for path, module in list(model.named_modules(remove_duplicate=False)):

@@ -98,7 +98,7 @@ def labelled(configs: Sequence[Config], name: str) -> list[Cell]:
 def _preset(preset: Any, scale: Any, name: str) -> dict[str, Any]:
     if preset is None:
         if scale is not None:
-            raise InputError(f"{name}: scale: {as_yaml(scale)} is not accepted: expected a preset with it")
+            _refuse(name, SCALE, scale, "a preset with it")
         return {}
     try:
         check_choice(PRESET, preset, preset_names())

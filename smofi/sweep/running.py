@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from statistics import fmean
 from types import FrameType
 from typing import Any, TypeAlias
 
-from smofi.config import Config, config_yaml
+from smofi.config import config_yaml
 from smofi.config.settings import COMPUTING
 from smofi.engine.metrics import value_of
 from smofi.engine.processes.endings import handled
@@ -109,13 +110,7 @@ class Outcomes:
     signal: int | None = None
 
     @property
-    def failed(self) -> list[Outcome]:
-        """Return the outcomes of cells that could not be computed."""
-        return [one for one in self.all if one.state == FAILED]
-
-    @property
     def folders(self) -> list[Path]:
-        """Return the folders of the cells that are done."""
         return [one.folder for one in self.all if one.done and one.folder]
 
 
@@ -171,7 +166,13 @@ class Child:
         self.output.close()
         with self.errors:
             self.errors.seek(0)
-            return code, _words(code, self.errors.read().decode(errors="replace"))
+            lines = [line for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
+        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+            return code, "it was ended by SIGKILL, as the system does when memory runs out"
+        if code < 0 and not errors:
+            return code, f"it was ended by {signal.Signals(-code).name}"
+        return code, shortened([f"it ended with exit code {code}", *lines, *errors][-1], LONGEST_WORDS)
 
 
 def _end_with(parent: int) -> None:
@@ -179,21 +180,6 @@ def _end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it ended before that
         os._exit(1)
-
-
-def _words(code: int, text: str) -> str:
-    """Say why a process ended: in its own words, or how it was ended.
-
-    >>> _words(2, "note: a\\nerror: rounds=0 is not accepted\\n"), _words(-9, "")
-    ('rounds=0 is not accepted', 'it was ended by SIGKILL, as the system does when memory runs out')
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return "it was ended by SIGKILL, as the system does when memory runs out"
-    if code < 0 and not errors:
-        return f"it was ended by {signal.Signals(-code).name}"
-    return shortened([f"it ended with exit code {code}", *lines, *errors][-1], LONGEST_WORDS)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -213,12 +199,7 @@ def run_cells(cells: Sequence[Cell], store: Store, jobs: int = 1, watch: Watch |
 
 
 def usual_jobs(cells: Sequence[Cell]) -> int:
-    """Return how many cells run at a time unless told otherwise: as many as the cores have workers for, one on a GPU.
-
-    >>> from smofi.config import Config
-    >>> usual_jobs([Cell(Config(method="fedavg"))]), usual_jobs([])
-    (1, 1)
-    """
+    """Return how many cells run at a time unless told otherwise: as many as cores have workers for, one on a GPU."""
     if any(cell.config.device != "cpu" for cell in cells):
         return 1
     workers = max((cell.config.workers or 1 for cell in cells), default=1)
@@ -249,7 +230,7 @@ class _Running:
         announced = False
         with handled(self._stop), self.selector:
             try:
-                while self.children or (waiting and not self._stopping()):
+                while self.children or (waiting and not self.signal):
                     waiting = [cell for cell in waiting if not self._begin(cell)]
                     for ready, _ in self.selector.select(timeout=LOOK_EVERY):
                         self._follow(ready.data)
@@ -262,15 +243,17 @@ class _Running:
         every = [self.outcomes.get(cell.key) or Outcome(cell, WAITING) for cell in self.cells]
         return Outcomes(every, self.signal)
 
-    def _is_done(self, cell: Cell) -> bool:
-        """Tell whether a cell needs no process: it is finished, or damaged."""
+    def _is_done(self, cell: Cell, *, ran: bool = False, seconds: float = 0.0) -> bool:
+        """Tell whether a cell needs no process, or no other: its run has ended, or is damaged."""
         try:
             if (folder := self.store.finished(cell)) is None:
                 return False
             self.taken.add(folder.path)
-            self._end(_outcome(cell, folder))
+            result = folder.result() or {}
+            state, words = (DIVERGED, str(result.get("stopped") or "")) if result.get("diverged") else (FINISHED, "")
+            self._end(Outcome(cell, state, folder.path, words, ran, seconds))
         except InputError as error:
-            self._end(Outcome(cell, FAILED, words=str(error)))
+            self._end(Outcome(cell, FAILED, words=str(error), ran=ran, seconds=seconds))
         return True
 
     def _begin(self, cell: Cell) -> bool:
@@ -308,25 +291,20 @@ class _Running:
             if event["event"] == "RunStarted":
                 self.watch(Advanced(child.cell, int(event.get("done") or 0)))
             elif event["event"] == "RoundDone":
-                value = value_after(event, child.cell.config)
+                config = child.cell.config
+                judged = next((one for one in config.metrics if one != "per_client"), "top1")
+                # values are chosen by validation data, where some is held out: the test data should not be seen
+                value = event.get("validation") if config.validation else value_of(event, judged)
                 self.watch(Advanced(child.cell, event["round"], event["seconds"], value))
         if events is None:
             self.selector.unregister(child.output)
             self.children.remove(child)
-            self._end(self._outcome_of(child))
-
-    def _outcome_of(self, child: Child) -> Outcome:
-        """Say how the process of a cell ended, as its folder has it; its exit code alone is not believed."""
-        (code, words), seconds = child.ended(), time.monotonic() - child.started
-        self.store.look(child.folder.path)
-        try:
-            if folder := self.store.finished(child.cell):
-                return _outcome(child.cell, folder, ran=True, seconds=seconds)
-        except InputError as error:
-            words = str(error)
-        state = INTERRUPTED if self.signal and code != 2 else FAILED
-        where = child.folder.path if child.folder.has_run else None
-        return Outcome(child.cell, state, where, words, ran=True, seconds=seconds)
+            (code, words), seconds = child.ended(), time.monotonic() - child.started
+            self.store.look(child.folder.path)
+            if not self._is_done(child.cell, ran=True, seconds=seconds):  # its exit code alone is not believed
+                state = INTERRUPTED if self.signal and code != 2 else FAILED
+                where = child.folder.path if child.folder.has_run else None
+                self._end(Outcome(child.cell, state, where, words, ran=True, seconds=seconds))
 
     def _end(self, outcome: Outcome) -> None:
         self.outcomes[outcome.cell.key] = outcome
@@ -339,26 +317,6 @@ class _Running:
         self.signal = self.signal or number
         for child in self.children:
             child.end()
-
-
-def value_after(event: Mapping[str, Any], config: Config) -> float | None:
-    """Return the judged metric after a round; on validation data where some is held out, for then values are chosen by
-    it, and the test data should not be seen.
-
-    >>> value_after({"accuracy": 0.5, "validation": 0.25}, Config(method="fedavg", validation=0.1))
-    0.25
-    """
-    if config.validation:
-        return event.get("validation")
-    return value_of(event, next((one for one in config.metrics if one != "per_client"), "top1"))
-
-
-def _outcome(cell: Cell, folder: RunFolder, *, ran: bool = False, seconds: float = 0.0) -> Outcome:
-    """Say how a cell ended whose run has ended."""
-    result = folder.result() or {}
-    if result.get("diverged"):
-        return Outcome(cell, DIVERGED, folder.path, str(result.get("stopped") or ""), ran, seconds)
-    return Outcome(cell, FINISHED, folder.path, "", ran, seconds)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -413,7 +371,6 @@ class SweepFolder:
             self._write()
 
     def close(self) -> None:
-        """Let another sweep have the folder."""
         self.lock.release()
 
     def _write(self) -> None:
@@ -443,7 +400,6 @@ def check_folder(path: Path) -> None:
 
 
 def _entries(path: Path) -> dict[str, Entry]:
-    """Read all cells that the folder knows of; none in a new one."""
     record = path / RECORD
     if not record.exists():
         return {}
@@ -467,9 +423,6 @@ def _entries(path: Path) -> dict[str, Entry]:
 START = 6.0
 """Seconds that a process takes beside its rounds, until that has been seen: loading torch, the data, trying how to
 compute."""
-
-BUDGET = 30.0
-"""Seconds in which steps are timed; the cells that are left then take what the others take."""
 
 
 @dataclass
@@ -496,7 +449,6 @@ class Pace:
     starts: list[float] = field(default_factory=list)
 
     def __call__(self, event: CellEvent) -> None:
-        """Take note of what has happened."""
         if isinstance(event, Advanced):
             self.done[event.cell.key] = event.done
             if event.seconds is not None:
@@ -529,42 +481,35 @@ def paces_in(store: Store, cells: Sequence[Cell]) -> dict[str, float]:
     else in the method too; cells without such a run are left out."""
     known: dict[str, list[float]] = {}
     for run in store.runs.values():
-        try:
+        with suppress(ValueError):  # its records cannot be read
             seconds = [record["seconds"] for record in run.folder.records() if record.get("seconds") is not None]
-        except ValueError:  # they cannot be read
-            continue
-        if seconds:
-            for apart in (("seed",), ("seed", "method")):
+            for apart in (("seed",), ("seed", "method")) if seconds else ():
                 known.setdefault(_without(run.settings, *apart), []).append(fmean(seconds))
-    found = {}
-    for cell in cells:
-        alike = known.get(_without(cell.settings, "seed")) or known.get(_without(cell.settings, "seed", "method"))
-        if alike:
-            found[cell.key] = fmean(alike)
-    return found
+    alike = {
+        cell.key: known.get(_without(cell.settings, "seed")) or known.get(_without(cell.settings, "seed", "method"))
+        for cell in cells
+    }
+    return {key: fmean(seconds) for key, seconds in alike.items() if seconds}
 
 
-def timed_paces(cells: Sequence[Cell], workers: Callable[[Cell], int], budget: float = BUDGET) -> dict[str, float]:
+def timed_paces(cells: Sequence[Cell], workers: Callable[[Cell], int], budget: float = 30.0) -> dict[str, float]:
     """Return the seconds of a round of each cell from a few steps of each method in each setup, on copies, as
-    `smofi plan` times them."""
+    `smofi plan` times them. After `budget` seconds no more are timed: cells that are left take what the others take."""
     from smofi.config.federation import gather
     from smofi.memory import refusing
     from smofi.planning import plan_run
 
-    found: dict[str, float] = {}
     paces: dict[str, float] = {}
+    kinds = {cell.key: _without(cell.settings, "seed") for cell in cells}
     until = time.monotonic() + budget
     for cell in cells:
-        alike = _without(cell.settings, "seed")
-        if alike not in paces and time.monotonic() <= until:
+        if kinds[cell.key] not in paces and time.monotonic() <= until:
             federation = gather(cell.config)
             config = cell.config.divided(federation)
             with refusing(f"a run of {config.model} on {config.data}"):
                 plan = plan_run(config, cell.method, federation, workers=workers(cell), deadline=0.5)
-            paces[alike] = plan.seconds_per_round
-        if alike in paces:
-            found[cell.key] = paces[alike]
-    return found
+            paces[kinds[cell.key]] = plan.seconds_per_round
+    return {key: paces[kind] for key, kind in kinds.items() if kind in paces}
 
 
 def _without(settings: Mapping[str, Any], *names: str) -> str:

@@ -38,14 +38,7 @@ LONGEST_NAME = 120
 
 @dataclass(frozen=True)
 class Cell:
-    """Describe one run. `label` says in a few words which one it is among others.
-
-    >>> cell = Cell(Config(method="smofi(alpha=-0.1)", seed=1))
-    >>> cell.key == Cell(Config(method="smofi", seed=1, workers=2)).key
-    True
-    >>> cell.name.removesuffix(cell.key)
-    'digits-smofi-seed-1-'
-    """
+    """Describe one run. `label` says in a few words which one it is among others."""
 
     config: Config
     label: str = ""
@@ -58,23 +51,19 @@ class Cell:
 
     @property
     def method(self) -> str:
-        """Return its method, written in full."""
         return self.config.method[0]
 
     @property
     def title(self) -> str:
-        """Name it among others."""
         return self.label or f"{self.method}, seed {self.config.seed}"
 
     @cached_property
     def key(self) -> str:
-        """Return a short hash of what decides the numbers."""
         text = json.dumps([self.identity, self.config.rounds], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property
     def name(self) -> str:
-        """Name a folder for it."""
         words = self.label or f"{self.config.data} {self.method} seed {self.config.seed}"
         return f"{slug(words)}-{self.key}"
 
@@ -93,7 +82,6 @@ class Cell:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Return all settings that decide the numbers."""
         return deciding(self.config)
 
     def is_run_of(self, settings: Mapping[str, Any]) -> bool:
@@ -102,20 +90,12 @@ class Cell:
 
 
 def slug(words: str) -> str:
-    """Write words as a part of a folder's name.
-
-    >>> slug("fedprox(mu=0.01)+smofi, seed 0")
-    'fedprox-mu=0.01-smofi-seed-0'
-    """
+    """Write words as a part of a folder's name."""
     return re.sub(r"[^\w.=]+", "-", words).strip("-.")[:LONGEST_NAME]
 
 
 def deciding(config: Config) -> dict[str, Any]:
-    """Return every setting that decides the numbers of a round, each written in one way.
-
-    >>> deciding(Config(method="fedavgm(0.3)")) == deciding(Config(method="fedavgm(momentum=0.3)", rounds=5, workers=2))
-    True
-    """
+    """Return every setting that decides the numbers of a round, each written in one way."""
     whole = config.with_absolute_paths()
     return {name: _plainly(name, getattr(whole, name)) for name in SETTINGS if name not in WITHOUT_EFFECT}
 
@@ -165,7 +145,6 @@ class Stored:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Return what decides its numbers."""
         return deciding(self.config)
 
     def has_ended(self) -> bool:
@@ -177,11 +156,7 @@ class Stored:
 
 
 class Store:
-    """Find the runs below a folder. `unreadable` are folders that look like those of runs, and why they cannot be read.
-
-    >>> Store(Path("no-such-folder")).finished(Cell(Config(method="smofi"))) is None
-    True
-    """
+    """Find the runs below a folder. `unreadable` are folders that look like a run's, and why they cannot be read."""
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder)

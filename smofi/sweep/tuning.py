@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from smofi.config import Config
 from smofi.errors import InputError, check_choice, refuse, shown
@@ -35,12 +35,10 @@ GRIDS: dict[str, dict[str, Values]] = {
 }
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """Name a parameter of one of the methods that are joined by +: the method's place, and its name there."""
 
     place: int
-    method: str
     name: str
 
     def __str__(self) -> str:
@@ -73,33 +71,41 @@ def variants(text: str, given: Sequence[str] = ()) -> list[Variant]:
             raise InputError("--grid names a parameter twice: expected each once")
     else:
         grid = {
-            Parameter(place, call.name, name): values
+            Parameter(place, name): values
             for place, call in enumerate(calls)
             for name, values in GRIDS.get(call.name, {}).items()
             if name not in _written(call)
         }
     if not grid:
         refuse("method", text, f"values to try, such as --grid NAME=0.1,0.5; parameters of {_known(calls)}")
-    return [_variant(calls, dict(zip(grid, values, strict=True))) for values in product(*grid.values())]
+    found = []
+    for chosen in product(*grid.values()):
+        values = dict(zip(grid, chosen, strict=True))
+        filled = []
+        for place, call in enumerate(calls):
+            own = tuple((one.name, value) for one, value in values.items() if one.place == place)
+            filled.append(Call(call.name, call.args, (*call.kwargs, *own)))
+        found.append(Variant(method_name("+".join(map(str, filled))), values))
+    return found
 
 
 def _read(text: str, calls: Sequence[Call]) -> tuple[Parameter, Values]:
-    """Read a parameter with its values, as in "mu=0.001,0.01" or "fedprox.mu=0.001,0.01"."""
     name, equals, listed = text.replace(" ", "").partition("=")
     method, _, name = name.rpartition(".")
     if not equals or not name or not listed:
         raise InputError(f"--grid {text} is not accepted: expected a parameter and its values, as in mu=0.001,0.01")
     able = [
-        Parameter(place, call.name, name)
+        Parameter(place, name)
         for place, call in enumerate(calls)
         if method in ("", call.name) and (call.name.startswith(IMPORTED) or name in _parameters(call))
     ]
     if not able:
         raise InputError(f"--grid {name} is not accepted: expected one of the parameters of {_known(calls)}")
+    call = calls[able[0].place]
     if len(able) > 1:
-        raise InputError(f"--grid {name} is a parameter of several methods: write {able[0].method}.{name}=... instead")
-    if name in _written(calls[able[0].place]):
-        raise InputError(f"--grid {name} is not accepted: the method has a value for it, {calls[able[0].place]}")
+        raise InputError(f"--grid {name} is a parameter of several methods: write {call.name}.{name}=... instead")
+    if name in _written(call):
+        raise InputError(f"--grid {name} is not accepted: the method has a value for it, {call}")
     values = tuple(_number(name, value) for value in listed.split(","))
     if len(set(values)) < len(values):
         raise InputError(f"--grid {name} has a value twice: expected each once")
@@ -107,20 +113,11 @@ def _read(text: str, calls: Sequence[Call]) -> tuple[Parameter, Values]:
 
 
 def _number(name: str, text: str) -> float:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    raise InputError(f"--grid {name}: {shown(text)} is not accepted: expected numbers, as in {name}=0.001,0.01")
-
-
-def _variant(calls: Sequence[Call], values: Mapping[Parameter, float]) -> Variant:
-    filled = []
-    for place, call in enumerate(calls):
-        own = tuple((one.name, value) for one, value in values.items() if one.place == place)
-        filled.append(Call(call.name, call.args, (*call.kwargs, *own)))
-    return Variant(method_name("+".join(map(str, filled))), values)
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        accepted = f"expected numbers, as in {name}=0.001,0.01"
+        raise InputError(f"--grid {name}: {shown(text)} is not accepted: {accepted}") from None
 
 
 def _known(calls: Sequence[Call]) -> str:
@@ -132,7 +129,6 @@ def _parameters(call: Call) -> list[str]:
 
 
 def _written(call: Call) -> set[str]:
-    """Return the parameters that are written in the method."""
     return {*_parameters(call)[: len(call.args)], *dict(call.kwargs)}
 
 
@@ -173,24 +169,22 @@ def held_out(given: Mapping[str, object], config: Config) -> float:
 
 def tried(variants: Sequence[Variant], outcomes: Sequence[Outcome]) -> list[Trial]:
     """Make a trial of each variant, from the runs of its cells."""
-    return [_trial(one, [outcome for outcome in outcomes if outcome.cell.method == one.method]) for one in variants]
-
-
-def _trial(variant: Variant, outcomes: Sequence[Outcome]) -> Trial:
-    best, means, missing = [], [], ""
-    for outcome in outcomes:
-        if outcome.state != "finished":
-            missing = "diverged" if "diverged" in (outcome.state, missing) else outcome.state
-            continue
-        assert outcome.folder
-        measured = [record.get("validation") for record in RunFolder(outcome.folder).records()]
-        values = [float(value) for value in measured if value is not None and math.isfinite(value)]
-        if values:
-            best.append(max(values))
-            means.append(fmean(values))
-        else:
-            missing = missing or "no validation data"
-    return Trial(variant, tuple(best), tuple(means), missing)
+    trials = []
+    for variant in variants:
+        best, means, missing = [], [], ""
+        for outcome in (one for one in outcomes if one.cell.method == variant.method):
+            if outcome.state != "finished":
+                missing = "diverged" if "diverged" in (outcome.state, missing) else outcome.state
+                continue
+            assert outcome.folder
+            measured = [record.get("validation") for record in RunFolder(outcome.folder).records()]
+            if values := [float(value) for value in measured if value is not None and math.isfinite(value)]:
+                best.append(max(values))
+                means.append(fmean(values))
+            else:
+                missing = missing or "no validation data"
+        trials.append(Trial(variant, tuple(best), tuple(means), missing))
+    return trials
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:

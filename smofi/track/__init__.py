@@ -5,7 +5,16 @@ Public: the names in `__all__`.
 
 from __future__ import annotations
 
-from smofi.track.services import TRACKERS, MLflow, TensorBoard, WandB, tracker, trackers_of
-from smofi.track.tracker import Combined, Tracker, combine
+from smofi.track.trackers import (
+    TRACKERS,
+    Combined,
+    MLflow,
+    TensorBoard,
+    Tracker,
+    WandB,
+    combine,
+    tracker,
+    trackers_of,
+)
 
 __all__ = ["TRACKERS", "Combined", "MLflow", "TensorBoard", "Tracker", "WandB", "combine", "tracker", "trackers_of"]

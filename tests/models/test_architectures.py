@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smofi.models import build, densenet121, mobilenetv2, resnet8, vgg11
-from smofi.models.layers import initialise
-from smofi.models.shortcuts import DenseLayer, InvertedResidual
+from smofi.models.architectures import DenseLayer, InvertedResidual, initialise
 
 
 def shapes(model: nn.Sequential, x: Tensor) -> list[tuple[int, ...]]:
@@ -20,12 +19,6 @@ def shapes(model: nn.Sequential, x: Tensor) -> list[tuple[int, ...]]:
             x = block(x)
             found.append(tuple(x.shape[1:]))
     return found
-
-
-def test_the_perceptron_by_hand() -> None:
-    model = build("mlp", seed=0, input_shape=(13,), classes=3, width=10)
-    assert sum(p.numel() for p in model.parameters()) == (13 * 10 + 10) + 2 * (10 * 10 + 10) + (10 * 3 + 3)
-    assert build("mlp", seed=0, input_shape=(13,), classes=3)[0].linear.weight.shape == (128, 13)
 
 
 def test_a_residual_block_adds_its_shortcut() -> None:

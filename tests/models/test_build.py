@@ -16,25 +16,13 @@ from smofi.errors import InputError
 from smofi.flat import Layout, blocks_of
 from smofi.memory import limited
 from smofi.models import MODELS, build, options_of
+from smofi.models.architectures import groups_for
 from smofi.models.costing import takes_tokens
-from smofi.models.layers import groups_for, normalisation
 
 # Small, so that they are quick; densenet's width is twice its growth, the transformer's a multiple of its heads.
 WIDTHS = dict.fromkeys(MODELS, 4) | {"transformer": 8}
 ONCE = [name for name in MODELS if name not in ("resnet34", "vgg16", "densenet169")]
 """Without those that have only more of the same blocks than others."""
-
-# For 3 channels and 10 classes, as published for these forms on CIFAR-10; MobileNetV2's is torchvision's for 1,000
-# classes with the last layer, 1,281 parameters for a class, cut down to 10.
-PUBLISHED = {
-    "resnet18": 11_173_962,
-    "resnet34": 21_282_122,
-    "vgg11": 9_231_114,
-    "vgg16": 14_728_266,
-    "mobilenetv2": 3_504_872 - 990 * 1_281,
-    "densenet121": 6_956_298,
-    "densenet169": 12_493_322,
-}
 
 
 def small(name: str, seed: int = 0, **options: Any) -> nn.Sequential:
@@ -48,12 +36,6 @@ def batch(name: str, size: int = 3) -> Tensor:
     if name == "transformer":
         return torch.randint(entry.classes, (size, *entry.input_shape), generator=generator)
     return torch.randn(size, *entry.input_shape, generator=generator)
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_number_of_parameters_is_the_published_one(name: str) -> None:
-    model = build(name, seed=0, input_shape=(3, 32, 32), classes=10)
-    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -97,18 +79,6 @@ def test_a_seed_fixes_the_weights_and_leaves_the_global_generator_alone(name: st
     assert not torch.equal(weights(2), first)
 
 
-@pytest.mark.parametrize("name", [name for name in ONCE if len(MODELS[name].input_shape) == 3])
-def test_images_may_have_any_sensible_size_and_layout(name: str) -> None:
-    for shape in ((1, 49, 40), (2, 33, 47)):
-        model = small(name, input_shape=shape, classes=7).eval()
-        x = torch.randn(2, *shape)
-        with torch.no_grad():
-            plain = model(x)
-            last = model.to(memory_format=torch.channels_last)(x.contiguous(memory_format=torch.channels_last))
-        assert plain.shape == (2, 7)
-        torch.testing.assert_close(last, plain, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", [name for name in ONCE if "norm" in options_of(name)])
 def test_group_normalisation_keeps_samples_apart_and_has_no_statistics(name: str) -> None:
     model, x = small(name, norm="group").train(), batch(name)
@@ -137,27 +107,9 @@ def test_any_number_of_groups_that_divides_the_channels(name: str) -> None:
     assert [groups_for(c) for c in (1, 2, 3, 4, 6, 8, 10, 12, 16, 17, 64)] == [1, 1, 1, 2, 3, 4, 5, 6, 8, 1, 8]
 
 
-def test_groups_are_normalised_each_by_itself() -> None:
-    """(x - mean) / sqrt(variance + eps), over the channels of a group and the whole image."""
-    x = torch.randn(3, 6, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    out = normalisation("group(3)", 6).double()(x)
-    for group in (slice(0, 2), slice(2, 4), slice(4, 6)):
-        for sample in range(3):
-            part = x[sample, group]
-            expected = (part - part.mean()) / (part.var(unbiased=False) + 1e-5).sqrt()
-            torch.testing.assert_close(out[sample, group], expected)
-
-
 @pytest.mark.parametrize(
     ("name", "norm", "shape"),
-    [
-        ("mlp", None, (12,)),
-        ("cnn", None, (1, 8, 8)),
-        ("resnet8", None, (3, 12, 12)),
-        ("vgg11", "group", (1, 49, 40)),
-        ("mobilenetv2", None, (3, 8, 8)),
-        ("densenet121", "group", (3, 8, 8)),
-    ],
+    [("mlp", None, (12,)), ("mobilenetv2", None, (3, 8, 8)), ("densenet121", "group", (3, 8, 8))],
 )
 def test_a_round_of_smofi(name: str, norm: str | None, shape: tuple[int, ...]) -> None:
     def samples(size: int) -> tuple[Tensor, Tensor]:

@@ -48,12 +48,6 @@ def test_resnet18() -> None:
     assert counted.at(2).bytes == 4 * 64 * 32 * 32
 
 
-@pytest.mark.parametrize(("name", "millions"), [("resnet34", 1161.45), ("vgg16", 314.03), ("densenet121", 898.06)])
-def test_published_macs_are_ours_and_a_percent_for_normalisation(name: str, millions: float) -> None:
-    ratio = 1e6 * millions / on_meta(name, 3, 32, 32).macs
-    assert 1 < ratio < 1.015
-
-
 def test_attention_is_counted() -> None:
     # A layer: four projections and two feed-forwards of each of 80 vectors, then scores and mixtures of 80 x 80.
     layer = 80 * (4 * 128**2 + 2 * 128 * 512) + 2 * 80 * 80 * 128
@@ -77,12 +71,6 @@ def test_on_the_meta_device_it_is_the_same_and_the_model_is_left_as_it_was() -> 
     assert model.training
     assert all(torch.equal(tensor, before[key]) for key, tensor in model.state_dict().items())
     assert costs(model.to("meta"), (1, 8, 8)) == counted
-
-
-def test_a_module_that_stands_in_two_places_is_two_blocks() -> None:
-    relu = nn.ReLU()
-    counted = costs(nn.Sequential(nn.Linear(4, 3), relu, nn.Linear(3, 2), relu), (4,))
-    assert [(block.name, block.macs) for block in counted.blocks] == [("0", 12), ("1", 0), ("2", 6), ("3", 0)]
 
 
 def test_what_cannot_be_counted_is_said() -> None:

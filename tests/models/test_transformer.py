@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import smofi
 from smofi.cut import CutSpec
 from smofi.models import build, transformer
-from smofi.models.attention import EncoderLayer
+from smofi.models.architectures import EncoderLayer
 from smofi.models.dropout import Dropout
 
 

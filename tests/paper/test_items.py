@@ -69,14 +69,11 @@ def test_a_cut_that_the_model_does_not_have_is_refused() -> None:
         check_cell(wrong, panel)
 
 
-@pytest.mark.parametrize(
-    ("item", "scale"), [("table1", "paper"), ("table-text-audio", "paper"), ("table-text-audio", "small")]
-)
-def test_the_methods_and_rounds_are_those_of_the_preset(item: str, scale: str) -> None:
-    for panel in ITEMS[item].at(scale):
-        assert Config(method=tuple(line.method for line in panel.lines[:5])).method == Config(**panel.base).method
-    rounds = [panel.base["rounds"] for panel in ITEMS["table1"].at("paper")]
-    assert rounds == [1000, 600, 400]
+def test_the_methods_and_rounds_are_those_of_the_preset() -> None:
+    for item, scale in (("table1", "paper"), ("table-text-audio", "paper"), ("table-text-audio", "small")):
+        for panel in ITEMS[item].at(scale):
+            assert Config(method=tuple(line.method for line in panel.lines[:5])).method == Config(**panel.base).method
+    assert [panel.base["rounds"] for panel in ITEMS["table1"].at("paper")] == [1000, 600, 400]
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -28,16 +28,6 @@ def test_a_grid_stands_for_every_combination_seed_by_seed(tmp_path: Path) -> Non
     ]
 
 
-def test_a_list_has_settings_of_its_own_with_all_of_the_grid(tmp_path: Path) -> None:
-    text = "method: smofi\nrounds: 30\ngrid: {seed: [0, 1]}\n"
-    text += "list:\n- partition: iid\n- {partition: dirichlet(0.5), rounds: 7}\n"
-    found = swept(tmp_path, text).cells
-    assert [(cell.config.partition, cell.config.rounds, cell.config.seed) for cell in found] == [
-        *[("iid", 30, 0), ("dirichlet(0.5)", 7, 0)],
-        *[("iid", 30, 1), ("dirichlet(0.5)", 7, 1)],
-    ]
-
-
 def test_a_preset_gives_what_the_file_does_not_and_methods_have_their_executors(tmp_path: Path) -> None:
     text = "preset: fashion-mnist\nscale: small\nmethod: [fedavg, smofi]\nexecutor: [loop, vmap]\nseeds: 3-4\n"
     found = [cell.config for cell in swept(tmp_path, text).cells]

@@ -36,14 +36,6 @@ def test_the_page_lists_the_values_that_are_tried() -> None:
             assert f"{name} {', '.join(f'{value:g}' for value in values)}" in row.split("|")[2]
 
 
-def test_what_is_written_in_the_method_stays() -> None:
-    held = [f"smofi(alpha=-1, global_momentum={beta})" for beta in (0.1, 0.2, 0.4, 0.5)]
-    assert sorted(methods("smofi(alpha=-1)")) == sorted(["smofi(alpha=-1)", *held])  # 0.3 is the default
-    momenta = GRIDS["fedavgm"]["momentum"]
-    assert methods("fedprox(0.01)+fedavgm") == [f"fedprox(mu=0.01)+fedavgm(momentum={one})" for one in momenta]
-    assert len(methods("fedprox+slowmo(steps=29)")) == 4 * 6
-
-
 def test_given_values_are_the_only_ones_that_vary() -> None:
     assert methods("fednag", "steps=15,30") == ["fednag(steps=15)", "fednag(steps=30)"]
     assert methods("fedprox(mu=1)+smofi", "alpha=-1,-0.5") == [
@@ -141,10 +133,3 @@ def test_a_variant_without_all_its_seeds_is_not_chosen(tmp_path: Path) -> None:
     assert [(len(trial.best), trial.missing) for trial in found] == [(1, "diverged"), (2, ""), (2, "")]
     assert best_of(found) is found[1]
     assert best_of(found[:1]) is None
-
-
-def test_runs_without_validation_data_tell_nothing(tmp_path: Path) -> None:
-    variant = variants("fedprox", ["mu=1"])[0]
-    config = tiny(method=variant.method)
-    found = tried([variant], [Outcome(Cell(config), "finished", ran(tmp_path / "x", config))])
-    assert (found[0].missing, best_of(found)) == ("no validation data", None)

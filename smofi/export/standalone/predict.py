@@ -32,7 +32,11 @@ PIP_NAMES = {"PIL": "pillow"}
 def main(arguments: Sequence[str] | None = None, folder: Path = HERE) -> None:
     """Answer what the command line asks; a mistake in it, or in a file, is one sentence."""
     try:
-        facts = _facts(folder / "preprocessing.json")
+        path = folder / "preprocessing.json"
+        try:
+            facts: Any = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path}: expected JSON, but it is damaged ({error})") from error
         reader = _reader(facts["raw_input"]["kind"], folder)
         asked = _parser(reader).parse_args(arguments)
         samples = reader.read(_files(asked.inputs, reader.ENDINGS), facts["raw_input"])
@@ -110,7 +114,14 @@ def load(folder: Path, runtime: str | None = None) -> Callable[[Any], Any]:
         raise ValueError(f"{needed} is not installed: pip install {next(iter(there.values()))}")
     path = folder / RUNTIMES[chosen][1]
     try:
-        return _by_onnx(path) if chosen == "onnx" else _by_torch(path)
+        if chosen == "onnx":
+            onnxruntime: Any = importlib.import_module("onnxruntime")
+            session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+            return lambda inputs: session.run(["output"], {"input": inputs})[0]
+        torch: Any = importlib.import_module("torch")
+        module = torch.export.load(path).module()
+        compute: Callable[[Any], Any] = torch.no_grad()(lambda inputs: module(torch.from_numpy(inputs)).numpy())
+        return compute
     except ModuleNotFoundError:
         raise
     except Exception as error:  # of the runtime's own kinds
@@ -125,30 +136,6 @@ def write(file: Any, results: Iterable[tuple[str, Any]], classes: Sequence[str],
         best = int(probabilities.argmax())
         shown = [probabilities[best], *(probabilities if every else ())]
         writer.writerow([name, classes[best], *(f"{one:.6f}" for one in shown)])
-
-
-def _by_onnx(path: Path) -> Callable[[Any], Any]:
-    onnxruntime: Any = importlib.import_module("onnxruntime")
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run(["output"], {"input": inputs})[0]
-
-
-def _by_torch(path: Path) -> Callable[[Any], Any]:
-    torch: Any = importlib.import_module("torch")
-    module = torch.export.load(path).module()
-
-    def compute(inputs: Any) -> Any:
-        with torch.no_grad():
-            return module(torch.from_numpy(inputs)).numpy()
-
-    return compute
-
-
-def _facts(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: expected JSON, but it is damaged ({error})") from error
 
 
 def _reader(kind: str, folder: Path) -> Any:

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from smofi import cli
-from smofi.export import export_run
-from smofi.export.card import STANDALONE
+from smofi.export import export_run, standalone
 from smofi.export.trained import read_run
 from support.cards import run_card
 from support.elsewhere import environment
@@ -106,7 +105,7 @@ def test_a_missing_package_is_named(tmp_path: Path) -> None:
     folder.mkdir()
     python = environment(tmp_path / "environment", ["numpy"])
     for name in ("predict.py", "read_table.py", "read_picture.py"):
-        shutil.copyfile(STANDALONE / name, folder / name)
+        shutil.copyfile(Path(standalone.__file__).parent / name, folder / name)
     (folder / "rows.csv").write_text("a\n1\n")
 
     def refused(kind: str) -> str:

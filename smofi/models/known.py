@@ -31,23 +31,14 @@ class Entry:
 
 
 def check_image_shape(shape: Any, *, smallest: int) -> tuple[int, int, int]:
-    """Return (channels, height, width); refuse sides below `smallest`.
-
-    >>> check_image_shape([1, 28, 28], smallest=8)
-    (1, 28, 28)
-    """
+    """Return (channels, height, width); refuse sides below `smallest`."""
     if not _are_counts(shape, 3) or min(shape[1:]) < smallest:
         refuse("input_shape", shape, f"(channels, height, width) with height and width >= {smallest}")
-    channels, height, width = shape
-    return channels, height, width
+    return shape[0], shape[1], shape[2]
 
 
 def check_vector_shape(shape: Any, what: str) -> int:
-    """Return the length of a sample that is a vector, of features or of tokens.
-
-    >>> check_vector_shape((80,), "tokens")
-    80
-    """
+    """Return the length of a sample that is a vector, of features or of tokens."""
     if not _are_counts(shape, 1):
         refuse("input_shape", shape, f"({what},), a single whole number >= 1")
     return int(shape[0])
@@ -76,9 +67,6 @@ def _image(name: str, smallest: int = 8) -> Callable[..., nn.Sequential]:
     return adapted
 
 
-VGG = 32
-"""Its five poolings halve the sides, rounding down: 32 is the least that leaves one pixel."""
-
 MODELS: dict[str, Entry] = {
     "mlp": Entry("linear layers, for samples that are vectors", _shaped("mlp"), ("width",), (64,)),
     "cnn": Entry(
@@ -89,27 +77,20 @@ MODELS: dict[str, Entry] = {
     "resnet8": Entry("residual network for small images, from 8x8", _image("resnet8"), input_shape=(1, 8, 8)),
     "resnet18": Entry("residual network, 3x3 stem, no max-pooling; images from 8x8", _image("resnet18")),
     "resnet34": Entry("resnet18 with twice as many blocks; images from 8x8", _image("resnet34")),
-    "vgg11": Entry("normalised convolutions and one linear layer; images from 32x32", _image("vgg11", smallest=VGG)),
-    "vgg16": Entry("vgg11 with more convolutions; images from 32x32", _image("vgg16", smallest=VGG)),
+    # five poolings halve the sides, rounding down: 32 is the least that leaves one pixel
+    "vgg11": Entry("normalised convolutions and one linear layer; images from 32x32", _image("vgg11", smallest=32)),
+    "vgg16": Entry("vgg11 with more convolutions; images from 32x32", _image("vgg16", smallest=32)),
     "mobilenetv2": Entry("inverted residuals, for weak devices; images from 8x8", _image("mobilenetv2")),
     "densenet121": Entry("densely connected layers, each a block; images from 8x8", _image("densenet121")),
     "densenet169": Entry("densenet121 with more layers; images from 8x8", _image("densenet169")),
     "transformer": Entry(
-        "encoder layers that predict the next character of a text",
-        _shaped("transformer"),
-        ("width",),
-        (80,),
-        80,
+        "encoder layers that predict the next character of a text", _shaped("transformer"), ("width",), (80,), 80
     ),
 }
 
 
 def is_custom(name: Any) -> bool:
-    """Tell whether a model's name says that it is the user's own.
-
-    >>> is_custom("python:mine:network"), is_custom("resnet18")
-    (True, False)
-    """
+    """Tell whether a model's name says that it is the user's own."""
     return isinstance(name, str) and name.startswith(PREFIX)
 
 
@@ -152,11 +133,7 @@ NORM = "group(2)"
 
 
 def parse_norm(text: str) -> str | int | None:
-    """Return the number of groups; "group" where each layer has its own number, None for BatchNorm.
-
-    >>> parse_norm("batch"), parse_norm("group"), parse_norm("group(2)")
-    (None, 'group', 2)
-    """
+    """Return the number of groups; "group" where each layer has its own number, None for BatchNorm."""
 
     def batch() -> None:
         return None
