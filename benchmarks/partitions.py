@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from shared.internals import Layout, arguments_of, class_counts, divergence, make_planner
 from shared.options import parser_for, positive
-from shared.report import COLOURS, PALETTE, save_picture
+from shared.report import COLOURS, PALETTE, Drawing
 from shared.rows import markdown
 
 from smofi.config import read_config
@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="draw the readings on CIFAR-10's setting into this file instead")
     given = parser.parse_args()
     if given.picture:
-        print(save_picture(given.picture, draw))
+        print(Drawing(draw).save(given.picture))
         return
     ratios = [name for name in METHODS if name != "SMoFi"]
     lines = []

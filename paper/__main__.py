@@ -207,7 +207,8 @@ def _run(asked: Asked) -> int:
     if not any(where(name) for name in {cell.config.data for cell in left}):
         read_source(left[0].config)  # which says how to get it
     store, jobs = Store(asked.output), asked.jobs or usual_jobs(left)
-    with SweepDisplay(console, Pace(left, jobs, paces_in(store, left)), asked.display) as shown:
+    shown = SweepDisplay(console, Pace(left, jobs, paces_in(store, left)), asked.display)
+    with shown.bars:
         every = len(asked.cells(asked.names))
         shown.say(f"{plural(every, 'run')} in {asked.folders}, {every - len(left)} done, {jobs} at a time")
         outcomes = run_cells(left, store, jobs, shown)

@@ -31,7 +31,7 @@ else:
     # torch takes seconds to load: the command has to answer to Ctrl-C before, and to --version without it
 
     def __getattr__(name: str) -> Any:
-        """A public name, when one is first asked for: then all of them are loaded."""
+        """Load all public names when one is first asked for."""
         if name == "__all__" or not name.startswith("_"):
             import importlib
 

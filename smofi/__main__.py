@@ -1,4 +1,4 @@
-"""`python -m smofi` is the same as `smofi`."""
+"""Run `smofi` as `python -m smofi`."""
 
 import sys
 

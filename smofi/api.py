@@ -1,4 +1,4 @@
-"""The names that `smofi` offers, each from where it is defined."""
+"""Gather the names that `smofi` offers, each from where it is defined."""
 
 from smofi import data, methods, models
 from smofi.clock import Device, Presence, Timing

@@ -24,7 +24,7 @@ _CLAIMS = {
 
 
 def compose(*methods: Method) -> Method:
-    """One method that fills the slots of all; raises CompositionError, in a sentence, if they do not fit together.
+    """Merge methods into one that fills the slots of all; raise CompositionError if they do not fit together.
 
     >>> from smofi.methods import fedprox, smofi
     >>> compose(fedprox(0.01), smofi()).name

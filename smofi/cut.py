@@ -26,7 +26,7 @@ CutSpec = int | tuple[int, int] | str | Sequence[int | tuple[int, int]]
 
 @dataclass(frozen=True)
 class Cut:
-    """The server has blocks `first` to `last`, the last excluded; the client has those before and after."""
+    """Give the server blocks `first` to `last`, the last excluded, and the client the blocks before and after."""
 
     first: int
     last: int
@@ -34,16 +34,15 @@ class Cut:
 
     @property
     def u_shaped(self) -> bool:
-        """Whether the output block, and with it the labels, stay on the client."""
+        """Tell whether the output block, and with it the labels, stay on the client."""
         return self.last < self.blocks
 
     def server(self, layout: Layout) -> Columns:
-        """The server's columns."""
         return layout.columns(self.first, self.last)
 
     @property
     def client_blocks(self) -> list[range]:
-        """The client's blocks: one run, or two in the U shape."""
+        """Return the client's blocks: one run, or two in the U shape."""
         front, back = range(self.first), range(self.last, self.blocks)
         return [front, back] if self.u_shaped else [front]
 
@@ -54,18 +53,18 @@ class Cut:
 
 @dataclass(frozen=True)
 class Cuts:
-    """What a `cut` parameter says: one cut, a range to draw from, or one cut per client."""
+    """Hold what a `cut` parameter says: one cut, a range to draw from, or one cut per client."""
 
     options: tuple[Cut, ...]
     drawn: bool = False
 
     @property
     def per_client(self) -> bool:
-        """Whether clients of one round may be cut differently."""
+        """Tell whether clients of one round may be cut differently."""
         return len(self.options) > 1 and not self.drawn
 
     def for_round(self, clients: Sequence[int], *, seed: int, round: int) -> list[Cut]:
-        """The cut of each of the round's clients."""
+        """Return the cut of each of the round's clients."""
         if self.drawn:
             chosen = self.options[int(generator(seed, "cut", round).integers(len(self.options)))]
             return [chosen] * len(clients)
@@ -74,7 +73,7 @@ class Cuts:
 
 @dataclass(frozen=True)
 class Region:
-    """A run of blocks that the same rows have on the server."""
+    """Name a run of blocks that the same rows have on the server."""
 
     first: int
     last: int
@@ -82,7 +81,7 @@ class Region:
 
 
 def regions(cuts: Sequence[Cut]) -> list[Region]:
-    """Where the server columns of a round's rows overlap: one region if all are cut alike.
+    """Find where the server columns of a round's rows overlap: one region if all are cut alike.
 
     >>> regions([Cut(1, 4, 4), Cut(2, 4, 4)])
     [Region(first=1, last=2, rows=(0,)), Region(first=2, last=4, rows=(0, 1))]
@@ -117,7 +116,7 @@ def parse_cut(spec: CutSpec, layout: Layout, clients: int) -> Cuts:
 
 
 def read_cut(text: str) -> int | tuple[int, int] | range | list[int]:
-    """The string forms "2", "2,1", "0-3" and "[1,2,1]"."""
+    """Read the string forms "2", "2,1", "0-3" and "[1,2,1]"."""
     text = text.replace(" ", "")
     if re.fullmatch(r"\d{1,6}", text):
         return int(text)

@@ -38,11 +38,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def part_of(name: str) -> str:
-    """Name a file while it is being written.
-
-    >>> part_of("note.txt")
-    '.note.txt.part'
-    """
+    """Name a file while it is being written."""
     return f".{name}.part"
 
 
@@ -56,12 +52,7 @@ def flush(*paths: Path) -> None:
 
 
 def read_regular(path: Path, most: int, expected: str) -> bytes:
-    """Read a whole file of at most `most` bytes, never waiting as for a pipe; `expected` is what an error asks for.
-
-    >>> read_regular(Path("/dev/zero"), 100, "a YAML file")
-    Traceback (most recent call last):
-    smofi.errors.InputError: /dev/zero is not a regular file: expected a YAML file
-    """
+    """Read a whole file of at most `most` bytes, never waiting as for a pipe; `expected` is what an error asks for."""
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -84,11 +75,7 @@ def read_regular(path: Path, most: int, expected: str) -> bytes:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Write strict JSON: numbers that are not finite become null.
-
-    >>> to_json({"loss": float("nan")})
-    '{"loss": null}'
-    """
+    """Write strict JSON: numbers that are not finite become null."""
 
     def strict(value: Any) -> Any:
         if isinstance(value, float) and not math.isfinite(value):

@@ -26,7 +26,7 @@ Columns = slice
 
 @dataclass(frozen=True)
 class Place:
-    """Where one parameter or one statistic stands."""
+    """Say where one parameter or one statistic stands."""
 
     name: str
     shape: torch.Size
@@ -34,7 +34,7 @@ class Place:
     channels_last: bool = False
 
     def view(self, columns: Tensor) -> Tensor:
-        """The tensor that these columns hold: a view, never a copy."""
+        """Return the tensor that these columns hold: a view, never a copy."""
         if self.channels_last:
             out, into, height, width = self.shape
             return columns.view(out, height, width, into).permute(0, 3, 1, 2)
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """The places of a model's parameters and statistics, and the columns of each of its blocks."""
+    """Say where a model's parameters and statistics stand, and which columns each of its blocks has."""
 
     blocks: tuple[str, ...]
     parameters: tuple[Place, ...]
@@ -54,7 +54,7 @@ class Layout:
 
     @classmethod
     def of(cls, model: nn.Sequential) -> Layout:
-        """The layout of an `nn.Sequential` of blocks.
+        """Lay out an `nn.Sequential` of blocks.
 
         >>> layout = Layout.of(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)))
         >>> layout.size, layout.columns(0, 1), layout.columns(1, 2)
@@ -69,24 +69,24 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """P, the number of parameters."""
+        """Return P, the number of parameters."""
         return self.parameter_edges[-1]
 
     @property
     def statistics_size(self) -> int:
-        """S, the number of running statistics."""
+        """Return S, the number of running statistics."""
         return self.statistic_edges[-1]
 
     def columns(self, first: int, last: int) -> Columns:
-        """The parameter columns of blocks `first` to `last`, the last one excluded."""
+        """Return the parameter columns of blocks `first` to `last`, the last one excluded."""
         return slice(self.parameter_edges[first], self.parameter_edges[last])
 
     def statistic_columns(self, first: int, last: int) -> Columns:
-        """The statistic columns of blocks `first` to `last`, the last one excluded."""
+        """Return the statistic columns of blocks `first` to `last`, the last one excluded."""
         return slice(self.statistic_edges[first], self.statistic_edges[last])
 
     def pack(self, model: nn.Module, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-        """The model's parameters and statistics as two vectors, copied."""
+        """Copy the model's parameters and statistics into two vectors."""
         vectors = (
             torch.empty(self.size, dtype=self.dtype, device=device),
             torch.empty(self.statistics_size, dtype=self.dtype, device=device),
@@ -128,7 +128,7 @@ class Layout:
 
 
 def columns_in(columns: slice) -> int:
-    """How many columns a run of them has.
+    """Count the columns of a run.
 
     >>> columns_in(slice(3, 10))
     7
@@ -140,7 +140,7 @@ CONTAINERS = (dict, OrderedDict, set)
 
 
 def shell(model: nn.Sequential) -> nn.Sequential:
-    """A copy of the model's structure, to be bound to a row: of its tensors only counters are copied."""
+    """Copy the model's structure, to be bound to a row: of its tensors only counters are copied."""
     copies: dict[int, Any] = {id(b): b if b.is_floating_point() else b.clone() for b in model.buffers()}
     for p in model.parameters():
         copies[id(p)] = nn.Parameter(p.detach()) if p.requires_grad else p
@@ -150,7 +150,7 @@ def shell(model: nn.Sequential) -> nn.Sequential:
 
 
 def blocks_of(model: nn.Sequential, first: int, last: int) -> nn.Sequential:
-    """Blocks `first` to `last` of a model, the last excluded, as a model of their own that shares their tensors."""
+    """Return blocks `first` to `last` of a model, the last excluded, as a model that shares their tensors."""
     return nn.Sequential(*list(model)[first:last]).train(model.training)
 
 
@@ -163,7 +163,7 @@ def _trained_parameters(model: nn.Sequential) -> list[list[tuple[str, Tensor]]]:
 
 
 def _running_statistics(model: nn.Sequential) -> list[list[tuple[str, Tensor]]]:
-    """Buffers that a state dict would hold, of the parameters' type; counters and constants are not statistics."""
+    """Return the buffers that a state dict would hold, of the parameters' type: no counters, no constants."""
     kept = model.state_dict(keep_vars=True).keys()
     dtype = next(p.dtype for p in model.parameters() if p.requires_grad)
     return [

@@ -1,4 +1,4 @@
-"""Memory that may be taken: what the user's limit leaves, or what is available. What needs more is refused before."""
+"""The cores of this machine, and memory that may be taken: what the user's limit leaves, or what is available."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from pathlib import Path
 from smofi.errors import InputError, check_size
 
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-CGROUP_FILES = {"memory": ("limit_in_bytes", "usage_in_bytes"), "": ("max", "current")}
-"""Where Linux keeps the limit and the use of a group of processes, by the controller's name: version 1 and 2."""
 
 LITTLE = 2**20
 """Bytes for which there is always room."""
@@ -89,6 +87,12 @@ def as_text(count: float) -> str:
     return f"{count / 1e6:,.0f} MB" if count >= 1e7 or not count else f"{count / 1e6:.2g} MB"
 
 
+def available_cores() -> int:
+    """Count the cores that this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
 def in_use() -> int | None:
     """Return the memory that this process uses, None where the system does not say."""
     with suppress(OSError):
@@ -117,26 +121,23 @@ def _of_machine() -> float:
 def _of_groups() -> Iterator[int]:
     """Yield what every group that this process belongs to leaves, cache that can be dropped included."""
     try:
-        lines = [line.split(":", 2) for line in (PROC / "self" / "cgroup").read_text().splitlines()]
+        lines = (PROC / "self" / "cgroup").read_text().splitlines()
     except OSError:
         return
-    for _, controllers, path in (line for line in lines if len(line) == 3):
-        for controller, (limit, use) in CGROUP_FILES.items():
-            if controller not in controllers.split(","):
-                continue
-            group = CGROUPS / controller / path.lstrip("/")
-            for folder in (group, *group.parents):
-                with suppress(OSError, ValueError):
-                    most, used = (int((folder / f"memory.{name}").read_text()) for name in (limit, use))
-                    yield most - used + _cache(folder)
-                if folder == CGROUPS / controller:
-                    break
+    for path in (line.removeprefix("0::/") for line in lines if line.startswith("0::/")):
+        group = CGROUPS / path
+        for folder in (group, *group.parents):
+            with suppress(OSError, ValueError):
+                most, used = (int((folder / f"memory.{name}").read_text()) for name in ("max", "current"))
+                yield most - used + _cache(folder)
+            if folder == CGROUPS:
+                break
 
 
 def _cache(group: Path) -> int:
     with suppress(OSError, ValueError, LookupError):
         counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        return int(counts.get("total_inactive_file", counts["inactive_file"]))
+        return int(counts["inactive_file"])
     return 0
 
 

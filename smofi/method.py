@@ -147,11 +147,11 @@ class Turnout:
 
     @property
     def intended(self) -> Sequence[int]:
-        """The steps that each row was to take."""
+        """Return the steps that each row was to take."""
         return self.planned or self.steps
 
     def each_step(self) -> Iterator[list[int]]:
-        """The rows that take a step, tick by tick.
+        """Yield the rows that take a step, tick by tick.
 
         >>> list(Turnout([3, 1, 2], [3, 1, 2]).each_step())
         [[0, 1, 2], [0, 2], [0]]
@@ -193,7 +193,7 @@ class Placement:
 
 
 def active_rows(steps: Sequence[int], step: int) -> list[int]:
-    """The rows that take step number `step`, counted from 0.
+    """Return the rows that take step number `step`, counted from 0.
 
     >>> active_rows([3, 1, 2], 1)
     [0, 2]
@@ -202,7 +202,7 @@ def active_rows(steps: Sequence[int], step: int) -> list[int]:
 
 
 def in_parallel(turnout: Turnout, draw: Draw) -> Iterator[Tick]:
-    """A server row per client, all active clients at every step."""
+    """Give every client a server row, and let all active clients take every step."""
     for rows in turnout.each_step():
         yield Tick([(row,) for row in rows])
 
@@ -246,17 +246,17 @@ class Method:
 
     @property
     def where(self) -> Placement:
-        """The placement, a server row per client unless the method says otherwise."""
+        """Return the placement, a server row per client unless the method says otherwise."""
         return self.placement or PER_CLIENT
 
     @property
     def waits(self) -> str:
-        """What clients wait for, as in `Placement`: to fuse momenta is to wait at every step."""
+        """Return what clients wait for, as in `Placement`: to fuse momenta is to wait at every step."""
         return "step" if self.fuse else self.where.waits
 
     @property
     def coupled(self) -> bool:
-        """Whether clients depend on each other within a round: through fused momentum, or a server model they share."""
+        """Tell whether clients meet within a round: through fused momentum, or a server model they share."""
         return bool(self.fuse) or self.placement is not None
 
     def __post_init__(self) -> None:

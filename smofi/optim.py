@@ -34,7 +34,7 @@ Moments: TypeAlias = "Sequence[Tensor]"
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer(ABC):
-    """What every optimizer has: `lr_decay` multiplies the learning rate once a round; `decoupled` says that weight
+    """Update rows: `lr_decay` multiplies the learning rate once a round; `decoupled` says that weight
     decay acts on the weights, not on the gradient."""
 
     lr: float
@@ -45,27 +45,27 @@ class Optimizer(ABC):
     @property
     @abstractmethod
     def moments(self) -> int:
-        """How many moments it keeps."""
+        """Return how many moments it keeps."""
 
     @property
     def counts(self) -> bool:
-        """Whether a step depends on how many there were before it."""
+        """Tell whether a step depends on how many there were before it."""
         return False
 
     @abstractmethod
     def update(
         self, weights: Tensor, gradient: Tensor, prior: Moments, moments: Moments, lr: float, count: float
     ) -> None:
-        """One step in place. `count` is this step's number since the moments were last reset, from 1."""
+        """Take one step in place. `count` is this step's number since the moments were last reset, from 1."""
 
     def with_nesterov(self) -> Optimizer:
-        """The same with Nesterov's look-ahead, where it has one."""
+        """Return the optimizer with Nesterov's look-ahead, where it has one."""
         return self
 
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Optimizer):
-    """Gradient descent, plain, with momentum, or with Nesterov's look-ahead, as `torch.optim.SGD` computes them."""
+    """Descend along gradients, plain, with momentum, or with Nesterov's look-ahead, as `torch.optim.SGD` does."""
 
     momentum: float
     nesterov: bool
@@ -96,7 +96,7 @@ class SGD(Optimizer):
 
 @dataclass(frozen=True, kw_only=True)
 class Adam(Optimizer):
-    """Adam, and AdamW where `decoupled`, as `torch.optim` computes them."""
+    """Compute Adam, and AdamW where `decoupled`, as `torch.optim` does."""
 
     betas: tuple[float, float]
     eps: float
@@ -128,8 +128,6 @@ def _refuse_old_names(given: Mapping[str, Any]) -> None:
 
 
 def _with_new_names(make: Callable[Given, Made]) -> Callable[Given, Made]:
-    """The same function, which says how an argument is called now if it is given under its old name."""
-
     @wraps(make)
     def made(*args: Given.args, **kwargs: Given.kwargs) -> Made:
         _refuse_old_names(kwargs)

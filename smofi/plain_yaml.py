@@ -80,11 +80,7 @@ def parse_settings(text: str, name: str) -> dict[str, Any]:
 
 
 def line_of(key: str, text: str) -> int | None:
-    """Find the line that a setting is given in, counted from 1.
-
-    >>> line_of("rounds", "# a run\\nrounds: 5")
-    2
-    """
+    """Find the line that a setting is given in, counted from 1."""
     tree = yaml.compose(text, Loader=_Loader)
     keys = tree.value if isinstance(tree, yaml.MappingNode) else []
     return next((one.start_mark.line + 1 for one, _ in keys if one.value == key), None)

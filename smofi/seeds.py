@@ -12,7 +12,7 @@ from smofi.later import np, torch
 
 
 def generator(seed: int, purpose: str, *keys: int) -> np.random.Generator:
-    """The random generator for one purpose, for example the batches of client 7 in round 3.
+    """Return the random generator for one purpose, for example the batches of client 7 in round 3.
 
     >>> int(generator(0, "batches", 3, 7).integers(1000)) == int(generator(0, "batches", 3, 7).integers(1000))
     True
@@ -22,7 +22,7 @@ def generator(seed: int, purpose: str, *keys: int) -> np.random.Generator:
 
 @contextmanager
 def untouched_streams() -> Iterator[None]:
-    """Restores the global random streams of torch (on the CPU), numpy and Python, whatever is drawn inside."""
+    """Restore the global random streams of torch (on the CPU), numpy and Python, whatever is drawn inside."""
     ours, numpys, pythons = torch.get_rng_state(), np.random.get_state(), random.getstate()  # global
     try:
         yield
@@ -33,7 +33,7 @@ def untouched_streams() -> Iterator[None]:
 
 
 def draws(read: Callable[[], Any]) -> bool:
-    """Whether reading draws from one of the global random streams: then its order matters, and it cannot be done ahead.
+    """Tell whether reading draws from a global random stream: then its order matters, and it cannot be done ahead.
 
     >>> draws(lambda: 1), draws(lambda: random.random()), draws(lambda: torch.rand(1))
     (False, True, True)

@@ -1,33 +1,34 @@
 """Values written as strings: "fedprox(mu=0.01)+smofi", "dirichlet(0.2)", "python:mine:method(beta=0.5)".
 
-Read with Python's grammar, never executed: known names; plain numbers and words as parameters.
+Read with Python's grammar, never executed: known names; plain numbers and words as parameters. Only `import_function`
+runs code, the user's own.
 """
 
 from __future__ import annotations
 
 import ast
+import difflib
+import importlib
 import inspect
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from smofi.errors import InputError, check_choice, refuse
 
 Built = TypeVar("Built")
-
+PREFIX = "python:"
 IMPORTED = re.compile(r"\bpython:[\w.]*:\w*")
 """A user's own function, which Python's grammar does not know."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A name with the parameters written behind it.
-
-    >>> str(Call("fedprox", (0.1,), (("scope", "server"),))), str(Call("smofi"))
-    ("fedprox(0.1, scope='server')", 'smofi')
-    """
+    """A name with the parameters written behind it."""
 
     name: str
     args: tuple[Any, ...] = ()
@@ -43,8 +44,6 @@ def read_calls(field: str, text: str, example: str) -> list[Call]:
 
     >>> read_calls("method", "fedprox(mu=0.01)+smofi", "smofi")
     [Call(name='fedprox', args=(), kwargs=(('mu', 0.01),)), Call(name='smofi', args=(), kwargs=())]
-    >>> [str(call) for call in read_calls("method", "python:mine.own:pull(0.5)+smofi", "smofi")]
-    ['python:mine.own:pull(0.5)', 'smofi']
     """
     imported = {f"imported_{number}": name for number, name in enumerate(IMPORTED.findall(text))}
     names = iter(imported)
@@ -62,12 +61,7 @@ def build(builder: Callable[..., Built], call: Call) -> Built:
 
 
 def check_parameters(builder: Callable[..., Any], call: Call, written: str) -> None:
-    """Refuse parameters that a builder does not take.
-
-    >>> check_parameters(lambda mu: mu, Call("fedprox"), "fedprox(mu)")
-    Traceback (most recent call last):
-    smofi.errors.InputError: fedprox is not accepted: missing a required argument: 'mu'; it is written fedprox(mu)
-    """
+    """Refuse parameters that a builder does not take."""
     try:
         inspect.signature(builder).bind(*call.args, **dict(call.kwargs))
     except TypeError as error:
@@ -75,11 +69,7 @@ def check_parameters(builder: Callable[..., Any], call: Call, written: str) -> N
 
 
 def build_one(field: str, text: str, builders: Mapping[str, Callable[..., Built]], example: str) -> Built:
-    """Build the single value that a string stands for, by one of the builders.
-
-    >>> build_one("kind", "pair(1, b=2)", {"pair": lambda a, b: (a, b)}, "pair(1, b=2)")
-    (1, 2)
-    """
+    """Build the single value that a string stands for, by one of the builders."""
     calls = read_calls(field, text, example)
     if len(calls) != 1:
         refuse(field, text, f'a single one, such as "{example}"')
@@ -122,3 +112,52 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
         return math.inf if node.id == "inf" else node.id
     return ast.literal_eval(node)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A user's own function, named in a setting as "python:module:function".
+
+
+def import_function(setting: str, text: str) -> Callable[..., Any]:
+    """Import what `python:module:function` names; modules in the working directory are found first.
+
+    >>> import_function("data", "python:math:sqrt")(9)
+    3.0
+    """
+    module, function = names_in(setting, text)
+    if not {"", str(Path.cwd())} & set(sys.path):
+        # as `python -m` does, and for good: the function may import more when it is called
+        sys.path.insert(0, str(Path.cwd()))
+    importlib.invalidate_caches()
+    try:
+        found = getattr(importlib.import_module(module), function, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # it is there, but not what it needs
+            raise failed(setting, text, f"importing {module}", error) from error
+        where = f"in the current folder, {Path.cwd()}, or among the installed packages"
+        refuse(setting, text, f"a module that can be imported, but there is no {error.name} {where}")
+    except (Exception, SystemExit) as error:
+        raise failed(setting, text, f"importing {module}", error) from error
+    if found is None:
+        near = difflib.get_close_matches(function, dir(sys.modules[module]), n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        refuse(setting, text, f"a function of module {module}, which has no {function!r}{hint}")
+    if not callable(found):
+        refuse(setting, text, f"a function, but {function!r} of module {module} is of type {type(found).__name__}")
+    function_found: Callable[..., Any] = found
+    return function_found
+
+
+def failed(setting: str, text: str, doing: str, error: BaseException) -> InputError:
+    """Return the refusal of a setting whose code failed, to be raised from the error it tells about."""
+    cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return InputError(f"{setting}={text!r} is not accepted: {doing} failed with {cause}")
+
+
+def names_in(setting: str, text: str) -> tuple[str, str]:
+    """Read the module and the function that a setting names; nothing is imported."""
+    module, colon, function = text.removeprefix(PREFIX).partition(":")
+    words = [*module.split("."), function]
+    if not text.startswith(PREFIX) or not colon or not all(word.isidentifier() for word in words):
+        refuse(setting, text, 'a module and a function in it, such as "python:module:function"')
+    return module, function

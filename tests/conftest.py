@@ -15,7 +15,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from smofi.cores import available_cores
+from smofi.memory import available_cores
 
 torch.set_num_threads(1)
 os.environ["SMOFI_WORKERS"] = "1"  # what several do, the tests of it ask for

@@ -17,20 +17,8 @@ import smofi
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PUBLIC = ("config", "data", "experiment", "export", "methods", "models", "track")
-FREE = {
-    "Any",
-    "Callable",
-    "ClassVar",
-    "Iterable",
-    "Iterator",
-    "Literal",
-    "Mapping",
-    "Sequence",
-    "Tensor",
-    "nn",
-    "torch",
-    "np",
-}
+FREE = {"Any", "Callable", "ClassVar", "Iterable", "Iterator", "Literal", "Mapping", "Sequence"}
+FREE |= {"Tensor", "nn", "torch", "np"}
 """Names of the standard library, torch and NumPy in annotations."""
 
 OPAQUE = {"Session.layout", "Session.run"}

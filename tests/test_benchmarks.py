@@ -44,13 +44,7 @@ def rows_of(path: Path) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     ("name", "section", "found"),
     [
-        (
-            "overhead",
-            "1. Overhead",
-            {"seconds", "ratio to the bare pass", "times as fast as one worker", "evaluation's share"},
-        ),
         ("fusion", "2. Momentum fusion", {"seconds", "ratio to sflv1", "idle, MiB", "peak, MiB", "planned, MiB"}),
-        ("growth", "4. Growth", {"seconds", "idle, MiB", "peak, MiB", "planned, MiB"}),
         ("executors", "5. Executors", {"seconds", "times as fast as the loop"}),
     ],
 )
@@ -106,28 +100,6 @@ def test_a_page_without_results_says_so(benchmark: Callable[[str], ModuleType], 
     assert all(line.endswith("| not measured | not measured |") for line in goals[1:])
     assert page.count("\nNot measured.\n") == 9
     assert "- GPUs" in page
-
-
-def test_the_worst_of_several_rows_decides_about_a_goal(benchmark: Callable[[str], ModuleType]) -> None:
-    goals = benchmark("shared.goals")
-    rows = [{"values": [1.00, 1.02, 1.90]}, {"values": [1.10, 1.04, 1.01]}]
-    assert goals.at_most("little", rows, 1.05) == goals.Goal("little", "1.040 (1.010 to 1.100)x", True)
-    assert goals.at_most("less", rows, 1.03).met is False
-    assert goals.at_least("much", rows, 1.02).met is True
-    assert goals.at_least("more", rows, 1.03) == goals.Goal("more", "1.020 (1.000 to 1.900)x", False)
-    assert goals.at_least("nothing", [], 1.0).met is None
-
-
-def test_the_peers_are_compared_by_medians(benchmark: Callable[[str], ModuleType]) -> None:
-    def row(contestant: str, seconds: float, workload: str = "fashion") -> dict[str, object]:
-        times = {"seconds": [9.0, seconds], "first_round": 4.0, "total": 20.0, "memory": None, "accuracies": [0.5]}
-        return dict(workload=workload, contestant=contestant, peer=contestant != "smofi", distance=0.0, **times)
-
-    rows = [row("pfl", 3.0), row("pfl", 3.2), row("pfl", 9.0), row("plain", 4.0), row("smofi", 2.0)]
-    fashion, cifar, digits, first = benchmark("shared.peers_rows").goals([*rows, row("smofi", 1.0, "digits")])
-    assert (fashion.found, fashion.met) == ("1.600x", True)
-    assert (cifar.met, digits.met) == (None, None)
-    assert (first.found, first.met) == ("4.000 s", True)
 
 
 @pytest.mark.parametrize(

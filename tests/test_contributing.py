@@ -61,7 +61,7 @@ def test_the_guide_is_followed(copy: Path, tmp_path: Path) -> None:
         )
         assert tried.returncode == 0, tried.stdout
     done = subprocess.run(
-        [sys.executable, "tests/support/guide.py", *commands, "make test ARGS=tests/test_shape.py"],
+        [sys.executable, "tests/support/guide.py", *commands],
         cwd=copy,
         env={**os.environ, "PYTHONPATH": str(copy), "SMOFI_DATA": str(data), "COLUMNS": "200"},
         capture_output=True,

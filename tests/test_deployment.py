@@ -77,13 +77,18 @@ def pictures(folder: Path, seed: int) -> None:
             Image.fromarray(pixels).save(folder / name / f"{number}.png")
 
 
-def test_every_command_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def furnish(folder: Path) -> None:
+    """Write the pictures and the settings that the guide speaks of."""
     for seed, name in enumerate(("examples", "scans-a", "scans-b")):
-        pictures(tmp_path / name, seed)
+        pictures(folder / name, seed)
     settings = re.search(r"```yaml\n(# run.yaml\n.*?)```", GUIDE, flags=re.DOTALL)
     assert settings
-    Path("run.yaml").write_text(settings[1])
+    (folder / "run.yaml").write_text(settings[1])
+
+
+def test_every_command_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    furnish(tmp_path)
     lines = commands(GUIDE)
     joining = [line for line in lines if line.startswith("smofi join") and "--dry-run" not in line]
     assert len(joining) == 2
@@ -107,11 +112,7 @@ def test_from_python(tmp_path: Path) -> None:
     """The programs of the guide, as processes: a server, and a client for each hospital."""
     programs = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", GUIDE, flags=re.DOTALL))
     assert programs.keys() == {"server", "client"}
-    for seed, name in enumerate(("examples", "scans-a", "scans-b")):
-        pictures(tmp_path / name, seed)
-    settings = re.search(r"```yaml\n(# run.yaml\n.*?)```", GUIDE, flags=re.DOTALL)
-    assert settings
-    (tmp_path / "run.yaml").write_text(settings[1])
+    furnish(tmp_path)
     init(tmp_path / "pki")
     issue(tmp_path / "pki", server=["localhost"])
     port, begun = free_port(), list[subprocess.Popen[str]]()
@@ -171,10 +172,7 @@ def test_every_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_every_command_of_the_page_on_watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers that wait for their clients: no training is needed to look at them."""
     monkeypatch.chdir(tmp_path)
-    pictures(tmp_path / "examples", 0)
-    settings = re.search(r"```yaml\n(# run.yaml\n.*?)```", GUIDE, flags=re.DOTALL)
-    assert settings
-    Path("run.yaml").write_text(settings[1])
+    furnish(tmp_path)
     make_pki(tmp_path / "pki")
     (scraped,) = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", WATCHING, flags=re.DOTALL)[0])["scrape_configs"]
     assert scraped["static_configs"] == [{"targets": ["train.example.org:8080"]}]
@@ -241,11 +239,8 @@ class Services:
 
 @pytest.mark.slow
 def test_the_services_run_and_go_on_after_a_crash(tmp_path: Path) -> None:
-    for seed, name in enumerate(("examples", "scans-a", "scans-b")):
-        pictures(tmp_path / name, seed)
-    settings = re.search(r"```yaml\n(# run.yaml\n.*?)```", GUIDE, flags=re.DOTALL)
-    assert settings
-    (tmp_path / "run.yaml").write_text(settings[1].replace("rounds: 3", "rounds: 6"))
+    furnish(tmp_path)
+    (tmp_path / "run.yaml").write_text((tmp_path / "run.yaml").read_text().replace("rounds: 3", "rounds: 6"))
     authority = make_pki(tmp_path / "pki", "hospital-a", "hospital-b")
     assert (authority / "server").is_dir()
     run = tmp_path / "runs/served"

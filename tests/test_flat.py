@@ -268,6 +268,7 @@ def without_parameters() -> nn.Sequential:
         (nn.Sequential(), "and it has 0"),
         (nn.Sequential(nn.ReLU(), nn.Flatten()), "model=Sequential is not accepted: it has no parameters to train"),
         (without_parameters(), "it has no parameters to train"),
+        (nn.Sequential(nn.LazyLinear(2), nn.Linear(2, 2)), "model=Sequential is not accepted"),
         (
             nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double()),
             "its parameters have the types torch.float32, torch.float64; expected a single real one",
@@ -279,28 +280,11 @@ def without_parameters() -> nn.Sequential:
             "1.0 keeps a running count (momentum=None), which cannot be averaged; give it a momentum",
         ),
     ],
-    ids=[
-        "linear",
-        "string",
-        "one block",
-        "empty",
-        "nothing to train",
-        "all frozen",
-        "types",
-        "tied",
-        "twice",
-        "cumulative",
-    ],
 )
 def test_what_cannot_be_laid_out_is_refused(model: nn.Module, sentence: str) -> None:
     with pytest.raises(InputError) as refusal:
         Layout.of(model)
     assert sentence in str(refusal.value)
-
-
-def test_a_lazy_module_that_has_not_seen_data_is_refused() -> None:
-    with pytest.raises(InputError, match="model=Sequential is not accepted"):
-        Layout.of(nn.Sequential(nn.LazyLinear(2), nn.Linear(2, 2)))
 
 
 def test_a_frozen_block_of_another_type_is_accepted() -> None:

@@ -52,11 +52,6 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 OUTER = {"memory__max": "5000", "memory__current": "3000", "memory__stat": "anon 2\ninactive_file 1000"}
-FIRST = {
-    "memory__limit_in_bytes": "5000",
-    "memory__usage_in_bytes": "3000",
-    "memory__stat": "inactive_file 1\ntotal_inactive_file 100",
-}
 
 
 @linux
@@ -65,10 +60,9 @@ FIRST = {
     [
         ("", {}, 8000 * 1024),
         ("0::/outer/inner\n", {"outer/inner": {"memory__max": "max", "memory__current": "70"}, "outer": OUTER}, 3000),
-        ("5:cpu:/a\n4:memory:/a\nnonsense\n", {"memory/a": FIRST}, 2100),
         ("0::/\n", {"": {"memory__max": "10", "memory__current": "70"}}, 0),
     ],
-    ids=["the machine", "the strictest group", "groups of the first version", "a full group"],
+    ids=["the machine", "the strictest group", "a full group"],
 )
 def test_what_is_left(system: Path, groups_of: str, folders: dict[str, dict[str, str]], left: int) -> None:
     if groups_of:

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smofi.errors import InputError
-from smofi.imported import import_function
 from smofi.methods import parse_method
-from smofi.spec import Call, build, build_one, describe, read_calls
+from smofi.spec import Call, build, build_one, describe, import_function, read_calls
 
 
 def read(text: str) -> list[Call]:

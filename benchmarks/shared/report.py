@@ -2,6 +2,6 @@
 
 from smofi.report.clients import PALETTE
 from smofi.report.live import Live
-from smofi.report.style import COLOURS, FAINT, GRID, MATPLOTLIB_STYLE, METHODS, save_picture
+from smofi.report.style import COLOURS, FAINT, GRID, MATPLOTLIB_STYLE, METHODS, Drawing
 
-__all__ = ["COLOURS", "FAINT", "GRID", "MATPLOTLIB_STYLE", "METHODS", "PALETTE", "Live", "save_picture"]
+__all__ = ["COLOURS", "FAINT", "GRID", "MATPLOTLIB_STYLE", "METHODS", "PALETTE", "Drawing", "Live"]

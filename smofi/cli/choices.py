@@ -1,4 +1,4 @@
-"""Commands that list and show what can be chosen: presets, data, methods, models."""
+"""Commands that come before a run: plan, advise, config; presets, data, methods, models."""
 
 from __future__ import annotations
 
@@ -9,18 +9,108 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from smofi.cli.entry import loading
-from smofi.cli.flags import Picture, Scale, doc, flag
-from smofi.cli.plan import divided
-from smofi.cli.program import command, console, reading
-from smofi.config import Config, read_config
+from smofi.cli.program import (
+    HOW_TO_WRITE,
+    NONE_GIVEN,
+    Flags,
+    Picture,
+    Scale,
+    Source,
+    command,
+    console,
+    doc,
+    flag,
+    reading,
+    resolve,
+    resolve_with_clock,
+    settings_given,
+)
+from smofi.config import Config, config_yaml, read_config
 from smofi.config.presets import preset_names
 from smofi.errors import refuse
+from smofi.memory import refusing
 from smofi.models.known import MODELS, check_model_name
-from smofi.report.asked import check_picture
+from smofi.report.asked import check_output
 from smofi.report.lists import data_table, listing, method_table, preset_table
 
 if TYPE_CHECKING:
+    from smofi.config.federation import Federation
     from smofi.report.clients import Fleet
+
+MEASURED = 2.0
+"""Seconds for which the steps of a method are timed."""
+
+
+@command("smofi plan cifar10 --workers 2", "smofi plan my.yaml --method smofi --seeds 0-2", options=HOW_TO_WRITE)
+def plan(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale = None) -> int:
+    """Check a configuration and say what it will take: clients, steps, memory, time. Nothing is trained or written.
+
+    Memory and time are those of a run with as many workers as `smofi run` would start, or as --workers says; with
+    several seeds, the time is that of all their runs, one after the other.
+    """
+    config = resolve(source, settings_given(flags), scale)
+    with loading():
+        import torch
+
+        from smofi.experiment.resuming import worker_count
+        from smofi.planning import over_seeds, plan_run
+        from smofi.report.plan import plan_table
+    torch.set_num_threads(config.threads)
+    config, federations = divided(config)
+    workers, deadline = worker_count(config), MEASURED / len(federations)
+    with refusing(f"a run of {config.model} on {config.data}"):
+        summaries = [
+            over_seeds(
+                [
+                    plan_run(config.with_seed(seed), method, federation, workers=workers, deadline=deadline)
+                    for seed, federation in federations.items()
+                ]
+            )
+            for method in config.method
+        ]
+    console.print(plan_table(summaries, console.width))
+    return 0
+
+
+@command("smofi advise cifar10 --scale small --output cuts.png", options=HOW_TO_WRITE)
+def advise(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale = None, output: Picture = None) -> int:
+    """Say which cut suits the clients' devices: the time of a round and a client's load at every cut of the model.
+
+    Rounds are planned, by a full clock unless the configuration has another, with each seed; nothing is trained.
+    """
+    if output is not None:
+        check_output(output, "output", "picture", force=True)
+    config = resolve_with_clock(source, settings_given(flags), scale)
+    with loading():
+        from smofi.planning import advise_each
+        from smofi.report.plan import advice_picture, advice_table
+    config, federations = divided(config)
+    with refusing(f"a run of {config.model} on {config.data}"):
+        advice = advise_each(config, federations)
+    console.print(advice_table(advice, console))
+    if output is not None:
+        print(f"Picture: {advice_picture(advice).save(output)}")
+    return 0
+
+
+def divided(config: Config) -> tuple[Config, dict[int, Federation]]:
+    """Read the data, and divide it with each seed."""
+    with loading():
+        from smofi.config.federation import gather_each
+    with reading(config.data) as progress:
+        federations = gather_each(config, progress)
+    return config.divided(federations[config.seed]), federations
+
+
+@command("smofi config cifar10 --scale small > my.yaml", options=HOW_TO_WRITE)
+def config(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale = None) -> int:
+    """Print a configuration in full, as YAML with a comment on every field."""
+    print(config_yaml(resolve(source, settings_given(flags), scale)), end="")
+    return 0
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What can be chosen.
 
 DEVICES_SHOWN = 100
 UNDIVIDED: dict[str, Any] = {"clients": 1, "partition": "iid"}
@@ -85,15 +175,15 @@ def data(
         if name is None:
             refuse("seeds", seeds, "a data set with it, such as: smofi data digits --seeds 0-2")
     if output is not None:
-        check_picture(output, "output")
+        check_output(output, "output", "picture", force=True)
     kind = "phones" if devices is True else devices or None
     if name is None:
         if kind is None:
             console.print(data_table())
-        else:
-            with loading():
-                from smofi.report.clients import Fleet
-            _print_devices(Fleet.of(kind, DEVICES_SHOWN if clients is None else clients, seed or 0), output)
+            return 0
+        with loading():
+            from smofi.report.clients import Fleet
+        _print_devices(Fleet.of(kind, DEVICES_SHOWN if clients is None else clients, seed or 0), output)
         return 0
     if fetch:
         with loading():
@@ -104,36 +194,30 @@ def data(
         given |= UNDIVIDED
     preset = name in preset_names()
     config = read_config(name, given, scale=scale) if preset else Config(data=name, **given)
-    if config.seeds and seeds is not None:
-        _print_seeds(config)
-    else:
+    if seeds is None or not config.seeds:
         _print_division(config.with_seed(config.seed), kind, preset, output)
-    return 0
-
-
-def _print_seeds(config: Config) -> None:
-    """Show how the data is divided with each seed."""
+        return 0
     with loading():
         from smofi.report.clients import Heterogeneity, seeds_table, title_of
     config, federations = divided(config)
     divisions = {seed: Heterogeneity.of(config.with_seed(seed), own) for seed, own in federations.items()}
     console.print(seeds_table(title_of(config), divisions))
+    return 0
 
 
 def _print_division(config: Config, devices: str | None, preset: bool, output: Path | None) -> None:
-    """Show how the data is divided, and the clients' devices if wanted, for the model of a preset."""
     with loading():
-        from smofi.report.clients import Fleet, Heterogeneity, heterogeneity_table, save_heterogeneity
+        from smofi.report.clients import Fleet, Heterogeneity, heterogeneity_picture, heterogeneity_table
     if devices and config.clients:
         Fleet.of(devices, config.clients, config.seed)  # refused before anything is read
     config, federations = divided(config)
     federation = federations[config.seed]
     division = Heterogeneity.of(config, federation)
-    console.print(heterogeneity_table(division))
+    console.print(heterogeneity_table(division, console))
     for line in division.remarks:
         console.print(line, markup=False, highlight=False)
     if output is not None:
-        print(f"Picture: {save_heterogeneity(output, division)}")
+        print(f"Picture: {heterogeneity_picture(division).save(output)}")
     if devices:
         console.print()
         fleet = Fleet.of(devices, config.known_clients, config.seed)
@@ -143,11 +227,11 @@ def _print_division(config: Config, devices: str | None, preset: bool, output: P
 
 
 def _print_devices(fleet: Fleet, output: Path | None) -> None:
-    from smofi.report.clients import devices_table, save_devices
+    from smofi.report.clients import devices_picture, devices_table
 
     console.print(devices_table(fleet), highlight=False)
     if output is not None:
-        print(f"Picture: {save_devices(output, fleet)}")
+        print(f"Picture: {devices_picture(fleet).save(output)}")
 
 
 @command()

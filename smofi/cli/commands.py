@@ -8,7 +8,7 @@ import cyclopts
 import pydantic
 
 # as the help lists them
-from smofi.cli import train, plan, sweep, finished, choices, deployed, certs  # noqa: F401  # isort: skip
+from smofi.cli import train, choices, sweep, finished, deployed  # noqa: F401  # isort: skip
 from smofi.cli.entry import complain, remark
 from smofi.cli.program import COMMAND_LINE, app
 from smofi.config import sentence_of

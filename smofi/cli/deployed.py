@@ -1,4 +1,4 @@
-"""Commands that train across machines: serve, join."""
+"""Commands that train across machines: serve, join, and the certificates by which they know each other."""
 
 from __future__ import annotations
 
@@ -9,13 +9,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from cyclopts import Group, Parameter
+from cyclopts import App, Group, Parameter
+from rich.table import Table
+from rich.text import Text
 
 from smofi.cli.entry import loading, remark
-from smofi.cli.flags import NONE_SERVED, Display, NewRun, Scale, ServedFlags, Source, doc, resolve, settings_given
-from smofi.cli.program import COMMAND_LINE, OPTIONAL, SEVERAL, command, console, print_line, reading
+from smofi.cli.program import (
+    COMMAND_LINE,
+    NONE_SERVED,
+    ONE_OR_MORE,
+    OPTIONAL,
+    SEVERAL,
+    Display,
+    NewRun,
+    Scale,
+    ServedFlags,
+    Source,
+    app,
+    command,
+    console,
+    doc,
+    print_line,
+    reading,
+    resolve_or_resume,
+    settings_given,
+)
 from smofi.cli.train import finishing_the_round, new_folder, print_results
-from smofi.config import stored_config
 from smofi.config.settings import check_served
 from smofi.errors import InputError, check_count, check_number
 from smofi.net.transport.addresses import parse
@@ -36,7 +55,7 @@ Log: TypeAlias = Annotated[Literal["text", "json"] | None, doc("also write event
 
 @dataclass(frozen=True)
 class ServerFlags:
-    """Where a server listens, whom it lets in, and where the run is kept."""
+    """Say where a server listens, whom it lets in, and where the run is kept."""
 
     listen: Annotated[str, doc("the address and port to listen at; port 0 is any free one")] = ANYWHERE
     certs: Annotated[
@@ -60,8 +79,6 @@ class ServerFlags:
 
 @dataclass(frozen=True)
 class WatchingFlags:
-    """How a server is watched."""
-
     status: Annotated[str | None, doc("where to show a live page and /metrics, such as 127.0.0.1:8080")] = None
     log_format: Log = None
     display: Display = "auto"
@@ -69,8 +86,6 @@ class WatchingFlags:
 
 @dataclass(frozen=True)
 class TimeFlags:
-    """The settings of time of a deployment: all that there are."""
-
     away: Annotated[float, doc("seconds that a client may be out of reach before it counts as gone")] = 15
     deadline: Annotated[float, doc("seconds that a client has for a step before the round goes on without it")] = 900
     keepalive: Annotated[
@@ -117,12 +132,7 @@ def serve(
     check_number("away", times.away, above=0, high=1e6)
     waits = Times(patience=times.away, keepalive=times.keepalive, connect=times.connect)
     waits.check_told()
-    if server.resume is None:
-        config = resolve(source, given, scale)
-    elif source is None and server.output is None and scale is None:
-        config = stored_config(server.resume, given, served=True)
-    else:
-        raise InputError("--resume is not accepted with a file, --scale or --output: the run's folder has its settings")
+    config = resolve_or_resume(source, given, scale, server.output, server.resume, served=True)
     config = saving_every_round(config, given, remark, resumed=server.resume is not None)
     with loading():
         from smofi.serving.checks import Serving
@@ -149,8 +159,8 @@ def _serve(serving: Serving, watching: WatchingFlags) -> int:
     """Serve until all runs are done, with a display, a status page, logs and signals around them. Exit code 1 for a run
     that diverged, 128 + n after signal n."""
     from smofi.net.status import Board, StatusServer
-    from smofi.report import History
     from smofi.report.live import Live
+    from smofi.report.results import History
     from smofi.serving.server import served
 
     config, board, started = serving.config, Board(), time.perf_counter()
@@ -217,7 +227,7 @@ def _resumption(serving: Serving, server: Server) -> str:
 
 @dataclass(frozen=True)
 class ConnectionFlags:
-    """How a client connects, and what may leave its machine."""
+    """Say how a client connects, and what may leave its machine."""
 
     certs: Annotated[
         Path | None,
@@ -229,22 +239,9 @@ class ConnectionFlags:
     name: Annotated[str | None, doc("with --insecure: what this client is called")] = None
     log_format: Log = None
 
-    def check(self) -> None:
-        """Refuse flags that do not go together."""
-        if self.certs is None and not self.insecure:
-            raise InputError("smofi join needs --certs FOLDER, or --insecure for a server on this machine")
-        if self.certs and self.insecure:
-            raise InputError("--insecure is not accepted with --certs: with certificates, the connection is secured")
-        if self.certs and self.name:
-            raise InputError("--name is not accepted with --certs: the certificate has the name")
-        if self.insecure and not self.name:
-            raise InputError("smofi join --insecure needs --name: without certificates, a client names itself")
-
 
 @dataclass(frozen=True)
 class OwnFlags:
-    """What a client brings."""
-
     data: Annotated[str, doc("your samples: folder:PATH, csv:PATH, npz:PATH, or a data set by name")]
     data_folder: Annotated[Path | None, doc("where the official files of a data set are")] = None
     label_column: Annotated[str | None, doc("for csv:PATH, the column to predict")] = None
@@ -277,7 +274,14 @@ def join(
     The connection is made from here, and made again whenever it is lost or the server restarts. The command ends with
     the run, or with Ctrl-C. Look first: `--dry-run` says what would leave this machine.
     """
-    connection.check()
+    if connection.certs is None and not connection.insecure:
+        raise InputError("smofi join needs --certs FOLDER, or --insecure for a server on this machine")
+    if connection.certs and connection.insecure:
+        raise InputError("--insecure is not accepted with --certs: with certificates, the connection is secured")
+    if connection.certs and connection.name:
+        raise InputError("--name is not accepted with --certs: the certificate has the name")
+    if connection.insecure and not connection.name:
+        raise InputError("smofi join --insecure needs --name: without certificates, a client names itself")
     check_count("threads", own.threads)
     if own.part is not None:
         check_count("part", own.part, low=0)
@@ -309,4 +313,108 @@ def join(
             return 0
         reason = client.run()
     print(f"{reason[:1].upper()}{reason[1:]}. Rounds taken part in: {client.rounds}.")
+    return 0
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Certificates: init, issue, revoke, list.
+
+certs = App(
+    name="certs",
+    help="Issue and revoke certificates, by which a server and its clients know each other.",
+    group_parameters=app.group_parameters,
+    sort_key=len(list(app)),
+)
+app.command(certs)
+Pki: TypeAlias = Annotated[Path, doc("the folder of the certificate authority")]
+
+
+@command("smofi certs init pki", of=certs)
+def init(
+    pki: Annotated[Path, doc("a new or an empty folder")],
+    /,
+    *,
+    days: Annotated[int, doc("how long the authority and all its certificates can be valid")] = 3650,
+) -> int:
+    """Make a certificate authority, which issues certificates to a server and its clients."""
+    with loading():
+        from smofi.net.certs import init
+    until = init(pki, days=days)
+    print(f"Certificate authority: {pki}, valid until {until:%Y-%m-%d}")
+    print(f"{pki / 'ca-key.pem'} stays on this machine: whoever has it can issue certificates. Keep a backup.")
+    print(f"Next: smofi certs issue {pki} --server HOST, and --client NAME for each client")
+    return 0
+
+
+@command(
+    "smofi certs issue pki --server train.example.org 10.0.0.5",
+    "smofi certs issue pki --client hospital-a",
+    "smofi certs issue pki --client hospital-a --days 90 --renew",
+    of=certs,
+)
+def issue(
+    pki: Pki,
+    /,
+    *,
+    server: Annotated[
+        list[str] | None,
+        doc("for a server: all host names and IP addresses that clients connect to"),
+        ONE_OR_MORE,
+    ] = None,
+    client: Annotated[str | None, doc("for a client: the name that the server will know it by")] = None,
+    name: Annotated[str | None, doc("the name of a server and its folder, for several; by default server")] = None,
+    days: Annotated[
+        int | None, doc("how long the certificate is valid; by default 365, or as long as the authority is")
+    ] = None,
+    renew: Annotated[bool, doc("replace the key and the certificate of this name")] = False,
+) -> int:
+    """Issue a certificate to a server or to a client, with a folder to copy to its machine.
+
+    Certificates that are renewed stay valid until their end, unless they are revoked before.
+    """
+    if (server is None) == (client is None):
+        raise InputError("smofi certs issue needs --server HOST or --client NAME, one of the two")
+    with loading():
+        from smofi.net.certs import issue
+    issued = issue(pki, server=server, client=client, name=name, days=days, renew=renew)
+    folder = pki / issued.name
+    print(f"Certificate: {folder}, for {', '.join(issued.hosts) or issued.name}, valid until {issued.until:%Y-%m-%d}")
+    print(f"Copy this folder to the {issued.kind}'s machine, by a way that keeps key.pem secret, such as scp.")
+    print(f"{pki / 'ca-key.pem'} stays here.")
+    if renew and issued.kind == "server":
+        print("A server that is running has to be restarted.")
+    return 0
+
+
+@command("smofi certs revoke pki hospital-a", of=certs)
+def revoke(
+    pki: Pki, name: Annotated[str, doc("the name of a client or a server, as smofi certs list shows it")], /
+) -> int:
+    """Revoke all certificates of a name, as when a key is lost or a client leaves.
+
+    A running server notices when its crl.pem changes.
+    """
+    with loading():
+        from smofi.net.certs import revoke
+    revoked, written = revoke(pki, name)
+    print(f"Revoked: {plural(len(revoked), 'certificate')} of {name}")
+    print(f"Written: {', '.join(map(str, written))}")
+    print(f"If a server's folder is on another machine, copy {pki / 'crl.pem'} there. It needs no restart.")
+    return 0
+
+
+@command("smofi certs list pki", name="list", of=certs)
+def list_(pki: Pki, /) -> int:
+    """List the certificates that were issued: to whom, until when, and whether they are revoked."""
+    with loading():
+        from smofi.net.certs import issued_in
+    found = issued_in(pki)
+    if not found:
+        print(f"{pki} has issued no certificates yet: smofi certs issue {pki} --client NAME")
+        return 0
+    table = Table("name", "for", "until", "state")
+    for one in found:
+        state = Text(one.state, style="" if one.state == "valid" else "bold")
+        table.add_row(Text(one.name), Text("\n".join(one.hosts) or one.kind), f"{one.until:%Y-%m-%d}", state)
+    console.print(table)
     return 0

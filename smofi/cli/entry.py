@@ -29,7 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # nothing is left to be said or saved after the command: then a signal may end the process without a word
         with handled(_interrupt, afterwards=signal.SIG_DFL if own else None):
-            code = _call(list(sys.argv[1:] if arguments is None else arguments))
+            given, code = list(sys.argv[1:] if arguments is None else arguments), 0
+            if given == ["--version"]:
+                print(smofi.__version__)
+            else:
+                with loading():
+                    from smofi.cli.commands import call
+                code = call(given)
     except KeyboardInterrupt as error:
         code = _say_interrupted(error.number if isinstance(error, Interrupted) else signal.SIGINT)
     sys.stdout.flush()
@@ -43,15 +49,6 @@ def _code_after(loss: Loss, code: int) -> int:
     if not isinstance(loss.error, BrokenPipeError):  # whoever closes a pipe has seen enough
         complain(f"standard output cannot be written: {loss.error.strerror}")
     return code or 1
-
-
-def _call(given: list[str]) -> int:
-    if given == ["--version"]:
-        print(smofi.__version__)
-        return 0
-    with loading():
-        from smofi.cli.commands import call
-    return call(given)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -11,18 +11,14 @@ from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
 from smofi.cli.entry import complain, loading, remark
-from smofi.cli.flags import ONE_OR_MORE, RUNS, Folder, Picture, Runs, doc
-from smofi.cli.program import command, console, reading
+from smofi.cli.program import ONE_OR_MORE, RUNS, Folder, Picture, Runs, command, console, doc, reading
 from smofi.errors import check_choice, check_path, refuse
 from smofi.export.request import FORMATS, check_request
 from smofi.report.asked import (
     MADE,
     Request,
     Target,
-    check_new,
-    check_page,
-    check_picture,
-    check_replaceable,
+    check_output,
     format_of,
     write_file,
 )
@@ -42,20 +38,19 @@ def show(
     Exit code 2 if a file is damaged or missing.
     """
     with loading():
-        from smofi.report.show import RunsView, entries_below, missing_config, show_runs
+        from smofi.report.show import entries_below, missing_config, runs_table, show_runs
         from smofi.report.snapshots import snapshots_in
     if entries := entries_below(folder):
-        console.print(RunsView(folder, entries))
+        console.print(runs_table(folder, entries))
         runs = [run for entry in entries for run in entry.runs]
         unreadable = [*missing_config(folder), *(entry.error for entry in entries if entry.error)]
     else:
         runs, unreadable = snapshots_in(folder), []
-        console.print(show_runs(folder, runs))
+        console.print(show_runs(folder, runs, console))
     return _damaged([*unreadable, *(error for run in runs for error in run.damaged)])
 
 
 def _damaged(found: Sequence[object]) -> int:
-    """Say what is damaged. Exit code 2 if anything is."""
     for error in found:
         complain(str(error))
     return 2 if found else 0
@@ -92,12 +87,12 @@ def compare(
     if per_seed and form != "csv":
         refuse("per_seed", True, "--format csv with it")
     if output is not None:
-        check_new(output, force)
+        check_output(output, "--output", "table", force=force)
     with loading():
         from smofi.report.snapshots import gather
         from smofi.report.table import as_text, blocks_of, sheets_of, written_as
-    gathered = gather(runs or (RUNS,))
-    blocks = blocks_of(gathered, wanted, baseline)
+    setups, unreadable = gather(runs or (RUNS,))
+    blocks = blocks_of(setups, wanted, baseline)
     table = as_text(sheets_of(blocks)) if form == "text" else written_as(form, blocks, per_seed=per_seed)
     if output is not None:
         print(f"Table: {write_file(output, (table if isinstance(table, str) else plain(table)).encode())}")
@@ -105,7 +100,7 @@ def compare(
         print(table, end="")
     else:
         console.print(table)
-    return _damaged(gathered.unreadable)
+    return _damaged(unreadable)
 
 
 def plain(table: RenderableType) -> str:
@@ -152,19 +147,19 @@ def plot(
 
     Bands and error bars are one standard deviation over seeds. Exit code 2 if a run cannot be read.
     """
-    check_replaceable(output, "--output", force)
+    check_output(output, "--output", "picture", force=force)
     request = Request(kind, value, by, over, hours, Target.read(target), baseline, width)
     if own_axes:
         request.check_curves("own_axes")
     with loading():
         from smofi.report.figures import figure_of
-        from smofi.report.snapshots import gather
-    gathered = gather(runs or (RUNS,))
-    drawing = figure_of(gathered.counted, request, own_axes=own_axes)
+        from smofi.report.snapshots import counted, gather
+    setups, unreadable = gather(runs or (RUNS,))
+    drawing = figure_of(counted(setups), request, own_axes=own_axes)
     print(f"Figure: {drawing.save(output)}")
-    for one in (one for left_out in gathered.left_out.values() for one in left_out):
-        remark(f"note: {one.sentence}")
-    return _damaged(gathered.unreadable)
+    for sentence in (sentence for setup in setups for sentence in setup.left_out):
+        remark(f"note: {sentence}")
+    return _damaged(unreadable)
 
 
 @command("smofi timeline first --round 3 --output round.png")
@@ -181,16 +176,16 @@ def timeline(
     the runs with the first one.
     """
     if output is not None:
-        check_picture(output, "output")
+        check_output(output, "output", "picture", force=True)
     folders_in(folder)  # refused if it is none
     with loading():
-        from smofi.report.timeline import read_timelines, save_timelines, timeline_table
+        from smofi.report.timeline import read_timelines, timeline_table, timelines_picture
     with reading(str(folder)) as progress:
         timelines = read_timelines(folder, round, progress)
     for one in timelines:
         console.print(timeline_table(one), "", sep="\n")
     if output is not None:
-        print(f"Picture: {save_timelines(output, timelines)}")
+        print(f"Picture: {timelines_picture(timelines).save(output)}")
     return 0
 
 
@@ -205,7 +200,7 @@ def report(
 
     The page needs no network and no file beside it, so it can be given to others as it is.
     """
-    check_page(output, "--output", force=force)
+    check_output(output, "--output", "page", force=force)
     given = runs or (RUNS,)
     for run in given:
         if not check_path("RUN", run).is_dir():

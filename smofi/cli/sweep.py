@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from rich.console import Console
@@ -17,8 +16,23 @@ from rich.table import Table
 from rich.text import Text
 
 from smofi.cli.entry import complain, loading, remark
-from smofi.cli.flags import NONE_GIVEN, ONE_OR_MORE, RUNS, Display, Flags, Scale, Source, doc, resolve, settings_given
-from smofi.cli.program import COMMAND_LINE, HOW_TO_WRITE, command, console, print_line
+from smofi.cli.program import (
+    COMMAND_LINE,
+    HOW_TO_WRITE,
+    NONE_GIVEN,
+    ONE_OR_MORE,
+    RUNS,
+    Display,
+    Flags,
+    Scale,
+    Source,
+    command,
+    console,
+    doc,
+    print_line,
+    resolve,
+    settings_given,
+)
 from smofi.config import Config, config_yaml
 from smofi.engine.metrics import headings
 from smofi.errors import InputError, check_count, refuse_unwanted
@@ -90,9 +104,9 @@ def sweep(
 
 
 def _print_tables(folders: Sequence[Path]) -> None:
-    """Print a table for each setup of the sweep."""
-    from smofi.report import compare, results_table
+    from smofi.report.results import compare
     from smofi.report.snapshots import read_runs, setups_of
+    from smofi.report.table import results_table
 
     for setup in setups_of(read_runs(folders)):
         try:
@@ -196,7 +210,6 @@ class Sweep:
         self.jobs = usual_jobs(self.to_do) if jobs is None else check_count("jobs", jobs, high=1024)
 
     def _state(self, cell: Cell) -> str:
-        """Return finished, begun, to do, or what is in its way."""
         try:
             if self.store.finished(cell):
                 return FINISHED
@@ -236,7 +249,8 @@ class Sweep:
         expected = paces_in(self.store, self.to_do)
         folder = SweepFolder(self.folder, self.cells, self.text)
         try:
-            with SweepDisplay(console, Pace(self.cells, self.jobs, expected), display) as shown:
+            shown = SweepDisplay(console, Pace(self.cells, self.jobs, expected), display)
+            with shown.bars:
                 done = len(self.cells) - len(self.to_do)
                 shown.say(f"{plural(len(self.cells), 'cell')} in {self.folder}, {done} done, {self.jobs} at a time")
                 for path, error in self.store.unreadable.items():
@@ -283,7 +297,6 @@ class SweepDisplay:
         if mode == "auto":
             mode = "live" if console.is_terminal and not console.is_dumb_terminal else "plain"
         self.console, self.pace, self.mode, self.now = console, pace, mode, now
-        self.running: dict[str, tuple[Cell, int]] = {}
         self.best: dict[str, float] = {}
         self.ended, self.failed = 0, 0
         self.printed_at = now()
@@ -298,15 +311,6 @@ class SweepDisplay:
         self.tasks: dict[str, TaskID] = {}
         self.all = self.bars.add_task("all cells", total=len(pace.cells), note="")
 
-    def __enter__(self) -> SweepDisplay:
-        self.bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bars.stop()
-
     def say(self, text: str, warning: bool = False) -> None:
         """Print a sentence for people; with `quiet` only a warning, for programs none."""
         if self.mode in ("live", "plain") or (warning and self.mode == "quiet"):
@@ -319,9 +323,8 @@ class SweepDisplay:
         if self.mode == "jsonl":
             self._write(event)
         if isinstance(event, Started):
-            self.running[event.cell.key] = event.cell, 0
-            task = self.bars.add_task(event.cell.title, total=event.cell.config.rounds, note="starting")
-            self.tasks[event.cell.key] = task
+            rounds = event.cell.config.rounds
+            self.tasks[event.cell.key] = self.bars.add_task(event.cell.title, total=rounds, note="starting")
         elif isinstance(event, Advanced):
             self._advance(event)
         elif isinstance(event, Ended):
@@ -334,17 +337,16 @@ class SweepDisplay:
 
     def _advance(self, event: Advanced) -> None:
         key = event.cell.key
-        self.running[key] = event.cell, event.done
         if event.value is not None:
             self.best[key] = max(event.value, self.best.get(key, event.value))
         self.bars.update(self.tasks[key], completed=event.done, note=percent(event.value))
         if self.mode == "plain" and self.now() - self.printed_at >= LINE_EVERY:
-            rounds = (f"{one.title} {done}/{one.config.rounds}" for one, done in self.running.values())
-            self._line(f"{self._count()}; running: {'; '.join(rounds)}; {self._left()}")
+            running = (f"{task.description} {task.completed:g}/{task.total:g}" for task in self.bars.tasks[1:])
+            self.say(f"{self._count()}; running: {'; '.join(running)}; {self._left()}")
+            self.printed_at = self.now()
 
     def _end(self, event: Ended) -> None:
         outcome, key = event.outcome, event.outcome.cell.key
-        self.running.pop(key, None)
         if (task := self.tasks.pop(key, None)) is not None:
             self.bars.remove_task(task)
         self.ended += outcome.state != "interrupted"
@@ -354,10 +356,7 @@ class SweepDisplay:
         took = f" in {hours_minutes_seconds(outcome.seconds)}" if outcome.ran else ""
         where = " on validation data" * bool(outcome.cell.config.validation)
         best = f", best {percent(self.best[key])}{where}" if key in self.best else ""
-        self._line(f"{outcome.cell.title}: {outcome.state}{took}{best}; {self._count()}, {self._left()}")
-
-    def _line(self, text: str) -> None:
-        self.say(text)
+        self.say(f"{outcome.cell.title}: {outcome.state}{took}{best}; {self._count()}, {self._left()}")
         self.printed_at = self.now()
 
     def _count(self) -> str:
@@ -369,7 +368,6 @@ class SweepDisplay:
         return "time left unknown" if left is None else f"about {hours_minutes_seconds(left)} left"
 
     def _write(self, event: CellEvent) -> None:
-        """Write one JSON object a line."""
         fields = asdict(event.outcome) if isinstance(event, Ended) else asdict(event)
         if not isinstance(event, Stopping):
             cell = event.outcome.cell if isinstance(event, Ended) else event.cell

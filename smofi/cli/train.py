@@ -18,7 +18,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from smofi.cli.entry import LOSS, complain, loading, remark
-from smofi.cli.flags import (
+from smofi.cli.program import (
+    COMMAND_LINE,
+    HOW_TO_WRITE,
     NONE_GIVEN,
     ONE_OR_MORE,
     RUNS,
@@ -27,15 +29,18 @@ from smofi.cli.flags import (
     NewRun,
     Scale,
     Source,
+    command,
+    console,
     doc,
-    resolve,
+    print_line,
+    reading,
+    resolve_or_resume,
     settings_given,
 )
-from smofi.cli.program import COMMAND_LINE, HOW_TO_WRITE, command, console, print_line, reading
-from smofi.config import Config, stored_config
+from smofi.config import Config
 from smofi.engine.processes.counting import keep_busy
 from smofi.engine.processes.endings import Interrupted, follows, handled, in_turn
-from smofi.errors import InputError, SmofiError, TrainingWarning, check_choice, refuse
+from smofi.errors import SmofiError, TrainingWarning, check_choice, refuse
 from smofi.memory import refusing
 from smofi.plural import plural
 from smofi.runs import RunFolder, participants_in
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
     from smofi.engine.events import Event
     from smofi.engine.processes.starting import Launcher
     from smofi.experiment import FolderRun
-    from smofi.report import History
+    from smofi.report.results import History
     from smofi.training import Result
 
 NO_TRACKER = "none"
@@ -90,19 +95,14 @@ def run(
             check_choice("track", name, (*TRACKERS, NO_TRACKER))
         if NO_TRACKER in track and len(track) > 1:
             refuse("track", track, f"{NO_TRACKER} alone, or trackers without it")
-    if resume is None:
-        config = resolve(source, given, scale)
-    elif source is None and output is None and scale is None:
-        config = stored_config(resume, given)
-    else:
-        raise InputError("--resume is not accepted with a file, --scale or --output: the run's folder has its settings")
+    config = resolve_or_resume(source, given, scale, output, resume)
     if "workers" in given and config.workers and config.clients:
         keep_busy(config.workers, config.per_round, asked=True)  # refused at once; without clients, when they are known
     with loading():
         import torch
 
         from smofi.config.federation import gather
-        from smofi.experiment.following import worker_count
+        from smofi.experiment.resuming import worker_count
         from smofi.track import trackers_of
     if config.clients is None:  # before workers are started: how many are useful depends on it
         with reading(config.data) as progress:
@@ -133,7 +133,7 @@ class Training:
         with loading():
             from smofi.engine.processes import starting
             from smofi.engine.processes.workers import WorkerGone
-            from smofi.experiment.following import follow, follow_on
+            from smofi.experiment.resuming import follow, follow_on
             from smofi.report.names import seeds_of
         config = self.config
 
@@ -163,9 +163,8 @@ class Training:
                 raise SmofiError(self._after_loss(launcher.lost() or str(error))) from error
 
     def _open(self, folder: Path, launcher: Launcher) -> None:
-        """Get the runs ready to train, and show what they did before they were resumed."""
         from smofi.experiment import resume, start
-        from smofi.report import History
+        from smofi.report.results import History
 
         self.folder = folder
         LOSS.remark = f"the run goes on; see it with: smofi show {shlex.quote(str(folder))}"
@@ -214,7 +213,6 @@ class Training:
             self.current.session.run.interrupt()
 
     def _train_one(self, one: FolderRun, caught: list[int]) -> Result:
-        """Train one run, seen by the display and the trackers."""
         from smofi.track import combine, tracker
 
         announced: list[bool] = []
@@ -304,8 +302,9 @@ def print_results(
 ) -> None:
     """Compare the methods, by seed and name, as they are `judged`, and save their curves and their page in the folder;
     `quiet` saves only."""
-    from smofi.report import NARROWEST, History, compare, draw_curves, results_table
-    from smofi.report.table import clients_table
+    from smofi.report.curves import NARROWEST, draw_curves
+    from smofi.report.results import History, compare
+    from smofi.report.table import clients_table, results_table
 
     loud = mode != "quiet"
     for (seed, name), result in results.items():
@@ -328,33 +327,27 @@ def print_results(
             console.print(clients)
         console.print(f"{seconds:.0f} s. {saved}", highlight=False, soft_wrap=True)
     if len(results) > 1:
-        page = _save_page(folder)
+        try:
+            from smofi.report.page import write_page
+
+            page = f"Page: {write_page([folder], folder / PAGE)}"
+        except Exception as error:  # whatever it is, the runs are done and saved
+            page = f"The page could not be written: {error}"
         if loud:
             print_line(page)
 
 
 def _save_pictures(config: Config, folder: Path, histories: Sequence[History], target: float) -> str:
-    """Save the curves over rounds, with a clock those over hours too, and say where."""
-    from smofi.report import save_curves
+    from smofi.report.figures import run_figure
     from smofi.report.names import details, setting
 
     files = RunFolder(folder)
     title = setting(config, participants_in(files))
-    save = partial(save_curves, histories=histories, target=target, title=title, below=details(config))
+    draw = partial(run_figure, histories, target, title, details(config))
     try:
-        pictures = [save(files.curves_file)]
+        pictures = [draw().save(files.curves_file)]
         if config.clock != "none":
-            pictures.append(save(files.curves_over_hours_file, over_hours=True))
+            pictures.append(draw(over_hours=True).save(files.curves_over_hours_file))
     except SmofiError as error:  # the training is done, and its results are worth more than a picture
         return f"The picture could not be saved: {error}"
     return f"Picture{'s' * (len(pictures) > 1)}: {' and '.join(map(str, pictures))}"
-
-
-def _save_page(folder: Path) -> str:
-    """Write the page about all runs, and say where; like a picture, it is worth less than the results."""
-    try:
-        from smofi.report.page import write_page
-
-        return f"Page: {write_page([folder], folder / PAGE)}"
-    except Exception as error:  # whatever it is, the runs are done and saved
-        return f"The page could not be written: {error}"

@@ -63,7 +63,6 @@ class StepCosts:
 
     @classmethod
     def of(cls, costs: Costs, cut: Cut, sent: SentBytes = AS_COMPUTED) -> StepCosts:
-        """Return the costs of a model at a cut."""
         macs = [block.macs for block in costs.blocks]
         sides = macs[: cut.first], macs[cut.first : cut.last], macs[cut.last :]
         front, server, back = (sum(side) / max(1, sum(macs)) for side in sides)
@@ -74,13 +73,8 @@ class StepCosts:
         return cls(front, server, back, activation, output if cut.u_shaped else 0)
 
     @property
-    def up(self) -> int:
-        """Bytes per sample that the client sends in a step."""
-        return self.activation + self.output
-
-    @property
-    def down(self) -> int:
-        """Bytes per sample that it receives."""
+    def crossing(self) -> int:
+        """Return the bytes per sample that the client sends in a step, and as many that it receives."""
         return self.activation + self.output
 
     def step(self, batch: int, device: Device, server: float) -> tuple[Leg, ...]:
@@ -142,29 +136,32 @@ class Clock:
 
     @cached_property
     def server(self) -> float:
-        """p_s = mean(p_j) / kappa, the server's seconds for one sample through the whole model."""
+        """Return the server's seconds for one sample through the whole model."""
+        # p_s = mean(p_j) / kappa
         return fmean(device.seconds for device in self.devices) / self.timing.server_speedup
 
     @property
     def deadline(self) -> float:
-        """The deadline of a step. It changes nothing where clients do not wait at every step, or share a server
-        model."""
+        """Return the deadline of a step, none where clients do not wait at every step, or share a server model."""
         deadline = self.timing.step_deadline
         applies = self.method.waits == "step" and not self.method.where.one_server
         return deadline if applies and deadline is not None else math.inf
 
     def step_costs(self, cut: Cut) -> StepCosts:
-        """Return what a step costs at this cut."""
         return self._at(cut)[0]
 
     def speeds(self, clients: Sequence[int], cuts: Sequence[Cut]) -> list[float]:
         """Return each client's samples per second, without round trips, which take as long for a whole batch."""
         # s_j = 1 / (a sample's time on the device and to be sent)
-        return [1 / self._sample_seconds(client, cut) for client, cut in zip(clients, cuts, strict=True)]
+        steps = [
+            self.step_costs(cut).step(1, self.devices[client], self.server)
+            for client, cut in zip(clients, cuts, strict=True)
+        ]
+        return [1 / sum(leg.seconds for leg in legs if leg.kind not in (SERVER, LATENCY)) for legs in steps]
 
     def present(self, clients: Sequence[int], now: float) -> tuple[float, list[int]]:
         """Return the time, later if no client is available now, and the clients that are available then."""
-        if self._always:
+        if all(device.presence is ALWAYS for device in self.devices):
             return now, list(clients)
         then = min(self.devices[client].presence.comes(now) for client in clients)
         if then == math.inf:
@@ -194,7 +191,15 @@ class Clock:
 
     def replayed(self, plan: RoundPlan, now: float, *, watch: bool = False) -> Replayed:
         """Replay the planned round; `watch` also records what each client does when."""
-        return replay(self.jobs(plan, now), self.rules(plan), now, watch=watch)
+        where, visits = self.method.where, None
+        if where.one_server and not where.merges:
+            visits = [[row for group in tick.groups for row in group] for tick in plan.ticks(self.method)]
+            if self.method.waits == "client":
+                visits = [list(dict.fromkeys(row for rows in visits for row in rows))]
+        # the paper charges each client for its own samples; in truth the merged batch waits for the last of them
+        merges = where.merges and self.timing.clock == "full"
+        rules = Rules(self.method.waits, self.timing.server_parallel or math.inf, visits, merges, self.deadline)
+        return replay(self.jobs(plan, now), rules, now, watch=watch)
 
     def jobs(self, plan: RoundPlan, now: float) -> list[Job]:
         """Return what each of the round's clients has to do."""
@@ -208,22 +213,9 @@ class Clock:
             jobs.append(Job(step, steps, epoch, fetch, give, device.presence.leaves(now)))
         return jobs
 
-    def rules(self, plan: RoundPlan) -> Rules:
-        """Return how the method's clients wait, and in which order its server sees them."""
-        where = self.method.where
-        visits = None
-        if where.one_server and not where.merges:
-            ticks = plan.ticks(self.method)
-            visits = [[row for group in tick.groups for row in group] for tick in ticks]
-            if self.method.waits == "client":
-                visits = [list(dict.fromkeys(row for rows in visits for row in rows))]
-        # the paper charges each client for its own samples; in truth the merged batch waits for the last of them
-        merges = where.merges and self.timing.clock == "full"
-        return Rules(self.method.waits, self.timing.server_parallel or math.inf, visits, merges, self.deadline)
-
     @property
     def remarks(self) -> list[str]:
-        """What a user should know before the run."""
+        """Return what a user should know before the run."""
         if self.timing.step_deadline is None or self.deadline < math.inf:
             return []
         reason = "has one server model for all" if self.method.where.one_server else "does not wait at every step"
@@ -231,28 +223,18 @@ class Clock:
 
     @property
     def waits_for_all(self) -> bool:
-        """Whether there is no deadline that a client could miss."""
+        """Tell whether there is no deadline that a client could miss."""
         return self.deadline == math.inf
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same devices."""
+        """Return a hash of the devices."""
         numbers = [
-            (
-                one.seconds,
-                one.up,
-                one.down,
-                one.presence.period,
-                one.presence.intervals,
-                *((one.rtt,) if one.rtt else ()),
-            )
+            (one.seconds, one.up, one.down, one.presence.period, one.presence.intervals)
+            + ((one.rtt,) if one.rtt else ())
             for one in self.devices
         ]
         return hashlib.sha256(repr(numbers).encode()).hexdigest()
-
-    @cached_property
-    def _always(self) -> bool:
-        return all(device.presence is ALWAYS for device in self.devices)
 
     @cached_property
     def _costs_by_cut(self) -> dict[Cut, tuple[StepCosts, int]]:
@@ -265,18 +247,14 @@ class Clock:
             self._costs_by_cut[cut] = StepCosts.of(self.costs, cut, self.sent), weights
         return self._costs_by_cut[cut]
 
-    def _sample_seconds(self, client: int, cut: Cut) -> float:
-        legs = self.step_costs(cut).step(1, self.devices[client], self.server)
-        return sum(leg.seconds for leg in legs if leg.kind not in (SERVER, LATENCY))
-
     def _time(self, plan: RoundPlan, replayed: Replayed, enough: Sequence[bool], now: float) -> RoundTime:
         step_costs, weights = zip(*map(self._at, plan.cuts), strict=True) if plan.cuts else ((), ())
         samples = [batch * done for batch, done in zip(plan.batch_sizes, replayed.steps, strict=True)]
         leaves = [self.devices[client].presence.leaves(now) for client in plan.clients]
         present = [min(replayed.end, left) - now for left in leaves]
-        up = [n * one.up + own * taken for n, one, own, taken in zip(samples, step_costs, weights, enough, strict=True)]
-        fetched = [own if busy else 0 for own, busy in zip(weights, replayed.busy, strict=True)]
-        down = [n * one.down + own for n, one, own in zip(samples, step_costs, fetched, strict=True)]
+        crossed = [n * one.crossing for n, one in zip(samples, step_costs, strict=True)]
+        up = [n + own * taken for n, own, taken in zip(crossed, weights, enough, strict=True)]
+        down = [n + own * (busy > 0) for n, own, busy in zip(crossed, weights, replayed.busy, strict=True)]
         idle = [max(0.0, 1 - busy / time) if time else 0.0 for busy, time in zip(replayed.busy, present, strict=True)]
         left_out = [client for client, taken in zip(plan.clients, enough, strict=True) if not taken]
         return RoundTime(now, replayed.end, up, down, idle, left_out)

@@ -10,7 +10,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
@@ -27,15 +26,12 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------------------------------------
 # A CSV file with columns of known names, read for a setting that is refused if the file does not fit.
 
-
-CELL, CHARACTER = 100, 4
-"""Bytes of memory that a cell takes, and a character at most."""
+CELL, CHARACTER = 100, 4  # bytes of memory that a cell takes, and a character at most
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """The rows of a file, each with the number of its line; `setting` is the name of the setting that names the
-    file."""
+    """The rows of a file, each with the number of its line; `setting` is what the file was given for."""
 
     setting: str
     name: str
@@ -69,38 +65,28 @@ class Sheet:
         return sheet
 
     def wrong(self, expected: str) -> NoReturn:
-        """Refuse the file."""
         refuse(self.setting, self.name, expected)
 
     def words(self, column: str) -> list[str]:
-        """Return a column of words."""
         return [row[self.columns.index(column)].strip() for _, row in self.rows]
 
     def numbers(self, column: str, *, above: float = -math.inf, low: float = -math.inf) -> list[float]:
         """Return a column of finite numbers, all of them over `above` and at least `low`."""
-        numbers = [_number(word) for word in self.words(column)]
-        limits = "".join(f" {sign} {limit:g}" for sign, limit in ((">", above), (">=", low)) if limit > -math.inf)
-        for (line, _), word, number in zip(self.rows, self.words(column), numbers, strict=True):
+        numbers = []
+        for (line, _), word in zip(self.rows, self.words(column), strict=True):
+            try:
+                number = math.nan if "_" in word else float(word)
+            except ValueError:
+                number = math.nan
             if not (above < number < math.inf and low <= number):
-                kind = f"a finite number{limits}"
-                self.wrong(f"{kind} in column {column!r} of line {line}, but it is {word!r:.100}")
+                limit = f" > {above:g}" if above > -math.inf else f" >= {low:g}" if low > -math.inf else ""
+                self.wrong(f"a finite number{limit} in column {column!r} of line {line}, but it is {word!r:.100}")
+            numbers.append(number)
         return numbers
 
 
-def _number(word: str) -> float:
-    """Return a word as a number; NaN if it is not one.
-
-    >>> _number("1.5"), _number("fast"), _number("1_000")
-    (1.5, nan, nan)
-    """
-    try:
-        return math.nan if "_" in word else float(word)
-    except ValueError:
-        return math.nan
-
-
 # --------------------------------------------------------------------------------------------------------------------
-# What phones were measured to be like, by quantiles.
+# What phones were measured to be like: quantiles, one for each of the levels.
 
 Floats: TypeAlias = "npt.NDArray[np.float64]"
 
@@ -108,81 +94,67 @@ LEVELS = tuple(range(5, 100, 5))
 """The percentiles of every table. What lies beyond is left out: one phone with 1.8 kbps makes a round last for days."""
 
 
-@dataclass(frozen=True)
-class Quantiles:
-    """A distribution by its quantiles, one for each of the `LEVELS`.
+def quantile(table: Sequence[float], draws: Floats | float) -> Floats:
+    """Return the inverse of a distribution, straight from quantile to quantile, for draws from 0 to 1.
 
-    >>> LATENCY_MS.values[LEVELS.index(50)]
-    175
+    >>> quantile(LATENCY_MS, np.array([0.0, 0.5, 1.0])).tolist()
+    [60.0, 175.0, 572.0]
     """
-
-    values: tuple[float, ...]
-
-    def at(self, draws: Floats) -> Floats:
-        """Return the inverse of the distribution, straight from quantile to quantile, for draws from 0 to 1.
-
-        >>> LATENCY_MS.at(np.array([0.0, 0.5, 1.0])).tolist()
-        [60.0, 175.0, 572.0]
-        """
-        # u ~ U(0, 1) -> F^-1(0.05 + 0.9 u)
-        return np.interp(draws, *self._line)
-
-    @cached_property
-    def _line(self) -> tuple[Floats, Floats]:
-        return np.linspace(0, 1, len(self.values)), np.array(self.values, dtype=np.float64)
+    # u ~ U(0, 1) -> F^-1(0.05 + 0.9 u)
+    return np.asarray(np.interp(draws, np.linspace(0, 1, len(table)), table))
 
 
 MEASURED_MACS = 4_100_000_000
 """Multiply-accumulates of the network that the latencies were measured with. The source does not state them: that it
 is a ResNet-50 at 224 x 224 is our assumption. It scales hours, hardly the ratios between methods."""
 
-LATENCY_MS = Quantiles((60, 70, 80, 88, 98, 105, 132, 141, 153, 175, 197, 220, 237, 263, 315, 343, 408, 477, 572))
+LATENCY_MS = (60, 70, 80, 88, 98, 105, 132, 141, 153, 175, 197, 220, 237, 263, 315, 343, 408, 477, 572)
 """AI Benchmark: milliseconds for one sample."""
 
-DOWN_KBPS = Quantiles((
+DOWN_KBPS = (
     8709.0, 29974.9, 36281.9, 37440.4, 39905.4, 40689.8, 41498.5, 41740.7, 41828.8, 42134.3,
     42418.5, 45902.4, 47367.2, 48969.1, 52300.0, 56484.1, 60332.1, 73225.1, 87019.0,
-))  # fmt: skip
+)  # fmt: skip
 """MobiPerf: the mean of each measurement."""
 
-UP_PER_DOWN = Quantiles((
+UP_PER_DOWN = (
     0.0991, 0.136, 0.325, 0.56, 0.659, 0.669, 0.687, 0.696, 0.696, 0.707,
     0.707, 0.707, 0.709, 0.728, 0.741, 0.761, 0.79, 0.85, 1.17,
-))  # fmt: skip
+)  # fmt: skip
 """FLASH: a user's mean throughput up, divided by that down."""
 
-READY_SHARE = Quantiles((
+READY_SHARE = (
     0.000182, 0.00113, 0.00414, 0.00791, 0.0125, 0.0181, 0.0258, 0.0359, 0.0432, 0.0547,
     0.0675, 0.0806, 0.0962, 0.113, 0.13, 0.158, 0.196, 0.255, 0.322,
-))  # fmt: skip
+)  # fmt: skip
 """FLASH: the share of its trace in which a phone is ready."""
 
 MEAN_GAP = (
-    Quantiles((
+    (
         13717, 18343, 24811, 32708, 42418, 43180, 56860, 68959, 85165, 86349,
         102878, 128618, 143902, 172313, 172790, 215989, 259192, 431961, 518178,
-    )),
-    Quantiles((
+    ),
+    (
         6250, 8370, 9629, 11155, 12737, 15035, 16932, 19578, 21356, 23072,
         26692, 31002, 35414, 40395, 47627, 62120, 79371, 97316, 143306,
-    )),
-    Quantiles((
+    ),
+    (
         3754, 5128, 6593, 7760, 8744, 9976, 10860, 11544, 12906, 14173,
         15360, 16643, 18328, 23530, 28853, 33031, 39993, 51520, 64701,
-    )),
+    ),
 )  # fmt: skip
 """FLASH: the mean of a phone's gaps between two ready intervals, in seconds; for each third of the phones, by share."""
 
-READY_PER_MEAN = Quantiles((
+READY_PER_MEAN = (
     0.00253, 0.00521, 0.0081, 0.013, 0.0201, 0.0305, 0.0489, 0.0771, 0.117, 0.173,
     0.24, 0.341, 0.466, 0.625, 0.862, 1.2, 1.74, 2.6, 4.63,
-))  # fmt: skip
+)  # fmt: skip
 """FLASH: the length of a ready interval, divided by the mean of its phone; of phones with ten of them or more."""
 
-GAP_PER_MEAN = Quantiles((
+GAP_PER_MEAN = (
     0.000239, 0.000478, 0.00103, 0.00238, 0.00466, 0.0083, 0.0139, 0.0226, 0.0364, 0.0555,
     0.0882, 0.144, 0.241, 0.42, 0.744, 1.26, 2.06, 3.25, 5.23,
-))  # fmt: skip
+)  # fmt: skip
 """FLASH: the length of a gap, divided by the mean of its phone; also from a trace's last interval around to its
 first."""
 
@@ -190,8 +162,7 @@ first."""
 # --------------------------------------------------------------------------------------------------------------------
 # When a device takes part: intervals of a trace that repeats itself.
 
-SHORTEST = 1e-3
-"""Seconds that an interval lasts at least, so that it is still one when 30,000 years are added to its ends."""
+SHORTEST = 1e-3  # seconds of an interval: it is still one when 30,000 years are added to its ends
 
 
 @dataclass(frozen=True)
@@ -216,7 +187,7 @@ class Presence:
 
     @classmethod
     def merged(cls, intervals: Iterable[tuple[float, float]], period: float) -> Presence:
-        """Make a presence of intervals in any order: join those that overlap or touch, drop those of no length.
+        """Make a presence of intervals in any order: join intervals that overlap or touch, drop any of no length.
 
         >>> Presence.merged([(7.0, 9.0), (1.0, 3.0), (2.0, 4.0), (5.0, 5.0)], period=10.0).intervals
         [(1.0, 4.0), (7.0, 9.0)]
@@ -256,23 +227,20 @@ class Presence:
         if not self.intervals:
             return math.inf
         cycle = self._cycle(now)
-        at = self._started(now, cycle)
-        return self._start(cycle, at) if at < len(self.intervals) else self._start(cycle + 1, 0)
+        if (at := self._started(now, cycle)) == len(self.intervals):
+            cycle, at = cycle + 1, 0
+        return cycle * self.period + self.intervals[at][0]
 
     # Times are rounded, so all are compared as `cycle * period + time`, and never taken apart again: what `comes` gives
     # is a time when it is available.
 
     def _cycle(self, now: float) -> int:
-        """Count how often the trace has repeated."""
         near = math.floor(now / self.period)
         return near - (now < near * self.period) + (now >= (near + 1) * self.period)
 
     def _started(self, now: float, cycle: int) -> int:
         """Count the cycle's intervals that have started."""
         return bisect_right(self.intervals, now, key=lambda interval: cycle * self.period + interval[0])
-
-    def _start(self, cycle: int, at: int) -> float:
-        return cycle * self.period + self.intervals[at][0]
 
     def _end(self, cycle: int, at: int) -> float:
         end = self.intervals[at][1]
@@ -292,11 +260,7 @@ T = TypeVar("T")
 
 
 def presences(availability: str, clients: int, seed: int) -> list[Presence]:
-    """Return the availability of each client.
-
-    >>> presences("always", 2, seed=0)[1].comes(100.0)
-    100.0
-    """
+    """Return the availability of each client."""
     if not isinstance(availability, str) or not (availability in ("always", "phones") or availability.endswith(".csv")):
         refuse("availability", availability, "always, phones, or the path of a .csv file")
     if availability == "always":
@@ -307,11 +271,7 @@ def presences(availability: str, clients: int, seed: int) -> list[Presence]:
 
 
 def one_each(rows: Sequence[T], clients: int, seed: int, purpose: str) -> list[T]:
-    """Return the rows if there is one for each client; else each client draws one, and several may draw the same.
-
-    >>> one_each("abc", 3, seed=0, purpose="example")
-    ['a', 'b', 'c']
-    """
+    """Return the rows if there is one for each client; else each client draws one, and several may draw the same."""
     if len(rows) == clients:
         return list(rows)
     return [rows[at] for at in generator(seed, purpose).integers(len(rows), size=clients).tolist()]
@@ -322,19 +282,16 @@ def phone_presence(seed: int, client: int) -> Presence:
 
     Its share of ready time and its mean gap are drawn first, then intervals and gaps by turns with just these means, in
     whole seconds, starting at any moment.
-
-    >>> phone_presence(0, 0).period >= WEEK
-    True
     """
     draws = generator(seed, "availability", client)
     of_share, of_gap, phase = draws.random(3)
-    share = float(READY_SHARE.at(of_share))
+    share = float(quantile(READY_SHARE, of_share))
     level = (LEVELS[0] + (LEVELS[-1] - LEVELS[0]) * of_share) / 100
-    gap = float(MEAN_GAP[int(level * len(MEAN_GAP))].at(of_gap))
+    gap = float(quantile(MEAN_GAP[int(level * len(MEAN_GAP))], of_gap))
     # share = ready / (ready + gap)
     ready = gap * share / (1 - share)
     turns = math.ceil(WEEK / (ready + gap))
-    lengths = np.stack([READY_PER_MEAN.at(draws.random(turns)), GAP_PER_MEAN.at(draws.random(turns))])
+    lengths = np.stack([quantile(READY_PER_MEAN, draws.random(turns)), quantile(GAP_PER_MEAN, draws.random(turns))])
     lengths *= np.array([[ready], [gap]]) / lengths.mean(axis=1, keepdims=True)
     lengths = np.ceil(lengths)
     after = np.cumsum(lengths.sum(axis=0))
@@ -389,13 +346,11 @@ class Phones:
 
     rtt_ms: float = RTT_MS
 
+    def __post_init__(self) -> None:
+        check_number("rtt_ms", self.rtt_ms, low=0)
+
     def __str__(self) -> str:
         return PHONES if self.rtt_ms == RTT_MS else f"{PHONES}(rtt_ms={self.rtt_ms:.12g})"
-
-
-def phones(rtt_ms: float = RTT_MS) -> Phones:
-    """Return phones with this round-trip time; 0 leaves it out."""
-    return Phones(check_number("rtt_ms", rtt_ms, low=0))
 
 
 def read_phones(text: object) -> Phones | None:
@@ -411,7 +366,7 @@ def read_phones(text: object) -> Phones | None:
         return None
     try:
         (call,) = read_calls("devices", text, PHONES)
-        return build({PHONES: phones}[call.name], call)
+        return build({PHONES: Phones}[call.name], call)
     except (InputError, KeyError, ValueError):
         refuse("devices", text, "phones, or phones(rtt_ms=N), N >= 0")
 
@@ -421,10 +376,9 @@ def read_phones(text: object) -> Phones | None:
 
 BYTES_PER_KBIT = 1000 / 8
 MILLISECOND = 1e-3
+RTT = "rtt_ms"
 SPEEDS = {"ms_per_sample": MILLISECOND, "seconds_per_sample": 1.0}
 """Columns of a file that say how fast a device computes, and their units in seconds."""
-
-RTT = "rtt_ms"
 
 
 @dataclass(frozen=True)
@@ -443,12 +397,7 @@ def devices_for(
     devices: str | Sequence[Device], availability: str, clients: int, *, seed: int, macs: int, symmetric: bool
 ) -> list[Device]:
     """Return a device for each client: "phones", for a model of `macs` multiply-accumulates; the devices of a CSV file;
-    or the user's own. `symmetric` gives phones one bandwidth for both directions, as the paper does.
-
-    >>> device, = devices_for("phones", "always", 1, seed=0, macs=555_422_720, symmetric=True)
-    >>> device.up == device.down
-    True
-    """
+    or the user's own. `symmetric` gives phones one bandwidth for both directions, as the paper does."""
     check_count("clients", clients)
     if kind := read_phones(devices):
         drawn = _phones(clients, seed, check_count("macs", macs), symmetric)
@@ -469,9 +418,9 @@ def _phones(clients: int, seed: int, macs: int, symmetric: bool) -> list[Device]
     """Draw phones; a client's depends on the seed and the client, not on how many there are."""
     compute, network, ratio = generator(seed, "devices").random((clients, 3)).T
     # p_j = latency * MACs of the model / MACs of the measured network
-    seconds = LATENCY_MS.at(compute) * (SPEEDS["ms_per_sample"] * macs / MEASURED_MACS)
-    down = DOWN_KBPS.at(network) * BYTES_PER_KBIT
-    up = down if symmetric else down * UP_PER_DOWN.at(ratio)
+    seconds = quantile(LATENCY_MS, compute) * (SPEEDS["ms_per_sample"] * macs / MEASURED_MACS)
+    down = quantile(DOWN_KBPS, network) * BYTES_PER_KBIT
+    up = down if symmetric else down * quantile(UP_PER_DOWN, ratio)
     return [Device(*numbers) for numbers in zip(seconds.tolist(), up.tolist(), down.tolist(), strict=True)]
 
 
@@ -516,7 +465,7 @@ CLOCKS = ("none", "paper", "full")
 
 @dataclass(frozen=True)
 class Timing:
-    """How long rounds take on the clients' devices.
+    """Say how long rounds take on the clients' devices.
 
     clock             "none"; "paper" charges computation and what crosses the cut; "full" also the clients' weights and
                       round trips

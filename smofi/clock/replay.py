@@ -19,18 +19,16 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 # --------------------------------------------------------------------------------------------------------------------
 # What clients have to do in a round, how they wait for each other, and how the round went.
 
-
 SERVER = "server"
 """The kind of leg that a client spends on the server; all others are its own: "compute", "up", "down" or "latency"."""
 
-LATENCY = "latency"
-"""The kind of leg in which a message is under way, however short it is."""
+LATENCY = "latency"  # a message is under way, however short it is
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Job:
-    """What a client has to do in a round: `fetch` the model, take its steps, and `give` back what it has learnt. It is
+    """A client's work in a round: `fetch` the model, take its steps, and `give` back what it has learnt. The client is
     gone at the time `leaves`."""
 
     step: tuple[Leg, ...]
@@ -56,8 +54,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Rules:
-    """How clients wait, and how the server works: on `parallel` of them at a time, first come, first served; on one
-    after the other in the order of `visits`, a list for every tick; or on all of a tick together (`merges`)."""
+    """Say where clients wait, and how the server works: on `parallel` of them at a time, first come, first served; on
+    one after the other in the order of `visits`, a list for every tick; or on all of a tick together (`merges`)."""
 
     waits: str
     parallel: float = math.inf
@@ -68,7 +66,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Span:
-    """What a row did from `start` to `end`; in between, it waited."""
+    """A row's activity from `start` to `end`; in between, it waited."""
 
     row: int
     kind: str
@@ -78,7 +76,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Replayed:
-    """How a round went. Lists have an entry per row: its steps, its seconds of work, when it was done, stopped or
+    """A round that is over. Lists have an entry per row: its steps, its seconds of work, when it was done, stopped or
     gone, and whether it had left before it could give anything back. `landed` has the rows whose step was done in each
     tick, where clients wait at every step."""
 
@@ -94,27 +92,27 @@ class Replayed:
 # --------------------------------------------------------------------------------------------------------------------
 # A round on the clients' devices, replayed event by event: which clients work, wait, are late or leave.
 
-DONE, LEFT, DEADLINE = range(3)
-"""Kinds of events; of simultaneous ones, the earlier in this list comes first."""
+WAITS = Leg("wait", 0.0)  # for its next step to be released, or has none left
+DONE, LEFT, DEADLINE = range(3)  # kinds of events; of simultaneous events, the earlier kind comes first
 
 
 @dataclass
 class _Row:
     job: Job
-    legs: Iterator[Leg | None]
+    legs: Iterator[Leg]
     until: float
-    done: int = field(default=0, init=False)
-    started_in: int = field(default=-1, init=False)
-    visits: int = field(default=0, init=False)
-    leg: Leg | None = field(default=None, init=False)
-    since: float = field(default=0.0, init=False)
-    busy: float = field(default=0.0, init=False)
-    late: bool = field(default=False, init=False)
-    gone: bool = field(default=False, init=False)
+    done: int = 0
+    started_in: int = -1
+    visits: int = 0
+    leg: Leg = WAITS
+    since: float = 0.0
+    busy: float = 0.0
+    late: bool = False
+    gone: bool = False
 
     @property
     def left(self) -> bool:
-        """Whether it has steps to take."""
+        """Tell whether it has steps to take."""
         return self.done < self.job.steps and not self.gone
 
 
@@ -141,7 +139,7 @@ class Replay:
         self.over = False
 
     def run(self) -> Replayed:
-        """Until no client has anything left to do, or those that have are not waited for."""
+        """Replay until no client has anything left to do, or nobody waits for the rest."""
         for number, row in enumerate(self.rows):
             row.gone = row.job.leaves <= self.start
             if row.job.leaves < math.inf:
@@ -156,11 +154,11 @@ class Replay:
             self._proceed()
         return self._end()
 
-    def _legs(self, number: int, job: Job) -> Iterator[Leg | None]:
-        """Yield all that a row does; None where it waits for its next step to be released."""
+    def _legs(self, number: int, job: Job) -> Iterator[Leg]:
+        """Yield all that a row does in a round."""
         done, to_barrier = 0, {"step": 1, "epoch": job.epoch_steps}.get(self.rules.waits, job.steps)
         while done < job.steps:
-            yield None
+            yield WAITS
             taken = min(to_barrier, job.steps - done) if self.calm else 1
             fetch = () if done else job.fetch
             if self.calm:
@@ -171,10 +169,9 @@ class Replay:
             self._land(number, taken)
 
     def _next_leg(self, number: int) -> None:
-        """The row's next leg begins."""
         row = self.rows[number]
-        row.leg, row.since = next(row.legs, None), self.now
-        if row.leg is None:
+        row.leg, row.since = next(row.legs, WAITS), self.now
+        if row.leg is WAITS:
             if row.left:
                 self.idle.add(number)
                 self.arrived.append(number)
@@ -195,37 +192,31 @@ class Replay:
             return
         row = self.rows[number]
         if kind == DONE:
-            if row.leg and row.leg.kind == SERVER:
+            if row.leg.kind == SERVER:
                 self.free += 1
                 row.visits -= 1
             if not row.gone:
                 self._account(number, row)
                 self._next_leg(number)
-        elif row.left:
-            self._leave(number, row)
-
-    def _leave(self, number: int, row: _Row) -> None:
-        if number in self.queue:
-            self.queue.remove(number)
-        else:
-            self._account(number, row)
-        if number not in self.idle:
-            self.working -= 1
-        row.gone, row.until = True, self.now
-        self.idle.discard(number)
-        self.waited.discard(number)
+        elif row.left:  # and leaves now
+            if number in self.queue:
+                self.queue.remove(number)
+            else:
+                self._account(number, row)
+            self.working -= number not in self.idle
+            row.gone, row.until = True, self.now
+            self.idle.discard(number)
+            self.waited.discard(number)
 
     def _account(self, number: int, row: _Row) -> None:
-        """The row was on this leg until now."""
-        if row.leg and self.now > row.since:
+        """Count the time of the row's leg until now."""
+        if row.leg is not WAITS and self.now > row.since:
             row.busy += self.now - row.since
             self.spans.append(Span(number, row.leg.kind, row.since, self.now))
 
     def _land(self, number: int, taken: int) -> None:
-        """Count a row's steps that are done."""
         row = self.rows[number]
-        row.done += taken
-        row.until = self.now
+        row.done, row.until = row.done + taken, self.now
         self.working -= 1
         if self.rules.waits == "step":
             self.landed[self.tick].append(number)
@@ -233,7 +224,7 @@ class Replay:
             row.late = row.late and row.started_in < self.tick
 
     def _proceed(self) -> None:
-        """After all events of this moment: the server takes clients from its queue, and steps are released."""
+        """Let the server take clients from its queue, and release steps, after all events of this moment."""
         for number, seconds in self._served():
             self.free -= 1
             self.rows[number].since = self.now
@@ -246,14 +237,14 @@ class Replay:
             self._next_leg(number)
 
     def _served(self) -> list[tuple[int, float]]:
-        """The rows that the server starts to serve now, and for how long."""
+        """Return the rows that the server starts to serve now, and for how long."""
         if not self.queue:
             return []
         if self.rules.merges:
             if len(self.queue) < len(self.waited):  # some are still on the way
                 return []
-            times = [self._service(number) for number in self.queue]
-            whole = max(*times, sum(times) / self.rules.parallel) if times else 0.0
+            times = [self.rows[number].leg.seconds for number in self.queue]
+            whole = max(*times, sum(times) / self.rules.parallel)
             return [(self.queue.popleft(), whole) for _ in times]
         if self.rules.visits is not None and self.rules.waits == "step":
             # the first in the order that has not been seen to the end
@@ -263,16 +254,12 @@ class Replay:
             if first is None or first not in self.queue:
                 return []
             self.queue.remove(first)
-            return [(first, self._service(first))]
-        count = min(len(self.queue), self.free)
-        return [(number, self._service(number)) for number in (self.queue.popleft() for _ in range(int(count)))]
-
-    def _service(self, number: int) -> float:
-        leg = self.rows[number].leg
-        return leg.seconds if leg else 0.0
+            return [(first, self.rows[first].leg.seconds)]
+        first_come = [self.queue.popleft() for _ in range(int(min(len(self.queue), self.free)))]
+        return [(number, self.rows[number].leg.seconds) for number in first_come]
 
     def _released(self) -> list[int]:
-        """The waiting rows that may take their next step."""
+        """Return the waiting rows that may take their next step."""
         waits = self.rules.waits
         if waits == "step":
             return self._next_tick()
@@ -287,7 +274,7 @@ class Replay:
         return [self.turns[0]] if self.turns and not self.working else []
 
     def _next_tick(self) -> list[int]:
-        """The rows that are not in a step, once none is waited for and one has arrived."""
+        """Return the rows that are not in a step, once none is waited for and one has arrived."""
         if self.waited or (self.working and self.tick >= 0 and not self.landed[self.tick]):
             return []
         left = [row for row in self.rows if row.left]
@@ -307,7 +294,7 @@ class Replay:
         return sorted(self.idle)
 
     def _end(self) -> Replayed:
-        """Rows still in a step stop; those that took half of their steps, and have not left, give back what they
+        """Stop rows that are in a step; rows that took half of their steps, and have not left, give back what they
         have."""
         for number, row in enumerate(self.rows):
             if row.left:
@@ -351,7 +338,6 @@ def replay(jobs: Sequence[Job], rules: Rules, start: float = 0.0, *, watch: bool
 
 
 def seconds(legs: Sequence[Leg]) -> float:
-    """Return the time of some legs, one after the other."""
     return sum(leg.seconds for leg in legs)
 
 

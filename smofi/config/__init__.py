@@ -19,7 +19,6 @@ from smofi.config.reading import (
     read_config,
     run_config,
     sentence_of,
-    stored_config,
 )
 from smofi.config.settings import RESUMABLE, Settings
 
@@ -35,5 +34,4 @@ __all__ = [
     "read_config",
     "run_config",
     "sentence_of",
-    "stored_config",
 ]

@@ -83,11 +83,7 @@ class Config(Settings):
 
     @property
     def each_seed(self) -> tuple[int, ...]:
-        """Return all seeds, of which there may be one.
-
-        >>> Config(seeds="0-2").each_seed, Config(seed=5).each_seed
-        ((0, 1, 2), (5,))
-        """
+        """Return all seeds, of which there may be one."""
         return self.seeds or (self.seed,)
 
     def with_seed(self, seed: int) -> Self:
@@ -95,13 +91,7 @@ class Config(Settings):
         return self.model_copy(update={"seed": seed, "seeds": None})
 
     def divided(self, federation: Federation) -> Self:
-        """Return the configuration with the number of clients that its data was divided among.
-
-        >>> from smofi.config.federation import gather
-        >>> config = Config(clients=4)
-        >>> config.divided(gather(config)).clients
-        4
-        """
+        """Return the configuration with the number of clients that its data was divided among."""
         return self.model_validate(self.model_dump() | {"clients": len(federation.clients)})
 
     @property
@@ -130,11 +120,6 @@ class Config(Settings):
         )
 
     def executor_of(self, method: str) -> str:
-        """Return the executor of one of its methods.
-
-        >>> Config(method=["fedavg", "smofi"], executor=["loop", "vmap"]).executor_of("smofi")
-        'vmap'
-        """
         return self.executor[self.method.index(method) if len(self.executor) > 1 else 0]
 
     def arguments(self, federation: Federation | None = None, method: str | None = None) -> dict[str, Any]:

@@ -110,7 +110,6 @@ workers = partial(check_count, high=4096)
 
 
 def one_of(options: Iterable[str]) -> Check:
-    """Accept one of several words."""
     return partial(check_choice, options=list(options))
 
 
@@ -120,7 +119,6 @@ def number(**limits: Any) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """Accept None, too."""
     return lambda field, value: None if value is None else check(field, value)
 
 

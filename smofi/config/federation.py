@@ -47,13 +47,7 @@ class Federation:
 
 
 def gather(config: Config, progress: ReadProgress = silent) -> Federation:
-    """Load the data and divide it, as the configuration says.
-
-    >>> from smofi.config import Config
-    >>> federation = gather(Config(clients=4, validation=0.1))
-    >>> sorted(set(federation.owners.tolist())), len(federation.clients)
-    ([-1, 0, 1, 2, 3], 4)
-    """
+    """Load the data and divide it, as the configuration says."""
     return divide(config, read_source(config, progress))
 
 
@@ -64,7 +58,6 @@ def gather_each(config: Config, progress: ReadProgress = silent) -> dict[int, Fe
 
 
 def read_source(config: Config, progress: ReadProgress = silent) -> Source:
-    """Load the data that a configuration names."""
     return data.load(
         config.data,
         folder=config.data_folder,
@@ -78,7 +71,6 @@ def read_source(config: Config, progress: ReadProgress = silent) -> Source:
 
 
 def divide(config: Config, source: Source) -> Federation:
-    """Divide data as the configuration says."""
     owners = assign(
         source.train.labels.numpy(),
         config.clients,

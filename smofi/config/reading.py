@@ -19,7 +19,7 @@ from smofi.config.presets import preset_names, preset_text
 from smofi.config.settings import RESUMABLE, SETTINGS
 from smofi.data.partitions import PREFIX as SAVED
 from smofi.data.partitions import dirichlet
-from smofi.errors import LONGEST, InputError, SmofiError, refuse, shortened, shown
+from smofi.errors import InputError, SmofiError, refuse, shortened, shown
 from smofi.methods import METHODS
 from smofi.methods.registry import EXAMPLE
 from smofi.plain_yaml import as_yaml, line_of, parse_settings, read_text
@@ -57,13 +57,9 @@ def read_config(source: str | Path, overrides: Mapping[str, Any] | None = None, 
     try:
         return Config(**overridden(given, overrides))
     except ValidationError as error:
-        sentence = sentence_of(error)
-        field = sentence.partition("=")[0]
-        if field in given and field not in overrides:
-            value, rest = shown(given[field]), sentence.removeprefix(f"{field}=")
-            value, rest = (as_yaml(given[field]), rest.removeprefix(value)) if rest.startswith(value) else ("", rest)
-            sentence = f"{name}, line {line_of(field, text)}: {field}: {shortened(value, LONGEST)}{rest}"
-        raise InputError(sentence) from None
+        field = (sentence := sentence_of(error)).partition("=")[0]
+        where = f"{name}, line {line_of(field, text)}: " if field in given and field not in overrides else ""
+        raise InputError(where + sentence) from None
 
 
 def overridden(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,11 +156,7 @@ def as_begun(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_changed(*values: str) -> bool:
-    """Tell whether an earlier version may have written one of these in other words.
-
-    >>> has_changed("fedprox(mu=0.1)+sflv2(turns='step')"), has_changed("smofi", "dirichlet(0.2)", "phones")
-    (True, False)
-    """
+    """Tell whether an earlier version may have written one of these in other words."""
     former = [f"{key}={value!r}" for given in FORMER.values() for key, value in given.items()]
     return any(words in value for words in (*former, WITHOUT_TRIPS) for value in values)
 
@@ -185,11 +177,7 @@ def _filled(text: str, values: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def config_yaml(config: Config) -> str:
-    """Write the whole configuration as YAML, a comment above each setting; `read_config` reads it back.
-
-    >>> print(config_yaml(Config()).splitlines()[1])
-    data: digits
-    """
+    """Write the whole configuration as YAML, a comment above each setting; `read_config` reads it back."""
     lasting = {name: getattr(config, name) for name in SETTINGS} | written_out(config)
     if config.seeds:  # in place of seed
         lasting["seed"] = None
@@ -198,11 +186,7 @@ def config_yaml(config: Config) -> str:
 
 
 def value_as_yaml(name: str, value: Any) -> str:
-    """Write the value of a setting as plainly as it can be.
-
-    >>> value_as_yaml("cut", "1"), value_as_yaml("method", ("smofi",)), value_as_yaml("seeds", (0, 1, 2))
-    ('1', 'smofi', '0-2')
-    """
+    """Write the value of a setting as plainly as it can be."""
     if name == "seeds" and value is not None:
         value = seeds_text(value)
     if isinstance(value, tuple):

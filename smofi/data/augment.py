@@ -34,12 +34,7 @@ class Augment:
         return torch.from_numpy(rng.integers(0, most, size=(steps, batch_size, 3)))
 
     def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
-        """Vary a batch `[samples, channels, height, width]` as drawn, in one gather; channels-last as before.
-
-        >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
-        >>> Augment(padding=1, flips=True).apply(image, torch.tensor([[1, 1, 1]])).tolist()
-        [[[[1.0, 0.0], [3.0, 2.0]]]]
-        """
+        """Vary a batch `[samples, channels, height, width]` as drawn, in one gather; channels-last as before."""
         if images.dim() != 4:
             raise InputError(f"augment needs images, but these samples have shape {tuple(images.shape[1:])}")
         down, across, flipped = drawn.to(images.device).unbind(1)
@@ -53,11 +48,7 @@ class Augment:
 
 
 def crop(padding: int = 4) -> Augment:
-    """Shift an image by up to `padding` pixels each way.
-
-    >>> crop(2)
-    Augment(padding=2, flips=False)
-    """
+    """Shift an image by up to `padding` pixels each way."""
     return Augment(padding=check_count("padding", padding, high=256))
 
 
@@ -70,11 +61,7 @@ AUGMENTS: dict[str, Callable[..., Augment]] = {"crop": crop, "flip": flip}
 
 
 def parse_augment(text: str) -> Augment:
-    """Read a string such as "crop(4)+flip".
-
-    >>> parse_augment("crop(4)+flip")
-    Augment(padding=4, flips=True)
-    """
+    """Read a string such as "crop(4)+flip"."""
     calls = read_calls("augment", text, "crop(4)+flip")
     names = [call.name for call in calls]
     if len(set(names)) < len(names) or not set(names) <= set(AUGMENTS):

@@ -40,17 +40,7 @@ def batch_order(size: int, batch_size: int, steps: int, *, seed: int, round: int
 
 
 class Ahead:
-    """The batches of one client, step by step; while one is computed with, the next one is read.
-
-    >>> from concurrent.futures import ThreadPoolExecutor
-    >>> import torch
-    >>> from smofi.data.samples import TensorSamples
-    >>> samples = TensorSamples.of(torch.arange(4.0)[:, None], torch.arange(4))
-    >>> with ThreadPoolExecutor(1) as pool:
-    ...     ahead = Ahead(samples, torch.tensor([[3], [1]]), pool)
-    ...     [int(ahead.batch(step)[1]) for step in range(2)]
-    [3, 1]
-    """
+    """The batches of one client, step by step; while one is computed with, the next one is read."""
 
     def __init__(self, samples: Samples, order: Tensor, pool: Executor) -> None:
         self.samples, self.order, self.pool = samples, order, pool
@@ -68,14 +58,7 @@ class Ahead:
 
 
 class Gathered:
-    """The batches of one client, step by step, gathered as many at a time as are `most` bytes, to the same bits.
-
-    >>> import torch
-    >>> samples = TensorSamples.of(torch.arange(4.0)[:, None], torch.arange(4))
-    >>> gathered = Gathered(samples, torch.tensor([[3], [1]]), most=1000)
-    >>> [int(gathered.batch(step)[1]) for step in range(2)]
-    [3, 1]
-    """
+    """The batches of one client, step by step, gathered as many at a time as are `most` bytes, to the same bits."""
 
     def __init__(self, samples: TensorSamples, order: Tensor, most: int) -> None:
         self.samples, self.order = samples, order

@@ -14,13 +14,12 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import shutil
 import stat
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -47,6 +46,9 @@ TRUSTED = 7 * A_DAY * SECOND
 SETTLED = 2 * SECOND
 """Times of files are coarse: one changed this shortly before it was read may have changed since, at the same time."""
 
+LOOKS = ("st_size", "st_mtime_ns", "st_ctime_ns", "st_ino")
+"""By which a file is known to be the one that was found whole."""
+
 INPUTS = {"image": (4, ("uint8", "float32")), "vector": (2, ("float32",)), "text": (2, ("uint8",))}
 """By the kind of data: how many axes inputs have, and of which types they are. One long text has a single axis."""
 
@@ -61,11 +63,7 @@ class Damaged(Exception):
 
 
 def data_home() -> Path:
-    """Return where data sets are looked for by name, and where their caches lie.
-
-    >>> data_home().is_absolute()
-    True
-    """
+    """Return where data sets are looked for by name, and where their caches lie."""
     home = os.environ.get("SMOFI_DATA")
     caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return (Path(home) if home else Path(caches) / "smofi").expanduser().absolute()
@@ -101,16 +99,23 @@ def cached(name: str, origin: str, version: str, decode: Callable[[], Decoded]) 
 
     `origin` says where the data comes from, `version` what state that is in: another version replaces the one before.
     """
-    try:
+    place = place_of(name, origin, version)
+    with _believed(place, f"{origin} is decoded anew"):
         if (found := find(name, origin, version)) is not None:
             return found
-    except Damaged as damage:
-        place = place_of(name, origin, version)
-        warnings.warn(f"{place} is damaged ({damage}): {origin} is decoded anew", CacheWarning, stacklevel=2)
     decoded = with_moments(decode())
     with suppress(OSError, Damaged):  # a full disk, or no permission: then it is decoded again next time
         return store(name, origin, version, decoded) or decoded
     return decoded
+
+
+@contextmanager
+def _believed(place: Path, then: str) -> Iterator[None]:
+    """Warn of a damaged file, and of what is done instead."""
+    try:
+        yield
+    except Damaged as damage:
+        warnings.warn(f"{place} is damaged ({damage}): {then}", CacheWarning, stacklevel=4)
 
 
 def store(name: str, origin: str, version: str, decoded: Decoded) -> Decoded | None:
@@ -126,7 +131,7 @@ def store(name: str, origin: str, version: str, decoded: Decoded) -> Decoded | N
     plain = asdict(replace(decoded, train=nothing, test=nothing))
     about = {key: value for key, value in plain.items() if key not in NOT_KEPT}
     write_arrays(place, place.name, arrays, about)
-    _remove(path for path in _alike(place) if not path.name.startswith(place.name))
+    _remove_others(place)
     return find(name, origin, version)
 
 
@@ -147,13 +152,7 @@ def _decoded(found: Arrays, place: Path) -> Decoded:
 
 
 def check_promises(decoded: Decoded, look_at_inputs: bool = True) -> None:
-    """Raise a ValueError, with a clause that tells what is wrong, unless a reader could have made this.
-
-    >>> split = Split(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 9]))
-    >>> check_promises(Decoded("image", split, split, classes=("a", "b"), standardise=False))
-    Traceback (most recent call last):
-    ValueError: train.targets are not 2 numbers of type int64 from 0 to 1
-    """
+    """Raise a ValueError, with a clause that tells what is wrong, unless a reader could have made this."""
     axes, types = INPUTS[decoded.kind]
     for name, split in (("train", decoded.train), ("test", decoded.test)):
         inputs, long = split.inputs, split.rows is not None
@@ -223,15 +222,13 @@ def kept_images(decoded: Decoded, split: str, side: int, rows: Array, resize: Ca
             check_finite("images", kept)
         return kept
 
-    try:
+    with _believed(place, "its images are resized anew"):
         if (found := read_arrays(place, of, images)) is not None:
             return found
-    except Damaged as damage:
-        warnings.warn(f"{place} is damaged ({damage}): its images are resized anew", CacheWarning, stacklevel=2)
     resized = resize()
     with suppress(OSError, Damaged):  # as in `cached`: then it is resized again next time
         write_arrays(place, of, {"images": resized}, {})
-        _remove(path for path in _alike(place) if not path.name.startswith(place.name))
+        _remove_others(place)
         return found if (found := read_arrays(place, of, images)) is not None else resized
     return resized
 
@@ -317,7 +314,7 @@ def _read(path: Path, file: IO[bytes], of: str, build: Callable[[Arrays], T]) ->
     settled = max(status.st_mtime_ns, status.st_ctime_ns) < at - SETTLED
     if not trusted and status.st_size > SMALL and settled:
         with suppress(OSError):  # no permission, or no room
-            write_atomically(note, sealed([about["sha256"], at, *_looks(status)]))
+            write_atomically(note, sealed([about["sha256"], at, *(getattr(status, name) for name in LOOKS)]))
     return built
 
 
@@ -336,16 +333,20 @@ def _found_whole(note: Path, checksum: str, status: os.stat_result) -> bool:
     with suppress(OSError, ValueError, TypeError):
         if note.is_file():
             of, at, *looks = unsealed(note.read_bytes())
-            return bool(of == checksum and 0 <= time.time_ns() - at < TRUSTED and looks == _looks(status))
+            return bool(
+                of == checksum
+                and 0 <= time.time_ns() - at < TRUSTED
+                and looks == [getattr(status, name) for name in LOOKS]
+            )
     return False
 
 
-def _looks(status: os.stat_result) -> list[int]:
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-
-
-def _alike(path: Path) -> Iterable[Path]:
-    return path.parent.glob(path.name.rpartition("-")[0] + "-*")
+def _remove_others(place: Path) -> None:
+    """Remove other versions of what is in a file, and what is kept beside them."""
+    for path in place.parent.glob(place.name.rpartition("-")[0] + "-*"):
+        if not path.name.startswith(place.name):
+            with suppress(OSError):
+                path.unlink()
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -353,13 +354,4 @@ def _remove_abandoned(folder: Path) -> None:
     for path in folder.glob(".*.part"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > A_DAY:
-                path.unlink()
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in list(paths):
-        if path.is_dir() and not path.is_symlink():  # as older versions made
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with suppress(OSError):
                 path.unlink()

@@ -71,11 +71,7 @@ OWN = {
 
 
 def descriptions() -> dict[str, str]:
-    """Describe each data set that is known by name in a line.
-
-    >>> list(descriptions())[:2]
-    ['digits', 'cifar10']
-    """
+    """Describe each data set that is known by name in a line."""
     return {**EMBEDDED, **{name: entry.description for name, entry in CATALOGUE.items()}}
 
 
@@ -96,11 +92,7 @@ def check_data_name(field: str, name: Any) -> str:
 
 
 def _as_own(path: str) -> list[str]:
-    """Write a bare path as data: by its ending, or as a folder if it is one.
-
-    >>> _as_own("patients.csv"), _as_own("nowhere")
-    (['csv:patients.csv'], [])
-    """
+    """Write a bare path as data: by its ending, or as a folder if it is one."""
     ending = PurePath(path).suffix.removeprefix(".")
     scheme = ending if ending in ("csv", "npz") else "folder" if "\0" not in path and os.path.isdir(path) else None
     return [f"{scheme}:{path}"] if scheme else []

@@ -83,22 +83,12 @@ _HUNDRED = _Kind(
 
 
 def find_cifar10(folder: Path) -> DataFiles:
-    """Find CIFAR-10: `[samples, 32, 32, 3]`, in the official order, which is a random one; the binary layout first.
-
-    >>> find_cifar10(Path("nowhere"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nowhere is not accepted: expected a folder
-    """
+    """Find CIFAR-10: `[samples, 32, 32, 3]`, in the official order, which is a random one; the binary layout first."""
     return _find(folder, _TEN)
 
 
 def find_cifar100(folder: Path) -> DataFiles:
-    """Find CIFAR-100 with its fine labels, as `find_cifar10` does CIFAR-10.
-
-    >>> find_cifar100(Path("nowhere"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nowhere is not accepted: expected a folder
-    """
+    """Find CIFAR-100 with its fine labels, as `find_cifar10` does CIFAR-10."""
     return _find(folder, _HUNDRED)
 
 
@@ -118,7 +108,11 @@ def _read(files: list[Path], kind: _Kind, progress: ReadProgress) -> Decoded:
     check_room(meta.parent, times * size, f"reading {size:,} bytes of pictures takes {times} x as much")
     images, labels = [], []
     for number, path in enumerate(batches, start=1):
-        planes, targets = _records(path, kind) if binary else _batch(path, kind)
+        if binary:
+            planes, targets = _records(path, kind)
+        else:
+            batch = _unpickled(path, kind)
+            planes, targets = batch["data"], np.array(batch[list(kind.label_sizes)[-1]])
         images.append(planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).copy())
         labels.append(targets.astype(np.int64))
         progress(number, len(batches))
@@ -139,12 +133,6 @@ def _records(path: Path, kind: _Kind) -> tuple[Array, Array]:
             row = int(outside.argmax())
             wrong(path, f"{name} from 0 to {classes - 1}, but that of sample {row:,} is {records[row, column]}")
     return records[:, before:], records[:, before - 1]
-
-
-def _batch(path: Path, kind: _Kind) -> tuple[Array, Array]:
-    """Read pictures and targets of a pickle."""
-    batch = _unpickled(path, kind)
-    return batch["data"], np.array(batch[list(kind.label_sizes)[-1]])
 
 
 def _unpickled(path: Path, kind: _Kind) -> dict[str, Any]:

@@ -70,12 +70,7 @@ def named_split(
     clients: Sequence[str] = (),
     owners: Sequence[str] = (),
 ) -> Split:
-    """Make a split of samples whose classes, and perhaps clients, are given by name.
-
-    >>> import numpy as np
-    >>> named_split(np.zeros((2, 8)), ["dog", "cat"], ["cat", "dog"]).targets
-    array([1, 0])
-    """
+    """Make a split of samples whose classes, and perhaps clients, are given by name."""
     number_of_class = {name: number for number, name in enumerate(classes)}
     number_of_owner = {name: number for number, name in enumerate(owners)}
     targets = np.array([number_of_class[label] for label in labels], np.int64)
@@ -94,11 +89,6 @@ class Decoded:
     `raw_input` says what a sample is in the user's files and how it became an input, in JSON values: `kind` is table,
     picture, sound, text or array, and the rest are that kind's facts (docs/export.md lists them). A reader that has
     standardised its inputs itself adds `mean` and `deviation`, per channel or feature. None if it is not known.
-
-    >>> import numpy as np
-    >>> split = Split(np.zeros((2, 8, 8, 1), np.uint8), np.array([0, 1]))
-    >>> Decoded("image", split, split, classes=("a", "b")).standardise
-    True
     """
 
     kind: str

@@ -10,13 +10,12 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from statistics import median_low
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, every_hundredth, named_split
 from smofi.data.idx_files import find_idx, idx_prefix
@@ -31,7 +30,7 @@ from smofi.data.pictures import (
     read_picture_header,
     suffixes,
 )
-from smofi.data.shakespeare import LENGTH, Texts, border, check_characters, read_text, text_input
+from smofi.data.shakespeare import LENGTH, OTHER, Alphabet, Texts, decoded_text, read_text, shown
 from smofi.data.sound import (
     AT_ONCE,
     BANDS,
@@ -73,11 +72,7 @@ class Medium:
     labelled: bool = True
 
     def has(self, path: Path) -> bool:
-        """Tell by its name whether a file is one.
-
-        >>> PICTURES.has(Path("a.JPEG")), TEXTS.has(Path("README.txt"))
-        (True, False)
-        """
+        """Tell by its name whether a file is one."""
         name = path.name.lower()
         return name.endswith(self.suffixes) and (self.labelled or name not in NO_TEXTS)
 
@@ -144,11 +139,7 @@ def with_test(found: Found, root: Path, instead: str = "a folder test beside a f
 
 
 def left_out(paths: Iterable[Path], what: str, one: str = "") -> list[str]:
-    """Say how many files are not read, if any, and how their names end; `one` is how it is said of a single file.
-
-    >>> left_out([Path("a.dcm"), Path("b.DCM")], "that are not pictures")
-    ['2 files that are not pictures: .dcm (2)']
-    """
+    """Say how many files are not read, if any, and how their names end; `one` is how it is said of a single file."""
     some = [path for path in paths if path.name.lower() not in OTHER_PROGRAMS]
     if not some:
         return []
@@ -246,7 +237,11 @@ def _items(root: Path, tree: Listing, medium: Medium) -> list[Item]:
     if not 1 <= depth - classes <= 2:
         inside = "per class, or per client and in it per class" if classes else "per client"
         wrong(found[0], f"a {medium.one} in a sub-folder of {root} {inside}")
-    items = [_item(path, path.parts[above:], medium) for path in found]
+    items = []
+    for path in found:
+        parts = path.parts[above:]
+        whose = parts[0] if depth > 1 + classes else "" if classes else path.stem
+        items.append(Item(path, parts[-2] if classes else "", whose))
     # every class and every client has files; that a client has none of some class is fine
     labels, clients = {item.label for item in items}, {item.client for item in items}
     outer, used = {path.parent for path in folders}, {parent for item in items for parent in item.path.parents}
@@ -256,12 +251,6 @@ def _items(root: Path, tree: Listing, medium: Medium) -> list[Item]:
         if path not in used and path not in outer and not known:
             wrong(path, f"{medium.many} in this folder, but there are none")
     return items
-
-
-def _item(path: Path, parts: tuple[str, ...], medium: Medium) -> Item:
-    if not medium.labelled:
-        return Item(path, "", parts[0] if len(parts) > 1 else path.stem)
-    return Item(path, parts[-2], parts[0] if len(parts) == 3 else "")
 
 
 def walk(listed: Listing, deepest: int = 4) -> Listing:
@@ -310,7 +299,11 @@ def by_list(folder: Path, inside: Listing) -> Found:
         file = files[name]
         if not medium.has(file):
             wrong(path, f"{medium.many} only, but {name!r:.200} of line {entry.line} is something else")
-        label = _label(file, entry, medium, path, (folder, train_folder, *test_folders))
+        if entry.label and not medium.labelled:
+            wrong(path, "no column label: a text has no class, as the next character is what is learned")
+        label = entry.label or file.parent.name if medium.labelled else ""
+        if medium.labelled and not entry.label and file.parent in (folder, train_folder, *test_folders):
+            wrong(path, f"a column label, as {file} lies in no folder that could be its class")
         testing = entry.split == "test" if entry.split else any(place in file.parents for place in test_folders)
         (test if testing else train).append(Item(file, label, entry.client))
     if not train:
@@ -319,19 +312,6 @@ def by_list(folder: Path, inside: Listing) -> Found:
     about = {"test": f"what {LIST} or a folder says is for the test"} if test else {}
     about |= {"left_out": said[0]} if said else {}
     return with_test(Found(medium, train, test, about, others=(path,)), folder, f"a column split to {LIST}")
-
-
-def _label(file: Path, entry: Entry, medium: Medium, path: Path, outside: tuple[Path, ...]) -> str:
-    """Return the class that the list says, or the name of the folder that the file lies in."""
-    if not medium.labelled:
-        if entry.label:
-            wrong(path, "no column label: a text has no class, as the next character is what is learned")
-        return ""
-    if entry.label:
-        return entry.label
-    if file.parent in outside:
-        wrong(path, f"a column label, as {file} lies in no folder that could be its class")
-    return file.parent.name
 
 
 def read_list(path: Path) -> dict[str, Entry]:
@@ -362,96 +342,43 @@ def read_list(path: Path) -> dict[str, Entry]:
 # --------------------------------------------------------------------------------------------------------------------
 # The user's own texts, next character: 80 characters in, the next one out, over the alphabet of the texts themselves.
 
-OTHER = "\ufffd"
-"""Stands for every character that is not in the alphabet."""
-
 MOST_LETTERS = 255
 
 
-@dataclass
-class Alphabet:
-    """Characters as numbers: 0 is any other one. `replaced` counts these, as texts become numbers.
-
-    >>> Alphabet.of(["née", "ne"]).letters[1:]
-    'ené'
-    """
-
-    letters: str
-    replaced: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> Alphabet:
-        """Take the characters that occur most often, in the order of their codes."""
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(text)
-        del counts[OTHER]
-        often = sorted(counts, key=lambda letter: (-counts[letter], letter))[:MOST_LETTERS]
-        return cls(OTHER + "".join(sorted(often)))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The characters as a list shows them: those that cannot be seen by their escapes."""
-        return tuple(map(_shown, self.letters))
-
-    @cached_property
-    def _codes(self) -> npt.NDArray[np.uint32]:
-        return np.array([ord(letter) for letter in self.letters[1:]], np.uint32)
-
-    def numbers(self, text: str) -> npt.NDArray[np.uint8]:
-        """Return the number of each character.
-
-        >>> Alphabet(OTHER + "abc").numbers("cab!").tolist()
-        [3, 1, 2, 0]
-        """
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-        place = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
-        known = self._codes[place] == codes
-        self.replaced.update(chr(code) for code in codes[~known])
-        return np.where(known, place + 1, 0).astype(np.uint8)
+def alphabet_of(texts: Iterable[str]) -> Alphabet:
+    """Take the characters that occur most often, in the order of their codes, and before them one for all others."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    del counts[OTHER]
+    often = sorted(counts, key=lambda letter: (-counts[letter], letter))[:MOST_LETTERS]
+    return Alphabet(OTHER + "".join(sorted(often)), lambda letter: OTHER)
 
 
 def read_texts(folder: Path, found: Found, progress: ReadProgress) -> Decoded:
     """Read the texts of all clients as samples of 80 characters and the next one."""
-    items = [(item, None if not found.test else "train") for item in found.train]
-    items += [(item, "test") for item in found.test]
-    texts, characters = [], 0
-    for number, (item, _) in enumerate(items, start=1):
-        texts.append(read_text(item.path))
-        characters += len(texts[-1])
-        check_characters(characters, item.path)
-        progress(number, len(items))
-    splits = [split for _, split in items]
-    alphabet = Alphabet.of(
-        text if split else text[: border(text)] for text, split in zip(texts, splits, strict=True) if split != "test"
-    )
-    if alphabet.letters == OTHER and any(OTHER in text for text in texts):
+    texts, items = Texts(), [*found.train, *found.test]
+    for number, item in enumerate(items):
+        split = "test" if number >= len(found.train) else "train" if found.test else None
+        texts.add(item.client, read_text(item.path), item.path, split)
+        progress(number + 1, len(items))
+    alphabet = alphabet_of(texts.training())
+    train, test = texts.splits(alphabet, "texts order", folder, "text")
+    if alphabet.letters == OTHER:
         wrong(folder, f"texts to train on with other characters than {OTHER}, which stands for unknown ones")
-    read = Texts(alphabet.numbers, "texts order")
-    added = [read.add(item.client, text, split) for (item, split), text in zip(items, texts, strict=True)]
-    train, test = read.splits(folder, "text")
-    about = dict(found.about)
-    if too_short := added.count(False):
-        short = f"{too_short:,} text{'s' * (too_short > 1)} too short for {LENGTH} characters and the next one"
+    about, count = dict(found.about), len(alphabet.letters) - 1
+    if texts.too_short:
+        several = "s" * (texts.too_short > 1)
+        short = f"{texts.too_short:,} text{several} too short for {LENGTH} characters and the next one"
         about["left_out"] = "; ".join([*([about["left_out"]] if "left_out" in about else []), short])
-    about["remark"] = _remark(alphabet, characters)
+    remark = f"alphabet: the {count} character{'s' * (count > 1)} of the training texts, and one for all others"
+    if alphabet.replaced:
+        some = " ".join(shown(letter) for letter, _ in alphabet.replaced.most_common(5))
+        replaced = f"{alphabet.replaced.total():,} of {texts.characters:,} characters"
+        remark += f", which replaces {replaced}, such as {some}"
     # as for the official texts, but nothing near takes the place of an unknown character
-    raw_input = {**text_input(LENGTH), "alphabet": alphabet.letters, "nearest": {}, "decompose": None, "unknown": OTHER}
-    return Decoded("text", train, test, alphabet.names, tuple(read.owners), False, LENGTH, about, raw_input)
-
-
-def _remark(alphabet: Alphabet, characters: int) -> str:
-    """Say which alphabet it is, and what was replaced."""
-    count = len(alphabet.letters) - 1
-    said = f"alphabet: the {count} character{'s' * (count > 1)} of the training texts, and one for all others"
-    if not alphabet.replaced:
-        return said
-    some = " ".join(map(_shown, (letter for letter, _ in alphabet.replaced.most_common(5))))
-    return f"{said}, which replaces {alphabet.replaced.total():,} of {characters:,} characters, such as {some}"
-
-
-def _shown(letter: str) -> str:
-    return letter if letter.isprintable() else repr(letter)[1:-1]
+    others: dict[str, Any] = {"nearest": {}, "decompose": None, "unknown": OTHER}
+    return decoded_text(train, test, texts.owners, alphabet, others, {**about, "remark": remark})
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -502,15 +429,6 @@ WORKING_ON_SOUND = 64
 """Bytes of memory for a sample, while its recording becomes an image."""
 
 
-@dataclass(frozen=True)
-class _Recording:
-    """Facts about a recording: the rate and the channels of its file, and its length at 16,000 samples a second."""
-
-    rate: int
-    channels: int
-    length: int
-
-
 def decode_recordings(
     paths: list[Path], training: int, folder: Path, progress: ReadProgress
 ) -> tuple[Array, dict[str, Any], str]:
@@ -518,13 +436,15 @@ def decode_recordings(
 
     The first ones, `training` of them, are those to train on.
     """
-    report, found = every_hundredth(progress), []
+    report, rates, mixed = every_hundredth(progress), Counter[int](), 0
+    lengths: list[int] = []  # at 16,000 samples a second
     for number, path in enumerate(paths, start=1):
         rate, samples = read_recording(path)
-        channels = 1 if samples.ndim == 1 else samples.shape[1]
-        found.append(_Recording(rate, channels, math.ceil(len(samples) * RATE / rate)))
+        rates[rate] += 1
+        mixed += samples.ndim > 1 and samples.shape[1] > 1
+        lengths.append(math.ceil(len(samples) * RATE / rate))
         report(number, 2 * len(paths))
-    length = min(max(median_low(one.length for one in found[:training]), WINDOW), LONGEST)
+    length = min(max(median_low(lengths[:training]), WINDOW), LONGEST)
     frames = frames_in(length)
     check_room(
         folder,
@@ -535,7 +455,20 @@ def decode_recordings(
     images = images_of(paths, partial(clip, length), length, lambda done, _: report(len(paths) + done, 2 * len(paths)))
     resample = {"kernel": "sinc, Kaiser window", "zeros": ZEROS, "rolloff": ROLLOFF, "beta": BETA}
     raw_input = {**SOUND_INPUT, "samples": length, "channels": "mean", "resample": resample}
-    return images, raw_input, _length_remark(found, length)
+    longer, shorter = (sum(sign * one > sign * length for one in lengths) for sign in (1, -1))
+    said = [f"recordings: {length / RATE:g} s each, "]
+    said[0] += "the median length" if length < LONGEST else "the most that is used of one"
+    if longer:
+        said.append(f"{longer:,} longer: their middle is used")
+    if shorter:
+        said.append(f"{shorter:,} shorter: with silence on either side")
+    del rates[RATE]
+    if rates:
+        given = ", ".join(f"{rate:,} Hz ({count:,})" for rate, count in rates.most_common(3))
+        said.append(f"resampled to {RATE:,} Hz: {given}")
+    if mixed:
+        said.append(f"{mixed:,} with several channels: mixed to one")
+    return images, raw_input, "; ".join(said)
 
 
 def clip(length: int, path: Path) -> Samples:
@@ -547,24 +480,6 @@ def clip(length: int, path: Path) -> Samples:
     return resampled(as_floats(samples[begin : begin + count], path), rate)
 
 
-def _length_remark(found: list[_Recording], length: int) -> str:
-    """Say what was done to recordings that were not all alike."""
-    longer, shorter = (sum(sign * one.length > sign * length for one in found) for sign in (1, -1))
-    which = "the median length" if length < LONGEST else "the most that is used of one"
-    said = [f"recordings: {length / RATE:g} s each, {which}"]
-    if longer:
-        said.append(f"{longer:,} longer: their middle is used")
-    if shorter:
-        said.append(f"{shorter:,} shorter: with silence on either side")
-    rates = Counter(one.rate for one in found if one.rate != RATE).most_common(3)
-    if rates:
-        given = ", ".join(f"{rate:,} Hz ({count:,})" for rate, count in rates)
-        said.append(f"resampled to {RATE:,} Hz: {given}")
-    if mixed := sum(one.channels > 1 for one in found):
-        said.append(f"{mixed:,} with several channels: mixed to one")
-    return "; ".join(said)
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # The user's own folder: pictures, recordings, texts or idx files, whichever lie in it.
 
@@ -573,32 +488,22 @@ def find_folder(folder: Path, image_size: int | None = None) -> DataFiles:
     """Find the user's own files. Pictures are all of one size, or each is brought to a square of `image_size`.
 
     A single text, or one file of several idx data sets in a folder, may be named instead of a folder.
-
-    >>> find_folder(Path("nowhere"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nowhere is not accepted: expected a folder of pictures, recordings, texts or idx files
     """
     if image_size is not None:
         check_count("image_size", image_size, high=4096)
+    if os.path.isfile(folder) and TEXTS.has(folder):
+        about = "the last fifth of the text; to choose the test set yourself, name a folder with train and test"
+        found = Found(TEXTS, [Item(folder, "", folder.stem)], [], {"test": about})
+        return DataFiles([folder], partial(read_texts, folder, found))
+    if os.path.isfile(folder) and (prefix := idx_prefix(folder)) is not None:
+        return find_idx(folder.parent, listing(folder.parent)[1], prefix)
     if not os.path.isdir(folder):
-        return _find_file(folder)
+        wrong(folder, "a folder of pictures, recordings, texts or idx files")
     inside = listing(folder)
     if any(idx_prefix(path) is not None for path in inside[1]):
         return find_idx(folder, inside[1])
     found = by_list(folder, inside) if folder / LIST in inside[1] else by_folders(folder, inside)
     return DataFiles(found.paths, partial(_read, folder, found, image_size))
-
-
-def _find_file(path: Path) -> DataFiles:
-    if os.path.exists(path) and TEXTS.has(path):
-        about = {
-            "test": "the last fifth of the text; to choose the test set yourself, name a folder with train and test"
-        }
-        found = Found(TEXTS, [Item(path, "", path.stem)], [], about)
-        return DataFiles([path], partial(read_texts, path, found))
-    if os.path.exists(path) and (prefix := idx_prefix(path)) is not None:
-        return find_idx(path.parent, listing(path.parent)[1], prefix)
-    wrong(path, "a folder of pictures, recordings, texts or idx files")
 
 
 def _read(folder: Path, found: Found, image_size: int | None, progress: ReadProgress) -> Decoded:

@@ -6,29 +6,20 @@ emnist-letters-train-images-idx3-ubyte.gz, ..., emnist-letters-test-labels-idx1-
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from io import BufferedIOBase
 from pathlib import Path
 
 import numpy as np
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split
-from smofi.data.outside import MOST_INFLATED, PIECE, check_room, find_files, regular_size, wrong
+from smofi.data.outside import check_room, find_files, read_bytes, wrong
 from smofi.data.pictures import picture_input
 from smofi.data.tables import hold_out, say_held_out
 
 MOST_BYTES = 2**31
 """In one file, unpacked; the largest of Fashion-MNIST has 47 million."""
-
-LABEL = 9
-"""Bytes of memory for a label, as it is read and as an int64."""
 
 NAME = re.compile(r"(?P<prefix>.*?)(?P<split>train|t10k|test)-(?P<what>images|labels)[-.]idx[13]-ubyte(\.gz)?")
 
@@ -36,63 +27,20 @@ NAME = re.compile(r"(?P<prefix>.*?)(?P<split>train|t10k|test)-(?P<what>images|la
 # The idx format, in which MNIST came: arrays of bytes, packed by gzip or not.
 
 
-@dataclass(frozen=True)
-class IdxHeader:
-    """The shape that a file announces; `start` is where its bytes begin."""
-
-    path: Path
-    shape: tuple[int, ...]
-    start: int
-
-    @property
-    def sizes(self) -> str:
-        """The shape, to be shown."""
-        return " x ".join(f"{size:,}" for size in self.shape)
-
-
-def read_idx_header(path: Path, axes: int) -> IdxHeader:
-    """Read the header of an idx file with this number of axes, if it announces what can be in the file."""
-    start = 4 + 4 * axes
-    size = regular_size(path, "an idx file")
-    with _opened(path) as file:
-        header = file.read(start)
-    if len(header) < start or header[:4] != bytes((0, 0, 8, axes)):
-        wrong(
-            path,
-            f"an idx file that begins with 00 00 08 {axes:02x}, but it begins with {header[:4].hex(' ') or 'nothing'}",
-        )
-    found = IdxHeader(path, tuple(int(side) for side in np.frombuffer(header[4:], ">u4")), start)
-    needed = start + math.prod(found.shape)
-    if needed == start or needed > MOST_BYTES:
-        wrong(path, f"1 to {MOST_BYTES:,} bytes, but it announces {found.sizes}")
-    if needed > size * MOST_INFLATED if path.suffix == ".gz" else needed != size:
-        wrong(path, f"{needed:,} bytes for the {found.sizes} it announces, but it has {size:,}")
-    return found
-
-
-def read_idx(header: IdxHeader) -> Array:
-    """Read the bytes that a file announces."""
-    path = header.path
-    array = np.empty(header.shape, np.uint8)
-    content, done = array.data.cast("B"), 0
-    with _opened(path) as file:
-        file.read(header.start)
-        while done < len(content) and (some := file.readinto(content[done : done + PIECE])):
-            done += some
-        more = len(file.read(1))  # at the end, gzip compares the checksum
-    if done + more != len(content):
-        found = f"{header.start + done:,}" if done < len(content) else "more"
-        wrong(path, f"{header.start + len(content):,} bytes for the {header.sizes} it announces, but it has {found}")
-    return array
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BufferedIOBase]:
-    try:
-        with gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield file
-    except (OSError, EOFError, zlib.error) as error:
-        wrong(path, f"an idx file ({getattr(error, 'strerror', None) or error})")
+def read_idx(path: Path, axes: int, most: int = MOST_BYTES) -> Array:
+    """Read an idx file of bytes with this number of axes, and of at most so many bytes."""
+    content, start = read_bytes(path, most, "an idx file"), 4 + 4 * axes
+    if len(content) < start or content[:4] != bytes((0, 0, 8, axes)):
+        begins = content[:4].hex(" ") or "nothing"
+        wrong(path, f"an idx file that begins with 00 00 08 {axes:02x}, but it begins with {begins}")
+    shape = tuple(int(side) for side in np.frombuffer(content[4:start], ">u4"))
+    announced, needed = " x ".join(f"{side:,}" for side in shape), start + math.prod(shape)
+    if needed == start:
+        wrong(path, f"one byte or more, but it announces {announced}")
+    if len(content) != needed:
+        wrong(path, f"{needed:,} bytes for the {announced} it announces, but it has {len(content):,}")
+    check_room(path, 2 * needed, f"reading it takes 2 x {needed:,} bytes")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -100,11 +48,7 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def idx_prefix(path: Path) -> str | None:
-    """Return what the names of a data set's idx files begin with; None if it is no such name.
-
-    >>> idx_prefix(Path("emnist-letters-test-images-idx3-ubyte.gz")), idx_prefix(Path("a.png"))
-    ('emnist-letters-', None)
-    """
+    """Return what the names of a data set's idx files begin with; None if it is no such name."""
     match = NAME.fullmatch(path.name)
     return match and match["prefix"]
 
@@ -139,18 +83,19 @@ def find_idx(folder: Path, files: list[Path], prefix: str | None = None) -> Data
 
 def read_idx_files(files: list[Path], progress: ReadProgress) -> list[tuple[Array, Array]]:
     """Read pictures of one size, `[samples, height, width, 1]`, and labels, of one split or of two."""
-    axes = (3, 1) * (len(files) // 2)
-    headers = [read_idx_header(path, axis) for path, axis in zip(files, axes, strict=True)]
-    for k in range(0, len(headers), 2):
-        _check_alike(headers[k], headers[k + 1])
-    if headers[0].shape[1:] != headers[-2].shape[1:]:
-        size, other = ("x".join(map(str, headers[k].shape[1:])) for k in (0, -2))
-        wrong(files[-2], f"pictures of {size} as in {files[0].name}, but they are {other}")
-    arrays = []
-    for number, header in enumerate(headers, start=1):
-        arrays.append(read_idx(header))
-        progress(number, len(files))
-    return [(arrays[k][..., None], arrays[k + 1].astype(np.int64)) for k in range(0, len(arrays), 2)]
+    read: list[tuple[Array, Array]] = []
+    for number, (path, labelled) in enumerate(zip(files[::2], files[1::2], strict=True)):
+        images = read_idx(path, 3)[..., None]
+        progress(2 * number + 1, len(files))
+        labels = read_idx(labelled, 1, 8 + len(images)).astype(np.int64)
+        progress(2 * number + 2, len(files))
+        if len(labels) != len(images):
+            wrong(labelled, f"{len(images):,} labels, as many as {path.name} has pictures, but it has {len(labels):,}")
+        if read and images.shape[1:] != read[0][0].shape[1:]:
+            size, other = ("x".join(map(str, some.shape[1:3])) for some in (read[0][0], images))
+            wrong(path, f"pictures of {size} as in {files[0].name}, but they are {other}")
+        read.append((images, labels))
+    return read
 
 
 def _read(folder: Path, files: list[Path], progress: ReadProgress) -> Decoded:
@@ -172,18 +117,6 @@ def _read(folder: Path, files: list[Path], progress: ReadProgress) -> Decoded:
     return Decoded("image", train, split, names, about={"test": where}, raw_input=picture_input(images.shape[1:]))
 
 
-def _check_alike(images: IdxHeader, labels: IdxHeader) -> None:
-    """Refuse other than as many labels as pictures, and more of both than fit into memory."""
-    count = images.shape[0]
-    if labels.shape[0] != count:
-        wrong(
-            labels.path,
-            f"{count:,} labels, as many as {images.path.name} has pictures, but it has {labels.shape[0]:,}",
-        )
-    needed = math.prod(images.shape) + LABEL * count
-    check_room(images.path, needed, f"it announces {images.sizes} bytes, and {LABEL} x {count:,} for labels")
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # Fashion-MNIST: four idx files, packed or not. Other data sets in such files are read by `idx_files`.
 
@@ -199,12 +132,7 @@ PLACES = ("fashion-mnist", "FashionMNIST/raw", "raw")
 
 
 def find_fashion_mnist(folder: Path) -> DataFiles:
-    """Find Fashion-MNIST: `[samples, 28, 28, 1]`, in the official order, which is a random one.
-
-    >>> find_fashion_mnist(Path("nowhere"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nowhere is not accepted: expected a folder
-    """
+    """Find Fashion-MNIST: `[samples, 28, 28, 1]`, in the official order, which is a random one."""
     stems = [("train-images", 3), ("train-labels", 1), ("t10k-images", 3), ("t10k-labels", 1)]
     names = [[f"{stem}{dot}idx{axes}-ubyte{end}" for end in ("", ".gz") for dot in "-."] for stem, axes in stems]
     files = find_files(folder, [(PLACES, names)])

@@ -72,28 +72,22 @@ def load(
         source = source.limited(max_train, max_test)
         if image_size is None or source.input_shape[1:] == (image_size, image_size):
             return source
-        _check_resized(source, image_size)
+        (samples, channels), width = (
+            (len(source.train), source.input_shape[0]),
+            source.train.store.inputs.element_size(),
+        )
+        needed, left = samples * image_size**2 * channels * width, room()
+        if not left.holds(needed):
+            sizes = f"{samples:,} x {image_size} x {image_size} x {channels} x {width} bytes = {as_text(needed)}"
+            refuse("image_size", image_size, f"images that fit into the {left.words}, but they would take {sizes}")
         return source.resized(image_size)
 
 
 def check_found(name: str, *, folder: str | os.PathLike[str] | None = None, label_column: str | None = None) -> None:
-    """Refuse a data set whose files are not on this machine; none is read.
-
-    >>> check_found("digits")
-    """
+    """Refuse a data set whose files are not on this machine; none is read."""
     check_data_name("data", name)
     check_columns(name, label_column, None)
     _find(name, None if folder is None else check_path("folder", folder), None, NamedColumns(label_column, None))
-
-
-def _check_resized(source: Source, side: int) -> None:
-    """Refuse images that take more memory than there is when they have been resized."""
-    samples, channels = len(source.train), source.input_shape[0]
-    width = source.train.store.inputs.element_size()
-    needed, left = samples * side * side * channels * width, room()
-    if not left.holds(needed):
-        sizes = f"{samples:,} x {side} x {side} x {channels} x {width} bytes = {as_text(needed)}"
-        refuse("image_size", side, f"images that fit into the {left.words}, but they would take {sizes}")
 
 
 def fetch(name: str, progress: ReadProgress = silent) -> None:
@@ -111,11 +105,7 @@ def fetch(name: str, progress: ReadProgress = silent) -> None:
 
 
 def where(name: str) -> str | None:
-    """Tell where a data set of the catalogue is on this machine, None if it is not.
-
-    >>> where("digits")
-    'embedded'
-    """
+    """Tell where a data set of the catalogue is on this machine, None if it is not."""
     if name in EMBEDDED:
         return "embedded"
     home = data_home() / name
@@ -152,20 +142,20 @@ def _find(
     try:
         return name, place, CATALOGUE[name].find(place)
     except InputError as error:
-        if folder is None and (fetched := _fetched(name)) is not None:
-            return fetched
+        try:
+            if folder is None and (fetched := cache.find(name, FROM_HUB, FROM_HUB)) is not None:
+                return fetched
+        except Damaged as damage:
+            raise InputError(
+                f"data={name!r} is not accepted: what was fetched from the Hugging Face hub into {data_home()} is "
+                f"damaged ({damage}); fetch it again with: smofi data {name} --fetch"
+            ) from None
+        setting = f"data={name!r}" if folder is None else f"data_folder={str(place)!r}"
         missing = f"there is no {place}" if not os.path.exists(place) else str(error)
-        raise InputError(_how_to_get(name, missing, place if folder else None)) from None
-
-
-def _fetched(name: str) -> Decoded | None:
-    """Return what came from the hub before, None if nothing did."""
-    try:
-        return cache.find(name, FROM_HUB, FROM_HUB)
-    except Damaged as damage:
         raise InputError(
-            f"data={name!r} is not accepted: what was fetched from the Hugging Face hub into {data_home()} is damaged "
-            f"({damage}); fetch it again with: smofi data {name} --fetch"
+            f"{setting} is not accepted: {missing}. Two ways to get {name}: (1) {CATALOGUE[name].get}, into "
+            f"{data_home() / name} or any folder named by --data-folder; (2) from the Hugging Face hub: "
+            f'pip install "smofi[datasets]" and smofi data {name} --fetch'
         ) from None
 
 
@@ -180,23 +170,11 @@ def _own(scheme: str, path: Path, image_size: int | None, named: NamedColumns) -
     return f"csv{named.key}", path, find_csv(path, named)
 
 
-def _how_to_get(name: str, missing: str, folder: Path | None) -> str:
-    setting = f"data={name!r}" if folder is None else f"data_folder={str(folder)!r}"
-    return (
-        f"{setting} is not accepted: {missing}. Two ways to get {name}: (1) {CATALOGUE[name].get}, into "
-        f"{data_home() / name} or any folder named by --data-folder; (2) from the Hugging Face hub: "
-        f'pip install "smofi[datasets]" and smofi data {name} --fetch'
-    )
-
-
 def read_digits() -> Decoded:
     """Read handwritten digits, embedded in the package: 1,437 images to train on and 360 to test on, the same ones
     in every run whatever its seed.
 
     Alpaydin and Kaynak, UCI repository, 1998.
-
-    >>> read_digits().test.inputs.shape
-    (360, 8, 8, 1)
     """
     rows = torch.from_numpy(np.loadtxt(DIGITS, delimiter=",", dtype=np.int64))
     order = torch.from_numpy(generator(0, "digits split").permutation(len(rows)))

@@ -33,21 +33,12 @@ Listing: TypeAlias = tuple[list[Path], list[Path]]
 
 
 def wrong(path: Path, expected: str) -> NoReturn:
-    """Refuse a file, naming it and what was expected.
-
-    >>> wrong(Path("labels.idx"), "10,000 labels, but it has 3")
-    Traceback (most recent call last):
-    smofi.errors.InputError: labels.idx is not accepted: expected 10,000 labels, but it has 3
-    """
+    """Refuse a file, naming it and what was expected."""
     raise InputError(f"{path} is not accepted: expected {expected}")
 
 
 def printable(name: str) -> str:
-    """Return a name from outside on one line, at most 200 characters, with a question mark for what cannot be printed.
-
-    >>> printable("HAMLET\\x1b\\n")
-    'HAMLET??'
-    """
+    """Return a name from outside on one line, at most 200 characters, with ? for what cannot be printed."""
     return "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
 
 
@@ -124,12 +115,7 @@ def read_json(path: Path, most: int, expected: str) -> Any:
 
 
 def listing(folder: Path) -> Listing:
-    """List the folders and the files in a folder, each by name, without what is hidden.
-
-    >>> listing(Path("nowhere"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nowhere is not accepted: expected a folder that can be read (No such file or directory)
-    """
+    """List the folders and the files in a folder, each by name, without what is hidden."""
     folders: list[Path] = []
     files: list[Path] = []
     try:

@@ -1,15 +1,16 @@
 """Divide samples among clients.
 
-A way of dividing is a small value with a string form: dirichlet(0.2), shards(2), iid, natural, or file:PATH for the
-partition of another run. `partition` gives the samples of each client; `assign` the client of each sample, with those
-held out for validation; `class_counts` and `divergence` say how uneven the classes are.
+A way of dividing is a small value with a string form, and its class has the name that is written there:
+dirichlet(0.2), shards(2), iid, natural; file:PATH is the partition of another run. `partition` gives the samples of
+each client; `assign` the client of each sample, with those held out for validation; `class_counts` and `divergence`
+say how uneven the classes are.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -40,6 +41,10 @@ class Saved:
 
     path: str
 
+    def __post_init__(self) -> None:
+        if not self.path:
+            refuse("partition", PREFIX, "a run folder or its partition file after it, such as file:runs/a")
+
     def __str__(self) -> str:
         return f"{PREFIX}{self.path}"
 
@@ -62,17 +67,6 @@ class Saved:
         if clients is not None and (divided := int(stored.owners.max()) + 1) != clients:
             refuse("clients", clients, f"{divided}, the clients of {self}")
         return stored.owners
-
-
-def saved(path: str) -> Saved:
-    """Take the clients of another run, by its folder or its partition file.
-
-    >>> str(saved("runs/a"))
-    'file:runs/a'
-    """
-    if not path:
-        refuse("partition", PREFIX, "a run folder or its partition file after it, such as file:runs/a")
-    return Saved(path)
 
 
 def read_partition(path: str | Path) -> Owners:
@@ -135,17 +129,27 @@ NATURAL = "natural"
 
 
 @dataclass(frozen=True)
-class Natural:
-    """Owners that become the clients; samples of the other owners are not used."""
+class natural:
+    """Leave samples with their owners, who become the clients; samples of other owners are not used.
+
+    Of an owner with more than `most` samples, that many are drawn at random.
+
+    >>> str(natural()), str(natural(most=400))
+    ('natural', 'natural(most=400)')
+    """
 
     most: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.most is not None:
+            check_count("most", self.most)
 
     def __str__(self) -> str:
         return NATURAL if self.most is None else f"{NATURAL}(most={self.most})"
 
     def clients_of(
-        self, owners: Indices | None, clients: int | None, min_size: int, rng: np.random.Generator
-    ) -> npt.NDArray[np.int64]:
+        self, owners: Any, samples: int, clients: int | None, min_size: int, rng: np.random.Generator
+    ) -> Indices:
         """Return the client of each sample, or UNUSED. Clients are numbered in the order of their owners.
 
         Without a number of clients, every owner with `min_size` samples is one.
@@ -155,9 +159,25 @@ class Natural:
                 f"partition='{self}' is not accepted: this data does not say who owns which sample; expected data with "
                 f"a client column, with a folder level per client, or a source such as shakespeare or speech-commands"
             )
+        owners = np.asarray(owners)
+        if owners.shape != (samples,) or owners.dtype.kind not in "iu":
+            shown = f"{owners.dtype} of shape {owners.shape}"
+            refuse("owners", shown, f"whole numbers, one for each of the {samples} samples")
         names, owner_index, sizes = np.unique(owners, return_inverse=True, return_counts=True)
         able = np.flatnonzero(sizes >= min_size)
-        self._refuse_too_few(sizes, len(able), clients, min_size)
+        if self.most is not None and self.most < min_size:
+            refuse("most", self.most, f"at least {min_size}, the samples every client must have")
+        if not len(able):
+            raise InputError(
+                f"partition='{self}' with min_size={min_size} is not accepted: none of the {len(sizes)} owners in this "
+                f"data has that many samples (the largest has {sizes.max(initial=0)}); use a smaller batch"
+            )
+        if clients is not None and clients > len(able):
+            raise InputError(
+                f"clients={clients} is not accepted: {len(able)} of the {len(sizes)} owners in this data have the "
+                f"min_size={min_size} samples that partition='{self}' asks of a client; use at most {len(able)} "
+                f"clients or a smaller batch"
+            )
         chosen = len(able) if clients is None else clients
         client_of = np.full(len(names), UNUSED)
         client_of[np.sort(rng.choice(able, chosen, replace=False))] = np.arange(chosen)
@@ -168,28 +188,6 @@ class Natural:
             rank = np.arange(len(owner_index)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             client[by_owner[rank >= self.most]] = UNUSED
         return client
-
-    def _refuse_too_few(self, sizes: Indices, able: int, clients: int | None, min_size: int) -> None:
-        if self.most is not None and self.most < min_size:
-            refuse("most", self.most, f"at least {min_size}, the samples every client must have")
-        if able < (clients or 1):
-            raise InputError(
-                f"clients={clients} is not accepted: {able} of the {len(sizes)} owners in this data have the "
-                f"min_size={min_size} samples that partition='{self}' asks of a client; use at most {able} clients "
-                f"or a smaller batch"
-                if able
-                else f"partition='{self}' with min_size={min_size} is not accepted: none of the {len(sizes)} owners in "
-                f"this data has that many samples (the largest has {sizes.max(initial=0)}); use a smaller batch"
-            )
-
-
-def natural(most: int | None = None) -> Natural:
-    """Leave samples with their owners; of an owner with more than `most`, that many are drawn at random.
-
-    >>> str(natural()), str(natural(most=400))
-    ('natural', 'natural(most=400)')
-    """
-    return Natural(None if most is None else check_count("most", most))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -205,17 +203,36 @@ class Spread(Protocol):
         ...
 
 
-Kind: TypeAlias = Spread | Natural | Saved
+Kind: TypeAlias = Spread | natural | Saved
 
 
 @dataclass(frozen=True)
-class Dirichlet:
-    """Label skew by draws of Dir(gamma), in the reading that `dirichlet` was asked for."""
+class dirichlet:
+    """Divide with label skew; the smaller gamma, the fewer classes a client sees.
+
+    For each class, the clients' shares are drawn from Dir(gamma), and a client that already holds an equal part of all
+    samples gets none of the later classes (NIID-Bench). `balance=False` leaves that rule out. `by="client"` draws the
+    mix of classes of each client instead, and `equal=True` with it gives all clients the same number of samples (Hsu).
+
+    >>> str(dirichlet(gamma=0.2)), str(dirichlet(0.2, by="client", equal=True))
+    ('dirichlet(0.2)', "dirichlet(0.2, by='client', equal=True)")
+    """
 
     gamma: float
+    _: KW_ONLY
     balance: bool = True
     by: str = "class"
     equal: bool = False
+
+    def __post_init__(self) -> None:
+        check_number("gamma", self.gamma, above=0)
+        check_flag("balance", self.balance)
+        check_choice("by", self.by, ("class", "client"))
+        check_flag("equal", self.equal)
+        if self.equal and self.by == "class":
+            refuse("equal", True, "False with by='class': only by='client' can give all clients the same number")
+        if not self.balance and self.by == "client":
+            refuse("balance", False, "no balance with by='client', which has no such rule")
 
     def __str__(self) -> str:
         changed = {one.name: value for one in fields(self)[1:] if (value := getattr(self, one.name)) != one.default}
@@ -231,11 +248,7 @@ class Dirichlet:
         return owner
 
     def counts(self, sizes: Indices, clients: int, rng: np.random.Generator) -> Indices:
-        """Return how many samples of each class each client gets, `[classes, clients]`, from the classes' sizes.
-
-        >>> Dirichlet(0.2, by="client", equal=True).counts(np.array([6, 2]), 4, np.random.default_rng(0)).sum(axis=0)
-        array([2, 2, 2, 2])
-        """
+        """Return how many samples of each class each client gets, `[classes, clients]`, from the classes' sizes."""
         if self.by == "client":
             # q_j ~ Dir(gamma) over the classes, for each client j
             logs = log_dirichlet(self.gamma, clients, len(sizes), rng)
@@ -257,11 +270,7 @@ class Dirichlet:
 
 
 def log_dirichlet(gamma: float, rows: int, columns: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Draw q ~ Dir(gamma) for each row, as gamma log(q columns): for a small gamma, q itself underflows to 0.
-
-    >>> np.exp(log_dirichlet(0.5, 1, 4, np.random.default_rng(0)) / 0.5).mean().round(9)
-    np.float64(1.0)
-    """
+    """Draw q ~ Dir(gamma) for each row, as gamma log(q columns): for a small gamma, q itself underflows to 0."""
     # log Gamma(gamma) = log Gamma(gamma + 1) + log(U) / gamma, where -log U is exponential
     boosted = rng.standard_gamma(gamma + 1, size=(rows, columns)) / (gamma + 1)
     logs = gamma * np.log(boosted) - rng.standard_exponential(size=(rows, columns))
@@ -272,11 +281,7 @@ def log_dirichlet(gamma: float, rows: int, columns: int, rng: np.random.Generato
 
 
 def proportions(logs: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:
-    """Return shares that add up to 1 in each row, from gamma times their logarithms, up to a constant.
-
-    >>> proportions(np.array([-1e9, 0, -np.inf]), 1e-300)
-    array([0., 1., 0.])
-    """
+    """Return shares that add up to 1 in each row, from gamma times their logarithms, up to a constant."""
     with np.errstate(over="ignore"):
         weights = np.exp((logs - logs.max(axis=-1, keepdims=True)) / gamma)
     shares: npt.NDArray[np.float64] = weights / weights.sum(axis=-1, keepdims=True)
@@ -301,8 +306,12 @@ def _drawn_in_turn(logs: npt.NDArray[np.float64], gamma: float, sizes: Indices, 
 
 
 @dataclass(frozen=True)
-class Iid:
-    """No skew: shuffled, and dealt out like cards, so that sizes differ by one at most."""
+class iid:
+    """Give every client a random sample of the whole: shuffled, and dealt out like cards.
+
+    >>> str(iid())
+    'iid'
+    """
 
     def __str__(self) -> str:
         return "iid"
@@ -312,83 +321,47 @@ class Iid:
 
 
 @dataclass(frozen=True)
-class Shards:
-    """About k classes each: sorted by label, cut into clients * k equal shards, k random ones each (McMahan, 2017)."""
+class shards:
+    """Divide with label skew into clients of one size: each sees about `k` classes (McMahan, 2017).
+
+    Sorted by label, samples are cut into clients * k equal shards, of which every client gets k at random.
+
+    >>> str(shards(k=2))
+    'shards(2)'
+    """
 
     k: int
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
 
     def __str__(self) -> str:
         return f"shards({self.k})"
 
     def owners(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
-        samples, shards = len(labels), clients * self.k
-        if shards > samples:
+        samples, pieces = len(labels), clients * self.k
+        if pieces > samples:
             raise InputError(
-                f"partition='{self}' with clients={clients} is not accepted: that makes {shards} shards of "
+                f"partition='{self}' with clients={clients} is not accepted: that makes {pieces} shards of "
                 f"{samples} samples; use fewer clients or a smaller k"
             )
         shuffled = rng.permutation(samples)
         by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
-        client_of_shard = rng.permutation(np.arange(shards) % clients)
+        client_of_shard = rng.permutation(np.arange(pieces) % clients)
         owner = np.empty(samples, dtype=np.int64)
-        owner[by_label] = client_of_shard[np.arange(samples) * shards // samples]
+        owner[by_label] = client_of_shard[np.arange(samples) * pieces // samples]
         return owner
-
-
-def dirichlet(gamma: float, *, balance: bool = True, by: str = "class", equal: bool = False) -> Dirichlet:
-    """Divide with label skew; the smaller gamma, the fewer classes a client sees.
-
-    For each class, the clients' shares are drawn from Dir(gamma), and a client that already holds an equal part of all
-    samples gets none of the later classes (NIID-Bench). `balance=False` leaves that rule out. `by="client"` draws the
-    mix of classes of each client instead, and `equal=True` with it gives all clients the same number of samples (Hsu).
-
-    >>> str(dirichlet(gamma=0.2)), str(dirichlet(0.2, by="client", equal=True))
-    ('dirichlet(0.2)', "dirichlet(0.2, by='client', equal=True)")
-    """
-    made = Dirichlet(
-        check_number("gamma", gamma, above=0),
-        check_flag("balance", balance),
-        check_choice("by", by, ("class", "client")),
-        check_flag("equal", equal),
-    )
-    if equal and by == "class":
-        refuse("equal", equal, "False with by='class': only by='client' can give all clients the same number")
-    if not balance and by == "client":
-        refuse("balance", balance, "no balance with by='client', which has no such rule")
-    return made
-
-
-def iid() -> Iid:
-    """Give every client a random sample of the whole.
-
-    >>> str(iid())
-    'iid'
-    """
-    return Iid()
-
-
-def shards(k: int) -> Shards:
-    """Divide with label skew into clients of one size: each sees about `k` classes.
-
-    >>> str(shards(k=2))
-    'shards(2)'
-    """
-    return Shards(check_count("k", k))
 
 
 PARTITIONS: dict[str, Callable[..., Kind]] = {"dirichlet": dirichlet, "iid": iid, "shards": shards, "natural": natural}
 
 
 def parse(text: str) -> Kind:
-    """Return the value that a string stands for: "dirichlet(0.2)", "dirichlet(gamma=0.2)", "natural", "file:runs/a".
-
-    >>> parse("shards(2)")
-    Shards(k=2)
-    """
+    """Return the value that a string stands for: "dirichlet(0.2)", "dirichlet(gamma=0.2)", "natural", "file:runs/a"."""
     if text.strip().startswith(PREFIX):
-        return saved(text.strip().removeprefix(PREFIX))
+        return Saved(text.strip().removeprefix(PREFIX))
     # No name has a colon, so the last entry only appears in messages.
-    return build_one("partition", text, {**PARTITIONS, f"{PREFIX}PATH": saved}, "dirichlet(0.2)")
+    return build_one("partition", text, {**PARTITIONS, f"{PREFIX}PATH": Saved}, "dirichlet(0.2)")
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -399,9 +372,6 @@ def fill(owner: Indices, clients: int, min_size: int, rng: np.random.Generator) 
     """Move samples, one at a time from the client that is then the largest, until every client has `min_size`.
 
     All moves are found at once: the largest clients end at a common level, like water.
-
-    >>> np.bincount(fill(np.array([0, 0, 0, 0, 0, 1, 1, 1]), 3, 2, np.random.default_rng(0))).tolist()
-    [3, 3, 2]
     """
     sizes = np.bincount(owner, minlength=clients)
     lacking = np.maximum(min_size - sizes, 0)
@@ -453,34 +423,33 @@ def partition(
 def clients_of(
     labels: Indices, clients: int | None, how: str | Kind, *, min_size: int, seed: int, owners: Any = None
 ) -> npt.NDArray[Any]:
-    """Return the client of each sample, as `partition` divides them; negative where a sample has none.
-
-    >>> clients_of(np.array([0, 1, 0, 1]), 2, "iid", min_size=1, seed=0).tolist()
-    [0, 1, 0, 1]
-    """
+    """Return the client of each sample, as `partition` divides them; negative where a sample has none."""
     kind = parse(how) if isinstance(how, str) else how
-    if not isinstance(kind, Saved | Natural) and not callable(getattr(kind, "owners", None)):
+    if not isinstance(kind, Saved | natural) and not callable(getattr(kind, "owners", None)):
         refuse("how", how, 'a string such as "dirichlet(0.2)" or a value such as data.dirichlet(0.2)')
-    if clients is not None or not isinstance(kind, (Natural, Saved)):
+    if clients is not None or not isinstance(kind, (natural, Saved)):
         check_count("clients", clients)
     check_count("min_size", min_size, low=0)
     check_seed("seed", seed)
     if isinstance(kind, Saved):
         return kind.clients_of(labels, clients)
     rng = generator(seed, "partition")
-    if isinstance(kind, Natural):
-        return kind.clients_of(as_owners(owners, len(labels)), clients, min_size, rng)
+    if isinstance(kind, natural):
+        return kind.clients_of(owners, len(labels), clients, min_size, rng)
     assert clients is not None
-    return _spread(kind, labels, clients, min_size, rng, owned=owners is not None)
+    if clients * min_size > len(labels):
+        raise InputError(
+            f"clients={clients} is not accepted: with at least {min_size} samples each (usually one batch) they need "
+            f"{clients * min_size} samples, but there are {len(labels)}; use fewer clients or a smaller batch"
+            + (", or partition natural: this data says whose each sample is" if owners is not None else "")
+        )
+    return fill(kind.owners(labels, clients, rng), clients, min_size, rng)
 
 
 def samples_by_client(owner: npt.NDArray[Any], clients: int | None = None) -> list[Indices]:
     """Return the samples of each client, ascending, from the client of each sample; negative numbers are no client.
 
     Without a number of clients, it is that of those with samples.
-
-    >>> [samples.tolist() for samples in samples_by_client(np.array([1, 0, -1, 1]), clients=2)]
-    [[1], [0, 3]]
     """
     clients = int(owner.max(initial=-1)) + 1 if clients is None else clients
     order = np.argsort(owner, kind="stable")
@@ -498,29 +467,6 @@ def as_labels(labels: Any) -> Indices:
     if array.ndim != 1:
         refuse("labels", f"an array of shape {array.shape}", "one label per sample, shape [samples]")
     return array
-
-
-def as_owners(owners: Any, samples: int) -> Indices | None:
-    """Take natural owners as an array, one whole number per sample; None where the data knows none."""
-    if owners is None:
-        return None
-    array = np.asarray(owners)
-    if array.shape != (samples,) or array.dtype.kind not in "iu":
-        shown = f"{array.dtype} of shape {array.shape}"
-        refuse("owners", shown, f"whole numbers, one for each of the {samples} samples")
-    return array
-
-
-def _spread(
-    kind: Spread, labels: Indices, clients: int, min_size: int, rng: np.random.Generator, *, owned: bool
-) -> Indices:
-    if clients * min_size > len(labels):
-        raise InputError(
-            f"clients={clients} is not accepted: with at least {min_size} samples each (usually one batch) they need "
-            f"{clients * min_size} samples, but there are {len(labels)}; use fewer clients or a smaller batch"
-            + (", or partition natural: this data says whose each sample is" if owned else "")
-        )
-    return fill(kind.owners(labels, clients, rng), clients, min_size, rng)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -554,33 +500,19 @@ def assign(
         if validation:
             refuse("validation", validation, f"0 with partition='{kind}', whose file says what is held out")
         return kind.clients_of(array, clients)
-    if isinstance(kind, Natural):
-        owner = _of_each_client(array, clients, kind, min_size, seed, validation, owners)
+    owner: Owners = np.full(len(array), VALIDATION, dtype=np.int32)
+    rng = generator(seed, "validation")
+    if isinstance(kind, natural):
+        # the fewest samples of which min_size are left when the share is gone
+        needed = bisect.bisect_left(range(len(array) + 1), min_size, key=lambda size: size - round(validation * size))
+        owner[:] = clients_of(array, clients, kind, min_size=needed, seed=seed, owners=owners)
+        for samples in samples_by_client(owner, clients) if validation else ():
+            owner[rng.permutation(samples)[: round(validation * len(samples))]] = VALIDATION
     else:
-        owner = _of_all(array, clients, kind, min_size, seed, validation)
+        rest = np.sort(rng.permutation(len(array))[round(validation * len(array)) :])
+        owner[rest] = clients_of(array[rest], clients, kind, min_size=min_size, seed=seed)
     if validation and not (owner == VALIDATION).any():
         refuse("validation", validation, f"0, or at least one of the {len(array)} training samples")
-    return owner
-
-
-def _of_all(labels: Indices, clients: int | None, how: Kind, min_size: int, seed: int, validation: float) -> Owners:
-    shuffled = generator(seed, "validation").permutation(len(labels))
-    rest = np.sort(shuffled[round(validation * len(labels)) :])
-    owner = np.full(len(labels), VALIDATION, dtype=np.int32)
-    owner[rest] = clients_of(labels[rest], clients, how, min_size=min_size, seed=seed)
-    return owner
-
-
-def _of_each_client(
-    labels: Indices, clients: int | None, how: Natural, min_size: int, seed: int, validation: float, owners: Any
-) -> Owners:
-    # The fewest samples of which min_size are left when the share is gone.
-    needed = bisect.bisect_left(range(len(labels) + 1), min_size, key=lambda size: size - round(validation * size))
-    owner: Owners = clients_of(labels, clients, how, min_size=needed, seed=seed, owners=owners).astype(np.int32)
-    if validation:
-        rng = generator(seed, "validation")
-        for samples in samples_by_client(owner, clients):
-            owner[rng.permutation(samples)[: round(validation * len(samples))]] = VALIDATION
     return owner
 
 
@@ -606,12 +538,7 @@ def class_counts(labels: Any, clients: Sequence[npt.NDArray[np.int64]], classes:
 
 
 def mixes(targets: Sequence[Tensor]) -> npt.NDArray[np.int64]:
-    """Count the samples of each class that each client has, from its own targets.
-
-    >>> import torch
-    >>> mixes([torch.tensor([0, 1]), torch.tensor([2, 2])]).tolist()
-    [[1, 1, 0], [0, 0, 2]]
-    """
+    """Count the samples of each class that each client has, from its own targets."""
     labels = np.concatenate([np.asarray(own.cpu()) for own in targets])
     edges = np.cumsum([0, *map(len, targets)])
     clients = [np.arange(low, high) for low, high in pairwise(edges)]

@@ -74,17 +74,19 @@ def decode_picture(
 
     Of a moving picture it is the first frame; what is transparent is laid on white; 16 bits a channel are refused.
     `upright` turns it as the camera was held; `side` brings the square in its middle to this height and width.
-
-    >>> file = io.BytesIO(); Image.new("L", (3, 2), 7).save(file, "PNG")
-    >>> decode_picture(file.getvalue(), Path("a.png")).shape
-    (2, 3, 3)
     """
     with _opened(content, path) as image:
         turn = _UPRIGHT.get(_orientation(image)) if upright else None
         image.load()
-        flat = _flat(image).convert("L" if grey else "RGB")
+        flat: Image.Image = image
+        if image.has_transparency_data:
+            clear = image.convert("RGBA")
+            flat = Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
+        flat = flat.convert("L" if grey else "RGB")
         if side is not None:
-            flat = _middle(flat, side)
+            edge = min(flat.size)
+            left, top = ((length - edge) / 2 for length in flat.size)
+            flat = flat.resize((side, side), Image.Resampling.BILINEAR, box=(left, top, left + edge, top + edge))
         array = np.array(flat if turn is None else flat.transpose(turn))
     return array[..., None] if grey else array
 
@@ -101,9 +103,6 @@ def map_with_progress(
     """Return the results of `work` for each item, in order; refusals come in this order too.
 
     Threads are worth it for large pictures: Pillow decodes without the GIL, but reads headers with it.
-
-    >>> map_with_progress(abs, [-1, 2], lambda done, total: None)
-    [1, 2]
     """
     size = max(1, min(1000, len(items) // 100))
     results: list[Result] = []
@@ -116,11 +115,7 @@ def map_with_progress(
 
 
 def picture_input(size: Sequence[int], *, upright: bool = False, side: int | None = None) -> dict[str, Any]:
-    """Describe what `decode_picture` did to pictures that became `size`: a reader's `raw_input`.
-
-    >>> picture_input((32, 32, 3))["channels"]
-    'RGB'
-    """
+    """Describe what `decode_picture` did to pictures that became `size`: a reader's `raw_input`."""
     height, width, channels = size
     return {
         "kind": "picture",
@@ -132,15 +127,6 @@ def picture_input(size: Sequence[int], *, upright: bool = False, side: int | Non
         "middle_square": side,
         "type": "uint8",
     }
-
-
-def is_picture(path: Path) -> bool:
-    """Tell by its name whether a file is a picture.
-
-    >>> is_picture(Path("a.JPEG")), is_picture(Path("a.txt"))
-    (True, False)
-    """
-    return path.name.lower().endswith(SUFFIXES)
 
 
 def suffixes(paths: Iterable[Path]) -> str:
@@ -162,7 +148,14 @@ def _opened(content: bytes, path: Path) -> Iterator[ImageFile]:
         _check_size(path, *_webp_size(content))
         with _quiet(), Image.open(io.BytesIO(content), formats=FORMATS) as image:
             _check_size(path, *image.size)
-            _check_depth(path, image)
+            # Of 16 bits the upper 8 would be left: of an X-ray that uses 12, only 16 greys. Of the formats read here
+            # PNG alone has 16, and each piece of a picture says last how its pixels are stored: L, RGB, I;16B, RGB;16B.
+            if any(str(piece[3]).endswith(";16B") for piece in image.tile):
+                wrong(
+                    path,
+                    "a picture of 8 bits a channel, but it has 16: convert it to 8 bits, so that what matters fills 0 "
+                    "to 255, or pass the pictures as an array of floats, by npz:PATH",
+                )
             yield image
     except (InputError, MemoryError):
         raise
@@ -177,17 +170,6 @@ def _opened(content: bytes, path: Path) -> Iterator[ImageFile]:
 def _check_size(path: Path, width: int, height: int) -> None:
     if not 0 < width * height <= MOST_PIXELS:
         wrong(path, f"a picture of 1 to {MOST_PIXELS:,} pixels, but it has {width:,} x {height:,}")
-
-
-def _check_depth(path: Path, image: ImageFile) -> None:
-    # Of 16 bits the upper 8 would be left: of an X-ray that uses 12, only 16 greys. Of the formats read here PNG alone
-    # has 16, and each piece of a picture says last how its pixels are stored: L, RGB, I;16B, RGB;16B.
-    if any(str(piece[3]).endswith(";16B") for piece in image.tile):
-        wrong(
-            path,
-            "a picture of 8 bits a channel, but it has 16: convert it to 8 bits, so that what matters fills 0 to "
-            "255, or pass the pictures as an array of floats, by npz:PATH",
-        )
 
 
 def _webp_size(content: bytes) -> tuple[int, int]:
@@ -212,18 +194,3 @@ def _orientation(image: Image.Image) -> int:
     except Exception:  # as above; a picture is not broken because a remark about it is
         return 1
     return value if value in _UPRIGHT else 1
-
-
-def _flat(image: Image.Image) -> Image.Image:
-    if not image.has_transparency_data:
-        return image
-    clear = image.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
-
-
-def _middle(image: Image.Image, side: int) -> Image.Image:
-    """Cut out the square in the middle, and bring it to this height and width."""
-    width, height = image.size
-    edge = min(width, height)
-    left, top = (width - edge) / 2, (height - edge) / 2
-    return image.resize((side, side), Image.Resampling.BILINEAR, box=(left, top, left + edge, top + edge))

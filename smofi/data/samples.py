@@ -41,11 +41,7 @@ class Samples(Protocol):
 
 
 def resize(stored: Tensor, rows: Tensor, side: int) -> Tensor:
-    """Return the images in these rows as squares `[samples, side, side, channels]`; average what falls together.
-
-    >>> resize(torch.arange(4.0).reshape(1, 2, 2, 1), torch.tensor([0]), 1).flatten().tolist()
-    [1.5]
-    """
+    """Return the images in these rows as squares `[samples, side, side, channels]`; average what falls together."""
     small = torch.empty((len(rows), side, side, stored.shape[3]), dtype=stored.dtype, device=stored.device)
     largest = max(small.shape[1:].numel(), stored.shape[1:].numel(), 1)
     step = max(1, min(AT_ONCE, NUMBERS_AT_ONCE // largest))
@@ -193,12 +189,7 @@ class TensorSamples:
         return small
 
     def resized_when_used(self, side: int) -> TensorSamples:
-        """Return the same images, resized when they are first used: what is cut off before that is never resized.
-
-        >>> both = TensorSamples.of(torch.zeros(3, 1, 8, 8), torch.arange(3)).resized_when_used(4)
-        >>> both.shape, tuple(both[:1].tensors()[0].shape)
-        ((1, 4, 4), (1, 1, 4, 4))
-        """
+        """Return the same images, resized when they are first used: what is cut off before that is never resized."""
         return self if self.shape[1:] == (side, side) else TensorSamples(self.store, self.rows, side)
 
     def _resize(self) -> None:
@@ -248,12 +239,7 @@ class DatasetSamples:
 
 
 def batches(samples: Sequence[Samples], indices: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return a batch of each of several clients, `[clients, batch, ...]`, in one go where they share a store.
-
-    >>> both = TensorSamples.of(torch.zeros(5, 2), torch.arange(5))
-    >>> batches([both[:2], both[2:]], [torch.tensor([0, 1]), torch.tensor([0, 2])])[1].tolist()
-    [[0, 1], [2, 4]]
-    """
+    """Return a batch of each of several clients, `[clients, batch, ...]`, in one go where they share a store."""
     first = samples[0]
     if isinstance(first, TensorSamples) and all(getattr(one, "store", None) is first.store for one in samples):
         rows = [one.rows[some] for one, some in zip(samples, indices, strict=True)]  # type: ignore[attr-defined]

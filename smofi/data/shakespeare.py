@@ -10,32 +10,30 @@ from __future__ import annotations
 import os
 import string
 import unicodedata
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from smofi.data.decoded import Array, DataFiles, Decoded, ReadProgress, Split, every_hundredth
 from smofi.data.outside import check_room, listing, printable, read_bytes, read_json, wrong
 from smofi.seeds import generator
 
 # --------------------------------------------------------------------------------------------------------------------
-# Text as numbers below 80: the characters of the LEAF benchmark's Shakespeare, in its order.
+# Text as numbers: of any alphabet, and of the LEAF benchmark's 80 characters in its order.
 
 LETTERS = "\n !\"&'(),-." + string.digits + ":;>?" + string.ascii_uppercase + "[]" + string.ascii_lowercase + "}"
-NAMES = tuple("\\n" if letter == "\n" else letter for letter in LETTERS)
+LENGTH = 80
+"""Characters of a sample, of which the model answers the next one. That there are 80 of either is chance."""
 
-UNKNOWN = 255
+OTHER = "\ufffd"
+"""Stands for every character that is not in an alphabet of the user's texts."""
+
 AT_ONCE = 2**20
-"""Characters that are looked up at once: each takes ten bytes of memory meanwhile."""
-
-NUMBERS = np.full(129, UNKNOWN, np.uint8)
-"""The number of every ASCII character, and last that of all others."""
-NUMBERS[[ord(letter) for letter in LETTERS]] = np.arange(len(LETTERS))
+"""Characters that are looked up at once: each takes eight bytes of memory meanwhile."""
 
 NEAREST = {
     "\t": " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n", "\v": "\n", "\f": "\n", "\x85": "\n",
@@ -47,76 +45,57 @@ NEAREST = {
 }  # fmt: skip
 
 
-def text_input(length: int) -> dict[str, Any]:
-    """Describe samples of this many characters, of which the model answers the next one: a reader's `raw_input`.
-
-    >>> text_input(80)["unknown"]
-    ' '
-    """
-    return {
-        "kind": "text",
-        "length": length,
-        "alphabet": LETTERS,
-        "normalise": "NFC",
-        "nearest": NEAREST,
-        "decompose": "NFKD",
-        "unknown": " ",
-        "type": "int64",
-    }
-
-
-@dataclass
-class Changed:
-    """Counts of characters that are not among the 80: written as a near one, or, having none, as a space."""
-
-    transliterated: int = 0
-    blanked: int = 0
-
-    def about(self) -> dict[str, int]:
-        """Return the counts for the record."""
-        return {"characters_transliterated": self.transliterated, "characters_blanked": self.blanked}
-
-
-def nearest(letter: str) -> str | None:
-    """Return the character of the 80 that comes nearest to another one, None if none does.
-
-    >>> [nearest(letter) for letter in ("é", "“", "—", "中")]
-    ['e', '"', '-', None]
-    """
+def nearest(letter: str) -> str:
+    """Return the character of the 80 that comes nearest to another one, a space if none does."""
     if letter in NEAREST:
         return NEAREST[letter]
     # é is an e and an accent, … is three points
     plain = unicodedata.normalize("NFKD", letter)[0]
-    return plain if plain in LETTERS and (plain != " " or letter.isspace()) else NEAREST.get(plain)
+    return plain if plain in LETTERS else NEAREST.get(plain, " ")
 
 
-def numbers(text: str, changed: Changed) -> npt.NDArray[np.uint8]:
-    """Return the number of each character; count those that had to become others in `changed`.
+class Alphabet:
+    """Characters as numbers; `replaced` counts all others, which become what `near` returns for them."""
 
-    >>> changed = Changed()
-    >>> [LETTERS[number] for number in numbers("né中", changed)], changed
-    (['n', 'e', ' '], Changed(transliterated=1, blanked=1))
-    """
-    if len(text) > AT_ONCE:
-        return np.concatenate([numbers(text[at : at + AT_ONCE], changed) for at in range(0, len(text), AT_ONCE)])
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    found: npt.NDArray[np.uint8] = NUMBERS[np.minimum(codes, 128)]
-    strange = found == UNKNOWN
-    if strange.any():
-        distinct, inverse, counts = np.unique(codes[strange], return_inverse=True, return_counts=True)
-        near = [nearest(chr(code)) for code in distinct]
-        found[strange] = NUMBERS[[ord(letter or " ") for letter in near]][inverse]
-        blank = np.array([letter is None for letter in near])
-        changed.blanked += int(counts[blank].sum())
-        changed.transliterated += int(counts[~blank].sum())
-    return found
+    def __init__(self, letters: str, near: Callable[[str], str]) -> None:
+        self.letters, self.near = letters, near
+        self.replaced: Counter[str] = Counter()
+        # the number of each character up to the last one known, -1 if it has none, and -1 for all beyond
+        self.table = np.full(max(map(ord, letters)) + 2, -1, np.int16)
+        self.table[[ord(letter) for letter in letters]] = np.arange(len(letters))
+        if OTHER in letters:
+            self.table[ord(OTHER)] = -1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The characters as a list shows them: those that cannot be seen by their escapes."""
+        return tuple(map(shown, self.letters))
+
+    def numbers(self, text: str) -> Array:
+        """Return the number of each character, uint8.
+
+        >>> Alphabet(LETTERS, nearest).numbers("né中").tolist() == [LETTERS.index(letter) for letter in "ne "]
+        True
+        """
+        if len(text) > AT_ONCE:
+            return np.concatenate([self.numbers(text[at : at + AT_ONCE]) for at in range(0, len(text), AT_ONCE)])
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+        found: Array = self.table[np.minimum(codes, len(self.table) - 1)]
+        if (strange := found < 0).any():
+            self.replaced.update(map(chr, codes[strange]))
+            distinct, inverse = np.unique(codes[strange], return_inverse=True)
+            found[strange] = np.array([self.letters.index(self.near(chr(code))) for code in distinct])[inverse]
+        return found.astype(np.uint8)
+
+
+def shown(letter: str) -> str:
+    """Return a character, or its escape if it cannot be seen."""
+    return letter if letter.isprintable() else repr(letter)[1:-1]
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # Excerpts that the LEAF benchmark has cut out already: {users, num_samples, user_data: {user: {x: [80], y: [1]}}}.
 
-
-LENGTH = 80
 SPACE = LETTERS.index(" ")
 
 
@@ -124,15 +103,16 @@ class Excerpts:
     """Excerpts and the character after each, user by user, to train on and to test on."""
 
     def __init__(self) -> None:
+        self.alphabet = Alphabet(LETTERS, nearest)
         self.owners: dict[str, int] = {}
-        self.changed = Changed()
         self.blocks: dict[str, list[tuple[int, Array, Array]]] = {"train": [], "test": []}
 
     def add(self, document: Any, path: Path, split: str | None, progress: ReadProgress) -> None:
         """Add a file's users to a split; if it is None, the first 80 % of each are to train on, the rest to test on."""
         users = _users(document, path)
-        for done, (user, x, y) in enumerate(users, 1):
-            inputs, targets = numbers("".join(x), self.changed).reshape(-1, LENGTH), numbers("".join(y), self.changed)
+        for done, (user, *columns) in enumerate(users, 1):
+            letters, targets = (self.alphabet.numbers("".join(column)) for column in columns)
+            inputs = letters.reshape(-1, LENGTH)
             if split is None and user in self.owners:
                 wrong(path, f"every user in one file only, but {printable(user)!r} was in another")
             owner = self.owners.setdefault(user, len(self.owners))
@@ -150,12 +130,7 @@ class Excerpts:
         train, test = (_joined(self.blocks[name], order) for name in ("train", "test"))
         if not len(train.targets) or not len(test.targets):
             wrong(folder, f"an excerpt of {LENGTH} characters to train on and one to test on, but there is none")
-        return _over_the_80(train, test, list(map(printable, self.owners)), self.changed.about())
-
-
-def _over_the_80(train: Split, test: Split, owners: list[str], about: dict[str, int]) -> Decoded:
-    raw_input = text_input(LENGTH)
-    return Decoded("text", train, test, NAMES, tuple(owners), False, LENGTH, about, raw_input)
+        return decoded_text(train, test, self.owners, self.alphabet, NEAREST_INPUT)
 
 
 def _border(inputs: Array, targets: Array, user: str, path: Path) -> tuple[int, int]:
@@ -219,73 +194,61 @@ MOST_TEXT = 2**26
 CHARACTER = 40
 """Bytes of memory for a character: in rows, targets and owners, as they are and shuffled."""
 
+NEAREST_INPUT = {"nearest": NEAREST, "decompose": "NFKD", "unknown": " "}
+"""What `nearest` does, as facts."""
+
 
 def read_text(path: Path) -> str:
-    """Read a file as `normal` text."""
+    """Read a file as text."""
     try:
-        return normal(read_bytes(path, MOST_TEXT, "a text").decode("utf-8-sig"))
+        return read_bytes(path, MOST_TEXT, "a text").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         wrong(path, f"text in UTF-8, but byte {error.start:,} is not")
 
 
-def normal(text: str) -> str:
-    """Return a text with one character for the end of a line, and one for a letter with its accents.
-
-    >>> normal("e\\u0301\\r\\n") == "é\\n"
-    True
-    """
-    text = text.replace("\r\n", "\n")
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
-def border(text: str) -> int:
-    """Return where the part of a text to train on ends.
-
-    >>> border("0123456789")
-    8
-    """
-    return len(text) * 4 // 5
-
-
-def check_characters(characters: int, path: Path) -> None:
-    """Refuse more text than is read, or than fits into memory."""
-    if characters > MOST_CHARACTERS:
-        wrong(path, f"at most {MOST_CHARACTERS:,} characters in all, but there are more")
-    check_room(path, CHARACTER * characters, f"{characters:,} characters take {CHARACTER} bytes each")
-
-
 class Texts:
-    """Texts as numbers, to train on and to test on, and whose they are."""
+    """Texts of owners, to train on and to test on."""
 
-    def __init__(self, encode: Callable[[str], Array], order: str) -> None:
-        self.encode, self.order = encode, order
-        self.owners: list[str] = []
-        self.numbers: dict[str, int] = {}
-        self.texts: dict[str, list[tuple[int, Array]]] = {"train": [], "test": []}
+    def __init__(self) -> None:
+        self.texts: list[tuple[str, str, str | None]] = []
+        self.owners: dict[str, int] = {}
+        self.characters = self.too_short = 0
 
-    def add(self, owner: str, text: str, split: str | None = None) -> bool:
-        """Add a text to a split, or to both if it is None; False if it is too short for a single sample."""
-        end = border(text)
-        if (end if split is None else len(text)) <= LENGTH:
-            return False
-        letters, number = self.encode(text), self.numbers.setdefault(owner, len(self.owners))
-        if number == len(self.owners):
-            self.owners.append(printable(owner))
-        pieces = [("train", letters[:end]), ("test", letters[end:])] if split is None else [(split, letters)]
-        for name, piece in pieces:
-            if len(piece) > LENGTH:
-                self.texts[name].append((number, piece))
-        return True
+    def add(self, owner: str, text: str, path: Path, split: str | None = None) -> None:
+        """Add a text to a split; if it is None, the first 80 % are to train on and the rest to test on.
 
-    def splits(self, folder: Path, one: str) -> tuple[Split, Split]:
+        The end of a line becomes one character, and so does a letter with its accents.
+        """
+        text = text.replace("\r\n", "\n")
+        text = text if text.isascii() else unicodedata.normalize("NFC", text)
+        self.characters += len(text)
+        if self.characters > MOST_CHARACTERS:
+            wrong(path, f"at most {MOST_CHARACTERS:,} characters in all, but there are more")
+        check_room(path, CHARACTER * self.characters, f"{self.characters:,} characters take {CHARACTER} bytes each")
+        self.texts.append((owner, text, split))
+
+    def training(self) -> list[str]:
+        """Return what is to train on."""
+        return [
+            text if split else text[: len(text) * 4 // 5] for _, text, split in self.texts if split in (None, "train")
+        ]
+
+    def splits(self, alphabet: Alphabet, order: str, folder: Path, one: str) -> tuple[Split, Split]:
         """Return the samples to train on and those to test on, each shuffled; `one` is what an error calls a text."""
-        if not self.texts["train"] or not self.texts["test"]:
-            wrong(
-                folder,
-                f"a {one} with {LENGTH + 1} characters in its first 80 % and in the rest, but there is none",
-            )
-        order = generator(0, self.order)
-        return _excerpts(self.texts["train"], order), _excerpts(self.texts["test"], order)
+        pieces: dict[str, list[tuple[int, Array]]] = {"train": [], "test": []}
+        for owner, text, split in self.texts:
+            end = len(text) * 4 // 5 if split is None else len(text)
+            if end <= LENGTH:
+                self.too_short += 1
+                continue
+            letters, number = alphabet.numbers(text), self.owners.setdefault(owner, len(self.owners))
+            pieces[split or "train"].append((number, letters[:end]))
+            if len(letters) - end > LENGTH:
+                pieces["test"].append((number, letters[end:]))
+        if not pieces["train"] or not pieces["test"]:
+            wrong(folder, f"a {one} with {LENGTH + 1} characters in its first 80 % and in the rest, but there is none")
+        shuffled = generator(0, order)
+        return _excerpts(pieces["train"], shuffled), _excerpts(pieces["test"], shuffled)
 
 
 def _excerpts(texts: list[tuple[int, Array]], order: np.random.Generator) -> Split:
@@ -299,34 +262,19 @@ def _excerpts(texts: list[tuple[int, Array]], order: np.random.Generator) -> Spl
     return Split(long, long[rows + LENGTH].astype(np.int64), owner[shuffled], rows)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The texts of shakespeare by role, each role once, over the 80 characters of LEAF.
-
-
-class Roles:
-    """Texts to train on and to test on, role by role."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-        self.changed = Changed()
-        self.characters = self.too_short = 0
-        self.texts = Texts(lambda text: numbers(text, self.changed), "shakespeare order")
-
-    def add(self, name: str, text: str, path: Path) -> None:
-        """Add a role, unless its text is too short for a single sample."""
-        if name in self.names:
-            wrong(path, f"every role once, but {printable(name)!r} occurs twice")
-        self.names.add(name)
-        self.characters += len(text)
-        check_characters(self.characters, path)
-        self.too_short += not self.texts.add(name, normal(text))
-
-    def decoded(self, folder: Path) -> Decoded:
-        """Return all of them, the samples of each split shuffled."""
-        train, test = self.texts.splits(folder, "role")
-        owners, tested = self.texts.owners, self.texts.texts["test"]
-        roles = {"roles": len(owners), "roles_too_short": self.too_short, "roles_to_test": len(tested)}
-        return _over_the_80(train, test, owners, {**roles, **self.changed.about()})
+def decoded_text(
+    train: Split,
+    test: Split,
+    owners: Iterable[str],
+    alphabet: Alphabet,
+    others: Mapping[str, Any],
+    about: dict[str, str] | None = None,
+) -> Decoded:
+    """Return samples of 80 characters as a data set; `others` says what characters outside the alphabet become."""
+    known = {"length": LENGTH, "alphabet": alphabet.letters, "normalise": "NFC"}
+    raw_input = {"kind": "text", **known, **others, "type": "int64"}
+    called = tuple(map(printable, owners))
+    return Decoded("text", train, test, alphabet.names, called, False, LENGTH, about or {}, raw_input)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -346,24 +294,51 @@ def find_shakespeare(folder: Path) -> DataFiles:
 
 
 def _read(folder: Path, files: list[tuple[Path, str | None]], progress: ReadProgress) -> Decoded:
-    excerpts, roles = Excerpts(), Roles()
+    excerpts, texts, roles = Excerpts(), Texts(), set[str]()
+
+    def add(name: str, text: str, path: Path) -> None:
+        if name in roles:
+            wrong(path, f"every role once, but {printable(name)!r} occurs twice")
+        roles.add(name)
+        texts.add(name, text, path)
+
     for index, (path, split) in enumerate(files):
         report = every_hundredth(partial(_tell, progress, index, len(files)))
         if path.suffix == ".txt":
             # HAMLET_OPHELIA is HAMLET: OPHELIA; with more than one underscore, it is not known where the play ends
-            name = path.stem.replace("_", ": ") if path.stem.count("_") == 1 else path.stem
-            roles.add(name, read_text(path), path)
+            add(path.stem.replace("_", ": ") if path.stem.count("_") == 1 else path.stem, read_text(path), path)
             report(1, 1)
             continue
         document = read_json(path, MOST_UNPACKED if path.suffix == ".gz" else MOST_JSON, "a json file")
         if split is None and isinstance(document, list):
-            _add_roles(roles, document, path, report)
+            for number, entry in enumerate(document, 1):
+                add(*_role(entry, number, path), path)
+                report(number, len(document))
         else:
             excerpts.add(document, path, split, report)
         del document  # before the next one is read
-    if excerpts.owners and roles.names:
+    if excerpts.owners and roles:
         wrong(folder, "either excerpts as LEAF writes them or texts by role, but there are both")
-    return excerpts.decoded(folder) if excerpts.owners else roles.decoded(folder)
+    if excerpts.owners:
+        return excerpts.decoded(folder)
+    train, test = texts.splits(excerpts.alphabet, "shakespeare order", folder, "role")
+    return decoded_text(train, test, texts.owners, excerpts.alphabet, NEAREST_INPUT)
+
+
+def _tell(progress: ReadProgress, index: int, files: int, done: int, total: int) -> None:
+    """Report progress within one of several files."""
+    progress(100 * index + 100 * done // total, 100 * files)
+
+
+def _role(entry: Any, number: int, path: Path) -> tuple[str, str]:
+    """Return the name of a role and its text."""
+    known: dict[str, Any] = entry if isinstance(entry, dict) else {}
+    play, role, text = (known.get(name) for name in ("play", "role", "text"))
+    speeches: list[Any] = text if isinstance(text, list) else [text]
+    named = isinstance(play, str) and isinstance(role, str) and play and role
+    if not named or not all(isinstance(speech, str) for speech in speeches):
+        wrong(path, f"objects with play, role and text, a string or several, but number {number:,} is another")
+    return f"{play}: {role}", "\n".join(speeches)
 
 
 def _find(folder: Path) -> list[tuple[Path, str | None]]:
@@ -392,20 +367,3 @@ def _find(folder: Path) -> list[tuple[Path, str | None]]:
 def _files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
     files = listing(folder)[1] if os.path.isdir(folder) else []
     return [path for path in files if path.name.endswith(endings)]
-
-
-def _add_roles(roles: Roles, document: list[Any], path: Path, progress: ReadProgress) -> None:
-    for number, entry in enumerate(document, 1):
-        known: dict[str, Any] = entry if isinstance(entry, dict) else {}
-        play, role, text = (known.get(name) for name in ("play", "role", "text"))
-        speeches: list[Any] = text if isinstance(text, list) else [text]
-        named = isinstance(play, str) and isinstance(role, str) and play and role
-        if not named or not all(isinstance(speech, str) for speech in speeches):
-            wrong(path, f"objects with play, role and text, a string or several, but number {number:,} is another")
-        roles.add(f"{play}: {role}", "\n".join(speeches), path)
-        progress(number, len(document))
-
-
-def _tell(progress: ReadProgress, index: int, files: int, done: int, total: int) -> None:
-    """Report progress within one of several files."""
-    progress(100 * index + 100 * done // total, 100 * files)

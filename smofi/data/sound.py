@@ -62,20 +62,12 @@ SOUND_INPUT: dict[str, Any] = {
 
 
 def frames_in(samples: int) -> int:
-    """Count the windows that fit into this many samples.
-
-    >>> frames_in(RATE)
-    49
-    """
+    """Count the windows that fit into this many samples."""
     return (samples - WINDOW) // HOP + 1
 
 
 def middle(clip: Samples, samples: int = RATE) -> Samples:
-    """Take the middle of a clip, this long, with as much silence on either side as a shorter one needs.
-
-    >>> middle(np.arange(5, dtype=np.float32), 3).tolist(), middle(np.ones(2, np.float32), 4).tolist()
-    ([1.0, 2.0, 3.0], [0.0, 1.0, 1.0, 0.0])
-    """
+    """Take the middle of a clip, this long, with as much silence on either side as a shorter one needs."""
     if len(clip) >= samples:
         begin = (len(clip) - samples) // 2
         return clip[begin : begin + samples]
@@ -99,11 +91,7 @@ def images_of(
 
 
 def log_mel(clips: Tensor) -> Tensor:
-    """Return the logarithm of the power in every band, `[clips, samples]` to `[clips, frames, 40]`.
-
-    >>> tuple(log_mel(torch.zeros(2, RATE)).shape)
-    (2, 49, 40)
-    """
+    """Return the logarithm of the power in every band, `[clips, samples]` to `[clips, frames, 40]`."""
     frames = clips.unfold(-1, WINDOW, HOP) * torch.hann_window(WINDOW, periodic=False, dtype=clips.dtype)
     spectrum = torch.fft.rfft(frames, FFT)
     power = (spectrum.real.square() + spectrum.imag.square()) / FFT
@@ -112,21 +100,13 @@ def log_mel(clips: Tensor) -> Tensor:
 
 
 def as_bytes(values: Tensor) -> Tensor:
-    """Return values as bytes: -18.5 or less becomes 0, 4 or more 255.
-
-    >>> as_bytes(torch.tensor([-100.0, -18.5, 4.0, 100.0])).tolist()
-    [0, 0, 255, 255]
-    """
+    """Return values as bytes: -18.5 or less becomes 0, 4 or more 255."""
     return ((values - LOW) * (255 / (HIGH - LOW))).round().clamp(0, 255).to(torch.uint8)
 
 
 @functools.lru_cache(maxsize=1)
 def triangles() -> Tensor:
-    """Return how much of each frequency belongs to each band, `[257, 40]`: 1 at its middle, 0 at the middles beside it.
-
-    >>> tuple(triangles().shape), float(triangles().max()) <= 1
-    ((257, 40), True)
-    """
+    """Return how much of each frequency is in each band, `[257, 40]`: 1 at its middle, 0 at the middles beside it."""
     ends = torch.tensor([LOWEST, HIGHEST], dtype=torch.float64)
     mel_low, mel_high = (2595 * torch.log10(1 + ends / 700)).tolist()
     # f = 700 (10^(mel / 2595) - 1)
@@ -210,20 +190,12 @@ MOST_PHASES = 2**16
 
 
 def reach(rate: int, to: int = RATE) -> int:
-    """Return how many samples on either side a sample at the new rate depends on.
-
-    >>> reach(16_000), reach(48_000)
-    (68, 203)
-    """
+    """Return how many samples on either side a sample at the new rate depends on."""
     return math.ceil(ZEROS / (ROLLOFF * min(1.0, to / rate)))
 
 
 def resampled(samples: Samples, rate: int, to: int = RATE) -> Samples:
-    """Return the same sound at another rate; before and after it is silence.
-
-    >>> len(resampled(np.zeros(800, np.float32), 16_000))
-    800
-    """
+    """Return the same sound at another rate; before and after it is silence."""
     if rate == to:
         return samples
     from scipy.signal import resample_poly  # takes long to load

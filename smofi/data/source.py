@@ -86,12 +86,7 @@ class Source:
         return {"kind": self.kind, "input_shape": self.input_shape, "classes": self.class_names, **known}
 
     def fingerprint(self) -> str:
-        """Hash what the samples are: all labels, and the inputs of up to a thousand of each split; computed once.
-
-        >>> blank = TensorSamples.of(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
-        >>> len(Source("blank", blank, blank, ("cat", "dog")).fingerprint())
-        64
-        """
+        """Hash what the samples are: all labels, and the inputs of up to a thousand of each split; computed once."""
         return self._fingerprint
 
     @cached_property
@@ -110,13 +105,7 @@ class Source:
 
 
 def as_source(name: str, decoded: Decoded) -> Source:
-    """Make what was read ready to be used.
-
-    >>> import numpy as np
-    >>> split = Split(np.zeros((5, 8, 8, 1), np.uint8), np.arange(5))
-    >>> as_source("blank", Decoded("image", split, split, classes=tuple("abcde"))).resized(4).input_shape
-    (1, 4, 4)
-    """
+    """Make what was read ready to be used."""
     train = _samples("train", decoded)
     return Source(
         name=name,

@@ -38,9 +38,9 @@ from smofi.data.outside import MOST_INFLATED, check_room, printable, regular_siz
 from smofi.data.rows import rows
 from smofi.data.source import Source
 from smofi.errors import InputError, refuse
-from smofi.imported import failed, import_function
 from smofi.memory import as_text, room
 from smofi.seeds import generator
+from smofi.spec import failed, import_function
 
 OWNERS = ("client", "user", "speaker", "role", "site", "writer", "hospital", "patient", "device")
 LABELS = ("label", "y", "class", "target")
@@ -67,13 +67,7 @@ def one_class_will_do() -> Iterator[None]:
 
 
 def hold_out(labels: Array, name: str) -> tuple[Array, Array]:
-    """Choose the samples to train on and those to test on: every fifth, class by class, but never a class's only one.
-
-    >>> labels = np.array([0] * 10 + [1] * 5 + [2])
-    >>> kept, held_out = hold_out(labels, "mine")
-    >>> np.bincount(labels[held_out]).tolist()
-    [2, 1]
-    """
+    """Choose samples to train on and to test on: every fifth, class by class, but never a class's only one."""
     order = generator(0, "test split").permutation(len(labels))
     by_class = order[np.argsort(labels[order], kind="stable")]
     several = by_class[np.bincount(labels)[labels[by_class]] > 1]
@@ -85,11 +79,7 @@ def hold_out(labels: Array, name: str) -> tuple[Array, Array]:
 
 
 def say_held_out(what: str, instead: str) -> str:
-    """Describe a test set that was held out, and what would be one of the user's own.
-
-    >>> say_held_out("rows", "a column split")
-    'a fifth of the rows, held out; to choose the test set yourself, add a column split'
-    """
+    """Describe a test set that was held out, and what would be one of the user's own."""
     return f"a fifth of the {what}, held out; to choose the test set yourself, add {instead}"
 
 
@@ -105,13 +95,9 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
     """Make a data set of numpy arrays or torch tensors, shuffled; without a test, a fifth of every class is held out.
 
     Images with 1 or 3 both first and last are taken to have their channels last.
-
-    >>> decoded = from_arrays({"x": np.zeros((10, 8, 8), np.uint8), "y": np.arange(10) % 2}, "mine")
-    >>> decoded.train.inputs.shape, decoded.test.inputs.shape, decoded.classes
-    ((8, 8, 8, 1), (2, 8, 8, 1), ('0', '1'))
     """
     owner_key = _check_keys(arrays, name)
-    given = {key: _array(arrays[key], key, name) for key in arrays if key in KEYS and key != "classes"}
+    given = {key: _array(arrays[key], key, name) for key in KEYS[1:] if key in arrays}
     names = _class_names(arrays["classes"], name) if "classes" in arrays else None
     inputs = {key: _inputs(array, key, name) for key, array in given.items() if key in ("x", "x_test")}
     rest = {key: _values(array, key, name) for key, array in given.items() if key not in inputs}
@@ -119,8 +105,11 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
         samples = len(inputs["x_test" if key.endswith("_test") else "x"])
         if len(found) != samples:
             _refuse(name, f"one value of {key} per sample, but there are {len(found):,} for {samples:,} samples")
-    if "x_test" in inputs:
-        _check_alike(given, inputs, name)
+    (shape, kind), *others = ((list(array.shape[1:]), given[key].dtype) for key, array in inputs.items())
+    for other, its_own in others:
+        if other != shape or (its_own.kind == "f") != (kind.kind == "f"):
+            unlike = f"shape {shape} and type {kind}, but they have shape {other} and type {its_own}"
+            _refuse(name, f"samples of x_test like those of x, {unlike}")
 
     targets, classes = _number_classes({key: rest[key] for key in ("y", "y_test") if key in rest}, names, name)
     owner, owners = _number_owners({key: array for key, array in rest.items() if key not in targets}, name)
@@ -133,7 +122,7 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
         kept, held_out = hold_out(train.targets, name)
         train, test = train[kept], train[held_out]
     said = "x_test and y_test" if "x_test" in inputs else say_held_out("samples", "x_test and y_test")
-    others = [key for key in arrays if key not in KEYS]
+    unused = [key for key in arrays if key not in KEYS]
     return Decoded(
         kind="image" if train.inputs.ndim == 4 else "vector",
         train=train,
@@ -141,7 +130,7 @@ def from_arrays(arrays: Mapping[str, Any], name: str) -> Decoded:
         classes=tuple(map(printable, classes)),
         owners=tuple(map(printable, owners)),
         standardise=given["x"].dtype.kind != "f",
-        about={"test": said, **({"left_out": f"keys that are not used: {_listed(others)}"} if others else {})},
+        about={"test": said, **({"left_out": f"keys that are not used: {_listed(unused)}"} if unused else {})},
         raw_input={"kind": "array", "shape": list(train.inputs.shape[1:]), "type": train.inputs.dtype.name},
     )
 
@@ -214,17 +203,6 @@ def _inputs(array: Array, key: str, name: str) -> Array:
     return numbers
 
 
-def _check_alike(given: dict[str, Array], inputs: dict[str, Array], name: str) -> None:
-    """Refuse samples to test on that are not like those to train on."""
-    (x, x_test), kinds = (inputs["x"], inputs["x_test"]), {given[key].dtype.kind == "f" for key in ("x", "x_test")}
-    if x.shape[1:] != x_test.shape[1:] or len(kinds) > 1:
-        _refuse(
-            name,
-            f"samples of x_test like those of x, shape {list(x.shape[1:])} and type {given['x'].dtype}, but they have "
-            f"shape {list(x_test.shape[1:])} and type {given['x_test'].dtype}",
-        )
-
-
 def _values(array: Array, key: str, name: str) -> Array:
     """Take whole numbers as int64 or words as str, one per sample."""
     accepted = f"{key} to be whole numbers or words"
@@ -251,11 +229,8 @@ def _with_letters(words: Array) -> Array:
 
 def _class_names(given: Any, name: str) -> list[str]:
     """Take the user's names of the classes, in the order of their numbers."""
-    try:
-        words = _with_letters(given) if isinstance(given, np.ndarray) and given.dtype.kind == "U" else given
-        words = words.tolist() if isinstance(words, np.ndarray) else words
-    except ValueError as error:
-        raise InputError(f"{name} is not accepted: expected classes to be words, but some are not ({error})") from error
+    words = _values(given, "classes", name) if isinstance(given, np.ndarray) and given.dtype.kind == "U" else given
+    words = words.tolist() if isinstance(words, np.ndarray) else words
     listed = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
     if not listed or len(words) < LEAST_CLASSES.get() or len(set(words)) < len(words):
         shown = f"{given!r:.100}" if listed else f"of type {type(given).__name__}"
@@ -322,26 +297,8 @@ class _Bounded(io.BufferedReader):
         return content
 
 
-class _Counted:
-    """A member of a zip file that reports how much of it is read."""
-
-    def __init__(self, file: Any, report: Callable[[int], None]) -> None:
-        self.file, self.report, self.done = file, report, 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        content: bytes = self.file.read(size)
-        self.done += len(content)
-        self.report(self.done)
-        return content
-
-
 def find_npz(path: Path) -> DataFiles:
-    """Find the arrays of a file, as `from_arrays` takes them; progress counts bytes.
-
-    >>> find_npz(Path("nothing.npz"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nothing.npz is not accepted: expected an .npz file (No such file or directory)
-    """
+    """Find the arrays of a file, as `from_arrays` takes them; progress counts bytes."""
     regular_size(path, "an .npz file")
     return DataFiles([path], partial(_read_npz, path))
 
@@ -350,7 +307,7 @@ def _read_npz(path: Path, progress: ReadProgress) -> Decoded:
     try:
         with warnings.catch_warnings(), _Bounded(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
             warnings.simplefilter("ignore")  # about headers that only look odd
-            arrays = _unpacked(archive, path, every_hundredth(progress))
+            arrays = _unpacked(archive, path, progress)
     except (InputError, MemoryError):
         raise
     except Exception as error:  # zip files and headers that are damaged fail in every way there is
@@ -364,8 +321,6 @@ def _unpacked(archive: zipfile.ZipFile, path: Path, progress: ReadProgress) -> d
     if len(arrays) < len(archive.infolist()):
         wrong(path, "every array once, but one occurs twice")
     members = {key: info for key, info in zip(arrays, archive.infolist(), strict=True) if key in KEYS}
-    for info in members.values():
-        _check_member(info, path)
     total, done = sum(info.file_size for info in members.values()), 0
     claims = [_claim(archive, key, info, path) for key, info in members.items()]
     if claims:
@@ -374,43 +329,35 @@ def _unpacked(archive: zipfile.ZipFile, path: Path, progress: ReadProgress) -> d
         check_room(path, all_of_them, f"{arithmetic} = {as_text(most)}, and all arrays together")
     for key, info in members.items():
         with archive.open(info) as member:
-            report = partial(_tell, progress, done, total)
-            arrays[key] = np.lib.format.read_array(_Counted(member, report), allow_pickle=False)
+            arrays[key] = np.lib.format.read_array(member, allow_pickle=False)
             member.read(1)  # at the end, the checksum is compared
         done += info.file_size
+        progress(done, total)
     return arrays
-
-
-def _tell(progress: ReadProgress, before: int, total: int, now: int) -> None:
-    progress(before + now, total)
-
-
-def _check_member(info: zipfile.ZipInfo, path: Path) -> None:
-    """Refuse what numpy does not write, and sizes that cannot be."""
-    member = f"{info.filename!r:.100}"
-    if not info.filename.endswith(".npy"):
-        wrong(path, f"arrays (.npy) only, but there is {member}")
-    if info.compress_type not in PACKED:
-        wrong(path, f"arrays stored or deflated, but {member} is packed in another way")
-    if info.file_size > info.compress_size * PACKED[info.compress_type]:
-        wrong(path, f"possible sizes, but {member} claims {info.file_size:,} bytes out of {info.compress_size:,}")
 
 
 def _claim(archive: zipfile.ZipFile, key: str, info: zipfile.ZipInfo, path: Path) -> tuple[int, str]:
     """Read the header of an array; return the bytes of memory that reading it takes, and how they come about."""
+    name = f"{info.filename!r:.100}"
+    if not info.filename.endswith(".npy"):
+        wrong(path, f"arrays (.npy) only, but there is {name}")
+    if info.compress_type not in PACKED:
+        wrong(path, f"arrays stored or deflated, but {name} is packed in another way")
+    if info.file_size > info.compress_size * PACKED[info.compress_type]:
+        wrong(path, f"possible sizes, but {name} claims {info.file_size:,} bytes out of {info.compress_size:,}")
     with archive.open(info) as member:
         file = io.BytesIO(member.read(LONGEST_HEADER))
     version = np.lib.format.read_magic(file)
     headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in headers:
-        wrong(path, f"numbers or words in {info.filename!r}, but its format is {version}")
+        wrong(path, f"numbers or words in {name}, but its format is {version}")
     shape, _, kind = headers[version](file)
     if kind.kind not in "biufcUS" or not kind.itemsize:
-        wrong(path, f"numbers or words in {info.filename!r}, but its type is {kind!s:.100}")
+        wrong(path, f"numbers or words in {name}, but its type is {kind!s:.100}")
     size = file.tell() + math.prod(shape) * kind.itemsize
     if min(shape, default=1) < 0 or size != info.file_size:
         claimed = f"shape {list(shape)!s:.100} and type {kind}"
-        wrong(path, f"{size:,} bytes in {info.filename!r}, as it claims {claimed}, but it has {info.file_size:,}")
+        wrong(path, f"{size:,} bytes in {name}, as it claims {claimed}, but it has {info.file_size:,}")
     if kind.kind in "US":
         more = 3 * (kind.itemsize if kind.kind == "U" else 4 * kind.itemsize)  # as words, sorted, compared
     elif key not in ("x", "x_test"):
@@ -440,11 +387,7 @@ class Header:
         return shown + (f" and {len(self.names) - MOST_LISTED} more" if len(self.names) > MOST_LISTED else "")
 
     def find(self, usual: Sequence[str], setting: str = "", named: str | None = None) -> int | None:
-        """Find the column with one of the usual names, or the one that the user has named in a setting.
-
-        >>> Header(Path("a.csv"), ["age", "Label"]).find(LABELS)
-        1
-        """
+        """Find the column with one of the usual names, or the one that the user has named in a setting."""
         if named is not None:
             if named not in self.names:
                 refuse(setting, named, f"a column of {self.path}, which are {self}")
@@ -480,16 +423,14 @@ def read_table(path: Path, report: Callable[[int], None]) -> tuple[Header, Itera
     twice, times = Counter(names).most_common(1)[0]
     if times > 1:
         wrong(path, f"every column name once, but {twice!r:.100} occurs {times} times")
-    return Header(path, names), _of_one_width(path, lines, len(names))
 
+    def of_one_width() -> Iterator[tuple[int, list[str]]]:
+        for line, row, _ in lines:
+            if len(row) != len(names):
+                wrong(path, f"{len(names)} fields in line {line}, as in the first line, but it has {len(row)}")
+            yield line, row
 
-def _of_one_width(
-    path: Path, lines: Iterator[tuple[int, list[str], int]], width: int
-) -> Iterator[tuple[int, list[str]]]:
-    for line, row, _ in lines:
-        if len(row) != width:
-            wrong(path, f"{width} fields in line {line}, as in the first line, but it has {len(row)}")
-        yield line, row
+    return Header(path, names), of_one_width()
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -511,11 +452,7 @@ class NamedColumns:
 
     @property
     def key(self) -> str:
-        """Tell a table read with these columns from the same one read with others; empty if none is named.
-
-        >>> NamedColumns().key, NamedColumns(label="age").key
-        ('', '-0d62d5d9')
-        """
+        """Tell a table read with these columns from the same one read with others; empty if none is named."""
         named = repr((self.label, self.client)).encode()
         return "" if self == NamedColumns() else f"-{hashlib.sha256(named).hexdigest()[:8]}"
 
@@ -542,36 +479,15 @@ class _Words:
         return words, place[np.frombuffer(self.rows, dtype=np.int64)]
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Which column is which; `owner` and `split` are None where there is no such column."""
-
-    label: int
-    owner: int | None
-    split: int | None
-    features: list[int]
-
-
-@dataclass
-class _Content:
-    """The rows read so far, of one file or of two, and the memory that they take."""
-
-    taken: int = 0
-    features: array[float] = field(default_factory=lambda: array("f"))
-    labels: _Words = field(default_factory=_Words)
-    owners: _Words = field(default_factory=_Words)
-    splits: _Words = field(default_factory=_Words)
-
-
 def find_csv(path: Path, named: NamedColumns = NamedColumns()) -> DataFiles:  # noqa: B008  # frozen
-    """Find the table in a file, or in train and test of a folder; features are standardised, progress counts bytes.
-
-    >>> find_csv(Path("nothing.csv"))
-    Traceback (most recent call last):
-    smofi.errors.InputError: nothing.csv is not accepted: expected a .csv file, or a folder with train.csv and test.csv
-    """
+    """Find the table in a file, or in train and test of a folder; features are standardised, progress counts bytes."""
     if path.is_dir():
-        files = [_either(path, split) for split in SPLITS]
+        files = []
+        for split in SPLITS:
+            both = (path / f"{split}.csv", path / f"{split}.csv.gz")
+            files += [file for file in both if file.is_file()][:1]
+            if not files or not files[-1].name.startswith(split):
+                wrong(path, f"train.csv and test.csv (or .csv.gz) in it, but there is no {split}.csv")
     elif path.is_file():
         files = [path]
     else:
@@ -581,79 +497,107 @@ def find_csv(path: Path, named: NamedColumns = NamedColumns()) -> DataFiles:  # 
     return DataFiles(files, partial(_read_csv, path, files, named))
 
 
-def _either(folder: Path, split: str) -> Path:
-    for name in (f"{split}.csv", f"{split}.csv.gz"):
-        if (folder / name).is_file():
-            return folder / name
-    wrong(folder, f"train.csv and test.csv (or .csv.gz) in it, but there is no {split}.csv")
-
-
 def _read_csv(path: Path, files: list[Path], named: NamedColumns, progress: ReadProgress) -> Decoded:
     report, sizes = every_hundredth(progress), [file.stat().st_size for file in files]
-    content, first = _Content(), None
+    table: _Table | None = None
     for number, file in enumerate(files):
         before = sum(sizes[:number])
         header, lines = read_table(file, lambda now, before=before: report(before + now, sum(sizes)))  # type: ignore[misc]
-        columns = _columns(header, named)
-        if first is not None and first != (header.names, columns):
-            wrong(file, f"the same columns as in the file before, {Header(file, first[0])}")
-        first = header.names, columns
-        if len(files) > 1 and columns.split is not None:
+        if table is None:
+            table = _Table(header, named)
+        elif table.header.names != header.names:
+            wrong(file, f"the same columns as in the file before, {Header(file, table.header.names)}")
+        table.header = header
+        if len(files) > 1 and table.split is not None:
             wrong(file, "no column 'split' where there are two files")
-        _add(content, header, columns, lines, SPLITS[number] if len(files) > 1 else None)
+        table.add(lines, SPLITS[number] if len(files) > 1 else None)
     progress(sum(sizes), sum(sizes))
-    return _decoded(content, header, columns, path, files)
+    assert table is not None
+    return table.decoded(path, "split column" if table.split is not None else files[-1].name)
 
 
-def _columns(header: Header, named: NamedColumns) -> _Columns:
-    """Tell what each column is, by its name; what the user has named is nothing else."""
-    given = [name.lower() for name in (named.label, named.client) if name is not None]
-    labels, owners, splits = ([name for name in usual if name not in given] for usual in (LABELS, OWNERS, ("split",)))
-    label = header.find(labels, "label_column", named.label)
-    owner = header.find(owners, "client_column", named.client)
-    split = header.find(splits)
-    if label is None:
-        usual = f"{', '.join(LABELS[:-1])} or {LABELS[-1]}"
-        wrong(header.path, f"a column {usual}, or another one named by label_column, but the columns are {header}")
-    features = [position for position in range(len(header.names)) if position not in (label, owner, split)]
-    if not features:
-        wrong(header.path, f"at least one column of numbers beside {header}")
-    return _Columns(label, owner, split, features)
+class _Table:
+    """The rows read so far, of one file or of two, which column is which, and the memory that is taken."""
 
+    def __init__(self, header: Header, named: NamedColumns) -> None:
+        self.header, self.taken = header, 0
+        # what the user has named is nothing else
+        given = [name.lower() for name in (named.label, named.client) if name is not None]
+        labels, owners, splits = (
+            [name for name in usual if name not in given] for usual in (LABELS, OWNERS, ("split",))
+        )
+        label = header.find(labels, "label_column", named.label)
+        self.owner = header.find(owners, "client_column", named.client)
+        self.split = header.find(splits)
+        if label is None:
+            usual = f"{', '.join(LABELS[:-1])} or {LABELS[-1]}"
+            wrong(header.path, f"a column {usual}, or another one named by label_column, but the columns are {header}")
+        self.label, others = label, (label, self.owner, self.split)
+        self.features = [column for column in range(len(header.names)) if column not in others]
+        if not self.features:
+            wrong(header.path, f"at least one column of numbers beside {header}")
+        self.numbers = array("f")
+        self.labels, self.owners, self.splits = _Words(), _Words(), _Words()
 
-def _add(
-    content: _Content, header: Header, columns: _Columns, lines: Iterator[tuple[int, list[str]]], split: str | None
-) -> None:
-    """Add the rows of a file, as long as they fit into memory; `split` says what they are for if the rows do not."""
-    left, width = room(), len(columns.features)
-    for line, row in lines:
-        content.features.extend(_numbers(row, line, header, columns.features))
-        content.taken += NUMBER * width + content.labels.add(header.word(row, columns.label, line))
-        if columns.owner is not None:
-            content.taken += content.owners.add(header.word(row, columns.owner, line))
-        if columns.split is not None:
-            content.taken += content.splits.add(header.split(row, columns.split, line))
-        elif split is not None:
-            content.taken += content.splits.add(split)
-        if not left.holds(content.taken):
-            count = len(content.labels.rows)
-            numbers = f"{NUMBER} x {count:,} x {width:,} bytes for numbers"
-            words = f"{as_text(content.taken - NUMBER * count * width)} for words"
-            taken = f"its first {count:,} rows take {numbers} + {words} = {as_text(content.taken)}"
-            wrong(header.path, f"what fits into the {left.words}, but {taken}")
+    def add(self, lines: Iterator[tuple[int, list[str]]], split: str | None) -> None:
+        """Add the rows of a file, as long as they fit into memory; `split` says what they are for if no column does."""
+        left, header, width = room(), self.header, len(self.features)
+        for line, row in lines:
+            self.numbers.extend(self._numbers(row, line))
+            self.taken += NUMBER * width + self.labels.add(header.word(row, self.label, line))
+            if self.owner is not None:
+                self.taken += self.owners.add(header.word(row, self.owner, line))
+            if self.split is not None or split is not None:
+                self.taken += self.splits.add(split or header.split(row, self.split or 0, line))
+            if not left.holds(self.taken):
+                count = len(self.labels.rows)
+                numbers = f"{NUMBER} x {count:,} x {width:,} bytes for numbers"
+                words = f"{as_text(self.taken - NUMBER * count * width)} for words"
+                taken = f"its first {count:,} rows take {numbers} + {words} = {as_text(self.taken)}"
+                wrong(header.path, f"what fits into the {left.words}, but {taken}")
 
+    def _numbers(self, row: list[str], line: int) -> list[float]:
+        cells = [row[column] for column in self.features]
+        try:
+            numbers = list(map(float, cells))
+            if all(-LARGEST <= number <= LARGEST for number in numbers) and "_" not in "".join(cells):
+                return numbers
+        except ValueError:
+            pass
+        column, cell = next(one for one in zip(self.features, cells, strict=True) if not _is_number(one[1]))
+        where = f"column {self.header.names[column]!r:.100} of line {line}"
+        owner = "if it is the owner of the sample, name it with client_column; convert other words to numbers first"
+        hint = f": {owner}" if any(letter.isalpha() for letter in cell) else ""
+        wrong(self.header.path, f"a finite number in {where}, but it is {cell!r:.100}{hint}")
 
-def _numbers(row: list[str], line: int, header: Header, features: list[int]) -> list[float]:
-    cells = [row[column] for column in features]
-    try:
-        numbers = list(map(float, cells))
-        if all(-LARGEST <= number <= LARGEST for number in numbers) and "_" not in "".join(cells):
-            return numbers
-    except ValueError:
-        pass
-    column, cell = next((column, cell) for column, cell in zip(features, cells, strict=True) if not _is_number(cell))
-    where = f"column {header.names[column]!r:.100} of line {line}"
-    wrong(header.path, f"a finite number in {where}, but it is {cell!r:.100}{_hint(cell)}")
+    def decoded(self, path: Path, by: str) -> Decoded:
+        """Divide all rows into train and test; `by` says what does so, if anything."""
+        if not self.numbers:
+            wrong(path, "rows below the names of the columns, but there are none")
+        names = self.header.names
+        features = [names[column] for column in self.features]
+        (classes, labels), (owners, owner) = self.labels.sorted(), self.owners.sorted()
+        if len(classes) < LEAST_CLASSES.get():
+            wrong(path, f"at least two classes in column {names[self.label]!r}, but there is only {classes[0]!r:.100}")
+        inputs = np.frombuffer(self.numbers, np.float32).reshape(-1, len(features))
+        arrays: dict[str, Any] = {"x": inputs, "y": labels, **({"client": owner} if owners else {})}
+        said = say_held_out("rows", "a column split with the words train and test")
+        if self.splits.numbers:
+            splits, number = self.splits.sorted()
+            if len(splits) < 2:
+                wrong(path, f"rows to train on and rows to test on, but all are for {splits[0]}")
+            parts = (("", number == splits.index("train")), ("_test", number == splits.index("test")))
+            arrays = {key + end: values[chosen] for key, values in arrays.items() for end, chosen in parts}
+            absent = [classes[label] for label in np.setdiff1d(arrays["y_test"], arrays["y"])]
+            if absent:
+                only = "only classes in the test set that are in the training set"
+                wrong(path, f"{only}, but there is {absent[0]!r:.100}")
+            said = by
+        decoded = from_arrays({**arrays, "classes": classes}, str(path))
+        facts = {"columns": features, "label": names[self.label], "missing": "refused", "type": "float32"}
+        about = {"test": said, "features": [printable(name) for name in features]}
+        owned = tuple(map(printable, owners))
+        return replace(decoded, owners=owned, standardise=True, about=about, raw_input={"kind": "table", **facts})
 
 
 def _is_number(cell: str) -> bool:
@@ -663,68 +607,12 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def _hint(cell: str) -> str:
-    """Say what to do about a word; a cell that is empty, "nan" or "1,5" is none."""
-    try:
-        float(cell)
-    except ValueError:
-        if any(letter.isalpha() for letter in cell):
-            names = f"{', '.join(OWNERS[:-1])} or {OWNERS[-1]}"
-            return (
-                f": if it is the owner of the sample, call the column {names}, or name it with client_column; "
-                "convert other words to numbers first"
-            )
-    return ""
-
-
-def _decoded(content: _Content, header: Header, columns: _Columns, path: Path, files: list[Path]) -> Decoded:
-    """Divide the whole content into train and test."""
-    if not content.features:
-        wrong(path, "rows below the names of the columns, but there are none")
-    features = [header.names[column] for column in columns.features]
-    classes, labels = content.labels.sorted()
-    owners, owner = content.owners.sorted()
-    if len(classes) < LEAST_CLASSES.get():
-        name = header.names[columns.label]
-        wrong(path, f"at least two classes in column {name!r}, but there is only {classes[0]!r:.100}")
-    inputs = np.frombuffer(content.features, np.float32).reshape(-1, len(features))
-    arrays: dict[str, Any] = {"x": inputs, "y": labels, **({"client": owner} if owners else {})}
-    said = say_held_out("rows", "a column split with the words train and test")
-    if content.splits.numbers:
-        splits, number = content.splits.sorted()
-        if len(splits) < 2:
-            wrong(path, f"rows to train on and rows to test on, but all are for {splits[0]}")
-        parts = (("", number == splits.index("train")), ("_test", number == splits.index("test")))
-        arrays = {key + end: values[chosen] for key, values in arrays.items() for end, chosen in parts}
-        absent = [classes[label] for label in np.setdiff1d(arrays["y_test"], arrays["y"])]
-        if absent:
-            only = "only classes in the test set that are in the training set"
-            wrong(path, f"{only}, but there is {absent[0]!r:.100}")
-        said = "split column" if columns.split is not None else files[1].name
-    decoded = from_arrays({**arrays, "classes": classes}, str(path))
-    raw_input = {
-        "kind": "table",
-        "columns": features,
-        "label": header.names[columns.label],
-        "missing": "refused",
-        "type": "float32",
-    }
-    about = {"test": said, "features": [printable(name) for name in features]}
-    return replace(decoded, owners=tuple(map(printable, owners)), standardise=True, about=about, raw_input=raw_input)
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # The user's own function: "python:module:function".
 
 
 def read_python(name: str) -> Decoded | Source:
-    """Read what a function returns: arrays by key, (x, y), (x, y, x_test, y_test), or a Source.
-
-    >>> read_python("python:math:sqrt")
-    Traceback (most recent call last):
-    smofi.errors.InputError: data='python:math:sqrt' is not accepted: math.sqrt() failed with TypeError: \
-math.sqrt() takes exactly one argument (0 given)
-    """
+    """Read what a function returns: arrays by key, (x, y), (x, y, x_test, y_test), or a Source."""
     function = import_function("data", name)
     called = f"{name.split(':')[1]}.{name.split(':')[2]}()"
     try:

@@ -19,7 +19,7 @@ import numpy as np
 
 from smofi.data.decoded import DataFiles, Decoded, ReadProgress, Split
 from smofi.data.outside import check_room, listing, read_lines, wrong
-from smofi.data.pictures import is_picture, map_with_progress, picture_input, read_picture
+from smofi.data.pictures import SUFFIXES, map_with_progress, picture_input, read_picture
 from smofi.seeds import generator
 
 SIDE = 64
@@ -101,17 +101,18 @@ def _train(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
     for name, target in classes.items():
         folder = root / "train" / name
         inner = folder / "images"
-        pictures = [path for path in listing(inner if inner.is_dir() else folder)[1] if is_picture(path)]
+        files = listing(inner if inner.is_dir() else folder)[1]
+        pictures = [(path, target) for path in files if path.name.lower().endswith(SUFFIXES)]
         if not pictures:
             wrong(folder, "pictures in it or in its folder images, but there are none")
-        labelled += [(path, target) for path in pictures]
+        labelled += pictures
     return labelled
 
 
 def _test(root: Path, classes: dict[str, int]) -> list[tuple[Path, int]]:
     """List the pictures to test on, each with the number of its class."""
     path, folder = root / "val" / ANNOTATIONS, root / "val" / "images"
-    present = {picture.name: picture for picture in listing(folder)[1] if is_picture(picture)}
+    present = {picture.name: picture for picture in listing(folder)[1] if picture.name.lower().endswith(SUFFIXES)}
     labelled = []
     for number, line in enumerate(read_lines(path, MOST_LIST, "a picture and its class per line"), start=1):
         name, _, rest = line.partition("\t")

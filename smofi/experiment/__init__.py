@@ -5,7 +5,7 @@ Public: the names in `__all__`.
 
 from typing import TYPE_CHECKING
 
-from smofi.config import stored_config
+from smofi.config.reading import stored_config
 from smofi.later import load_later
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
@@ -34,47 +34,34 @@ from smofi.runs import (
 )
 from smofi.training import Result, Session, prepare
 
-# --------------------------------------------------------------------------------------------------------------------
-# Where a result comes from: versions, platform, git state, time and command.
-
 
 def provenance(command: str) -> dict[str, Any]:
-    """Return what to note down when a run starts.
-
-    >>> sorted(provenance("smofi run"))[:3]
-    ['command', 'git', 'numpy']
-    """
+    """Return where a result comes from: versions, platform, git state of the working folder, time and command."""
     versions: dict[str, str | None] = dict.fromkeys(("smofi", "torch", "numpy", "safetensors"))
     for package in versions:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
-    return {
-        **versions,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "git": _git_state(),
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "command": command,
-    }
-
-
-def _git_state() -> dict[str, Any] | None:
-    """Return the commit of the working folder and whether anything is changed since, None outside a repository."""
-    try:
+    git = None
+    with suppress(OSError, subprocess.SubprocessError):  # no repository, or no git
         commit, status = (
             subprocess.run(["git", *words], capture_output=True, text=True, timeout=5, check=True).stdout.strip()
             for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return {"commit": commit, "dirty": bool(status)}
+        git = {"commit": commit, "dirty": bool(status)}
+    return {
+        **versions,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "git": git,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": command,
+    }
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # Saving a run in its folder: when to save what.
 
 KEPT_CHECKPOINTS = 2
-"""The number of newest checkpoints that are kept."""
 
 
 class NotSaved(SmofiError):
@@ -102,7 +89,6 @@ class RunKeeper:
             raise
 
     def close(self) -> None:
-        """Let others write."""
         self.lock.release()
 
     def after_round(self, run: Run) -> None:
@@ -137,7 +123,14 @@ class RunKeeper:
         try:
             self.writer.append_records(run.history)
             if not run.cut_short:
-                self.writer.write_end(result.model.state_dict(), _result(run))
+                accuracies = [record.accuracy for record in run.history if record.accuracy is not None]
+                how = {
+                    "rounds": len(run.history),
+                    "stopped": run.stopped,
+                    "diverged": run.diverged,
+                    "best_accuracy": max(accuracies, default=None),
+                }
+                self.writer.write_end(result.model.state_dict(), how)
         except OSError as error:
             with suppress(OSError):  # at least the state
                 self._save(run)
@@ -155,12 +148,11 @@ class RunKeeper:
     def _save(self, run: Run) -> None:
         self.writer.save(stored(run), KEPT_CHECKPOINTS, best=self._is_best(run))
         self.unsaved = False
-        ended = self.writer.ended
-        if ended is not None and ended < len(run.history):
+        if self.writer.ended is not None and self.writer.ended < len(run.history):
             self.writer.remove_end()  # it is of earlier rounds, and a later state is safe
 
     def keep_best(self, run: Run) -> None:
-        """Save the state after the last round if it is the best one."""
+        """Save the state after the last round if no other round is better."""
         if self._is_best(run):
             self.writer.save_best(stored(run))
 
@@ -173,19 +165,8 @@ class RunKeeper:
 
 
 def stored(run: Run) -> StoredCheckpoint:
-    """Return a run's state as plain values."""
     checkpoint = run.checkpoint()
     return StoredCheckpoint(len(checkpoint.history), checkpoint.tensors, checkpoint.notes)
-
-
-def _result(run: Run) -> dict[str, Any]:
-    accuracies = [record.accuracy for record in run.history if record.accuracy is not None]
-    return {
-        "rounds": len(run.history),
-        "stopped": run.stopped,
-        "diverged": run.diverged,
-        "best_accuracy": max(accuracies, default=None),
-    }
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -194,8 +175,8 @@ def _result(run: Run) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FolderRun:
-    """A session whose rounds are kept in a folder: the method `name` with a seed. `served`: clients compute for
-    themselves, so that nothing was decided about how."""
+    """A session whose rounds are kept in a folder: the method `name` with a seed. Clients of a `served` run compute for
+    themselves, so that nothing is decided about how."""
 
     name: str
     seed: int
@@ -205,23 +186,25 @@ class FolderRun:
 
     @property
     def folder(self) -> RunFolder:
-        """The run's files."""
         return self.keeper.folder
 
     @property
     def executor(self) -> str:
-        """How its clients are computed, as it was decided."""
+        """Return the way its clients are computed, as decided."""
         return self.session.executor
 
     @property
+    def workers(self) -> int:
+        return self.session.run.workers.size
+
+    @property
     def devices_hash(self) -> str | None:
-        """The fingerprint of the devices of the run's clock."""
         clock = self.session.run.planner.clock
         return clock.fingerprint if clock else None
 
     @property
     def judged(self) -> dict[str, Any]:
-        """What its metrics are called, the one that is judged first, and what a model reaches by chance."""
+        """Return its metrics, beginning with the one it is judged by, and what a model reaches by chance."""
         evaluator = self.session.run.evaluator
         return {"metrics": evaluator.headings, "chance": evaluator.chance}
 
@@ -240,14 +223,10 @@ class FolderRun:
         self.keeper.close()
 
 
-Federations: TypeAlias = Mapping[int, Federation]
-"""The divided data of each seed."""
-
-
 @contextmanager
 def opened(
     config: Config,
-    federations: Federations,
+    federations: Mapping[int, Federation],
     path: Path,
     callback: Callback | None,
     workers: Workers | None,
@@ -291,7 +270,7 @@ def own_arguments(config: Config, federation: Federation, method: str) -> dict[s
 
 
 def own_workers(config: Config) -> Workers:
-    """Return the workers that share the runs, as this process sees them that was started as one of them."""
+    """Return the workers that share the runs and that this process was started as one of."""
     return joined(torch.device(own_device(config.device)))
 
 
@@ -299,7 +278,7 @@ def describe_new(
     path: Path,
     runs: Sequence[FolderRun],
     config: Config,
-    federations: Federations,
+    federations: Mapping[int, Federation],
     data_hash: str,
     command: str,
     **more: Any,
@@ -313,15 +292,14 @@ def describe_new(
             federation = federations[one.seed]
             source = federation.source
             about = {**origin, "seed": one.seed, "task": source.task(), "data_sha256": data_hash}
-            if federation.client_names:
-                about["client_names"] = federation.client_names
+            about |= {"client_names": federation.client_names} if federation.client_names else {}
             first = next(first for first in runs if first.name == one.name)  # which decided for all seeds
             about |= {
                 "devices_sha256": one.devices_hash,
                 "executor": first.executor,
                 "executor_why": first.session.run.simulation.execution.because(config.executor_of(one.name)),
                 "threads": config.threads,
-                "workers": _workers(one),
+                "workers": one.workers,
                 **one.judged,
             }
             one.keeper.writer.describe(own_config(config, one), about, federation.owners, source.train.labels.numpy())
@@ -333,22 +311,17 @@ def describe_new(
 
 
 def own_config(config: Config, one: FolderRun) -> str:
-    """Return the configuration of one of the runs as it was resolved, as YAML."""
-    decided = {} if one.served else {"executor": (one.executor,), "workers": _workers(one)}
-    return config_yaml(config.with_seed(one.seed).model_copy(update={"method": (one.name,), **decided}))
+    """Return the resolved configuration of one of the runs, as YAML."""
+    return whole_config(config.with_seed(one.seed).model_copy(update={"method": (one.name,)}), [one])
 
 
 def whole_config(config: Config, runs: Sequence[FolderRun]) -> str:
-    """Return the configuration of all runs together as it was resolved, as YAML."""
+    """Return the resolved configuration of all runs together, as YAML."""
     if runs[0].served:
         return config_yaml(config)
     executors = tuple(one.executor for one in runs[: len(config.method)])
-    decided = {"executor": executors if len(set(executors)) > 1 else executors[:1], "workers": _workers(runs[0])}
+    decided = {"executor": executors if len(set(executors)) > 1 else executors[:1], "workers": runs[0].workers}
     return config_yaml(config.model_copy(update=decided))
-
-
-def _workers(one: FolderRun) -> int:
-    return one.session.run.workers.size
 
 
 # --------------------------------------------------------------------------------------------------------------------

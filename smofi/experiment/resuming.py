@@ -1,27 +1,33 @@
-"""Runs that go on from their folders: the same settings, data and devices, from the last round that was saved."""
+"""Runs that go on from their folders: the same settings, data and devices, from the last round that was saved.
+
+At the end: the workers that share the first worker's runs, new or resumed.
+"""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from smofi.config import Config, run_config, stored_config
+from smofi.config import Config, run_config
 from smofi.config.federation import Federation, gather_each
-from smofi.config.reading import as_begun, has_changed
+from smofi.config.reading import as_begun, has_changed, stored_config
 from smofi.data.decoded import ReadProgress, silent
 from smofi.data.partitions import PREFIX as SAVED
 from smofi.engine.checkpoint import Checkpoint
 from smofi.engine.events import Callback, Record
+from smofi.engine.processes import starting as processes
+from smofi.engine.processes.counting import keep_busy
 from smofi.engine.processes.workers import Workers
-from smofi.engine.run import Run
 from smofi.errors import InputError, check_path, refuse
-from smofi.experiment.opening import FolderRun, RunKeeper, opened, own_config, whole_config
+from smofi.experiment.opening import FolderRun, RunKeeper, opened, own_arguments, own_config, own_workers, whole_config
+from smofi.memory import limited
+from smofi.methods import parse_method
 from smofi.plural import plural
 from smofi.runs import (
     DamagedFile,
@@ -33,41 +39,19 @@ from smofi.runs import (
     partition_hash,
     partition_in,
 )
-from smofi.training import Session
+from smofi.training import Session, prepare
 
 # --------------------------------------------------------------------------------------------------------------------
 # Going on from what a folder has: the newest state that is whole, or a finished run's end. Nothing is restarted.
 
 
-@dataclass(frozen=True)
-class Restored:
-    """A run that is what it was when it was last saved, and what its folder lacks: states and other files."""
+def restore(keeper: RunKeeper, session: Session) -> Callable[[], None]:
+    """Make a run what it was when it was last saved; raise InputError if that is lost.
 
-    keeper: RunKeeper
-    run: Run
-    unusable: Mapping[int, DamagedFile]
-    missing: Sequence[str]
-
-    def write(self) -> None:
-        """Make the folder go with the run: list nothing that is lost, and cut off the rounds since then."""
-        run, folder, writer = self.run, self.keeper.folder, self.keeper.writer
-        wrong = [error.what for error in self.unusable.values()]
-        wrong += [f"{folder.path / name} is missing" for name in self.missing]
-        if wrong:
-            needs = "the run is finished, and needs no state" if run.over else f"going on from round {len(run.history)}"
-            run.warn(f"{'; '.join(wrong)}; {needs}")
-        for round in self.unusable:
-            writer.set_aside(round)
-        writer.forget(self.missing)
-        writer.write_records(map(asdict, run.history))
-        if run.over:  # its last round may have been evaluated just now
-            self.keeper.keep_best(run)
-
-
-def restore(keeper: RunKeeper, session: Session) -> Restored:
-    """Make a run what it was when it was last saved; raise InputError if that is lost. Change no file."""
-    run, folder, ended = session.run, keeper.folder, keeper.writer.ended
-    missing = keeper.writer.missing()
+    No file is changed, except by the function that is returned: it makes the folder go with the run.
+    """
+    run, folder, writer, ended = session.run, keeper.folder, keeper.writer, keeper.writer.ended
+    missing = writer.missing()
     history = [record_of(fields, folder, run.evaluator.gives_loss) for fields in folder.records()]
     found, unusable = _newest(session, folder, len(history))
     done = max(ended or 0, found.round if found else 0)
@@ -88,10 +72,24 @@ def restore(keeper: RunKeeper, session: Session) -> Restored:
             f"{folder.path} cannot go on: {why}: {lost}. Put the file back, or start anew in another folder: "
             f"smofi run {folder.config_file} --output NEW"
         )
-    return Restored(keeper, run, unusable, missing)
+
+    def write() -> None:
+        """List nothing that is lost, and cut off the rounds since then."""
+        wrong = [error.what for error in unusable.values()] + [f"{folder.path / name} is missing" for name in missing]
+        if wrong:
+            needs = "the run is finished, and needs no state" if run.over else f"going on from round {len(run.history)}"
+            run.warn(f"{'; '.join(wrong)}; {needs}")
+        for round in unusable:
+            writer.set_aside(round)
+        writer.forget(missing)
+        writer.write_records(map(asdict, run.history))
+        if run.over:  # its last round may have been evaluated just now
+            keeper.keep_best(run)
+
+    return write
 
 
-def record_of(fields: Mapping[str, Any], folder: RunFolder, gives_loss: bool = True) -> Record:
+def record_of(fields: Mapping[str, Any], folder: RunFolder, gives_loss: bool) -> Record:
     """Return a round as a run has it: JSON has null for numbers that are not finite, and for a test loss that was not
     asked for."""
     try:
@@ -187,10 +185,10 @@ def go_on(
         one.session.run.remarks += _remarks(one, config)
         if len(runs) > 1:
             run_config(one.folder)  # refused if it is not as it was saved
-    restored = [restore(one.keeper, one.session) for one in runs]  # before anything is written: one may be refused
+    writes = [restore(one.keeper, one.session) for one in runs]  # before anything is written: one may be refused
     try:
-        for ready in restored:
-            ready.write()
+        for write in writes:
+            write()
         for one in runs:
             one.keeper.writer.write_config(own_config(config, one))
         if len(runs) > 1:
@@ -212,7 +210,9 @@ def as_started(
     Earlier versions kept nothing about metrics. They judged by the accuracy, and clients by the samples that they train
     on: such a run goes on so.
     """
-    federations = gather_each(with_own_partition(config, path), progress)
+    own_copy = partition_in(path) if config.partition.startswith(SAVED) else None  # of another run's file
+    divided = config.model_copy(update={"partition": f"{SAVED}{own_copy}"}) if own_copy else config
+    federations = gather_each(divided, progress)
     if all("metrics" in about for about in abouts or abouts_in(path)):
         return config, federations
     if "top1" in config.metrics or federations[config.seed].validation is not None:
@@ -220,14 +220,6 @@ def as_started(
         config = config.model_copy(update={"metrics": ("top1", *others)})
     unnamed = {seed: replace(one, client_names=(), test_clients=None) for seed, one in federations.items()}
     return config, unnamed
-
-
-def with_own_partition(config: Config, path: Path) -> Config:
-    """Read the partition of a run that was divided by another run's file from its own copy."""
-    copy = partition_in(path)
-    if not config.partition.startswith(SAVED) or copy is None:
-        return config
-    return config.model_copy(update={"partition": f"{SAVED}{copy}"})
 
 
 def _remarks(one: FolderRun, config: Config) -> list[str]:
@@ -246,23 +238,50 @@ def _remarks(one: FolderRun, config: Config) -> list[str]:
 
 def _check_same(one: FolderRun, about: Mapping[str, Any], federation: Federation, data_hash: str) -> None:
     """Refuse to go on with other data than the run was started with, divided in another way, or on other devices."""
-    folder = one.folder
     if "partition_sha256" not in about:
-        raise InputError(f"{folder.about_file} cannot be used: expected the partition_sha256 of the run")
-    if about.get("data_sha256", data_hash) != data_hash:
-        raise InputError(
-            f"{folder.path} was made with other data (its hash is {str(about['data_sha256'])[:12]}, now it is "
-            f"{data_hash[:12]}): expected the same samples in the same order"
+        raise InputError(f"{one.folder.about_file} cannot be used: expected the partition_sha256 of the run")
+    partition = "data files and the same version of smofi"
+    for name, what, now, expected in (
+        ("data_sha256", "other data", data_hash, "samples in the same order"),
+        ("partition_sha256", "another partition of the data", partition_hash(federation.owners), partition),
+        ("devices_sha256", "other devices", one.devices_hash, "devices and availability"),
+    ):
+        if (before := about.get(name, now)) != now:
+            raise InputError(
+                f"{one.folder.path} was made with {what} (the hash is {str(before)[:12]}, now it is {str(now)[:12]}): "
+                f"expected the same {expected}"
+            )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Workers: how many share a run, and what all but the first of them do.
+
+
+def worker_count(config: Config, *, resumed: bool = False) -> int:
+    """Return how many workers share a configured run; one where further ones would gain nothing, unless more are asked
+    for. A run that is `resumed` keeps the number that it has."""
+    one_server = all(parse_method(method).where.one_server for method in config.method)
+    with limited(config.memory_limit):
+        workers = processes.worker_count(
+            config.workers, config.device, 1 if one_server or config.diagnose else config.per_round
         )
-    recorded, now = about["partition_sha256"], partition_hash(federation.owners)
-    if recorded != now:
-        raise InputError(
-            f"{folder.path} was made with another partition of the data (its hash is {str(recorded)[:12]}, now it is "
-            f"{now[:12]}): expected the same data files and the same version of smofi"
-        )
-    devices = about.get("devices_sha256", one.devices_hash)
-    if devices != one.devices_hash:
-        raise InputError(
-            f"{folder.path} was made with other devices (their hash is {str(devices)[:12]}, now it is "
-            f"{str(one.devices_hash)[:12]}): expected the same devices and availability"
-        )
+    return workers if resumed else keep_busy(workers, config.per_round, asked=config.workers is not None)
+
+
+def follow(config: Config, resumed: Path | None = None) -> None:
+    """Take part in the runs of the first worker, one after the other, for as long as it goes on."""
+    torch.set_num_threads(config.threads)
+    config, federations = as_started(config, resumed) if resumed else (config, gather_each(config))
+    workers = own_workers(config)
+    with processes.led_by_the_first(workers):
+        for seed, federation in federations.items():
+            for method in config.method:
+                prepare(**own_arguments(config.with_seed(seed), federation, method), workers=workers).train()
+
+
+def follow_on(runs: list[FolderRun]) -> None:
+    """Take part in a worker forked from the first one, which has the runs as they were then."""
+    for one in runs:
+        one.close()  # still locked for the first one
+    while runs:
+        runs.pop(0).session.run.train()

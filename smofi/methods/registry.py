@@ -11,9 +11,18 @@ from typing import ParamSpec
 
 from smofi.composition import compose
 from smofi.errors import InputError, check_choice, refuse
-from smofi.imported import PREFIX, failed, import_function, names_in
 from smofi.method import Method
-from smofi.spec import Call, build, check_parameters, parameters_of, read_calls
+from smofi.spec import (
+    PREFIX,
+    Call,
+    build,
+    check_parameters,
+    failed,
+    import_function,
+    names_in,
+    parameters_of,
+    read_calls,
+)
 
 EXAMPLE = "fedprox(mu=0.01)+smofi"
 

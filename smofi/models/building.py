@@ -12,11 +12,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from smofi.errors import check_count, check_seed, refuse, refuse_unwanted
-from smofi.imported import failed, import_function
 from smofi.memory import as_text, refusing, room
 from smofi.models.known import MODELS, check_model_name, is_custom, options_of
 from smofi.seeds import generator
-from smofi.spec import describe
+from smofi.spec import describe, failed, import_function
 
 BYTES = 4
 SMALL = 2**27

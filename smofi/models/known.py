@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smofi.errors import check_choice, check_count, refuse
-from smofi.imported import PREFIX, names_in
 from smofi.later import function_later
-from smofi.spec import build_one
+from smofi.spec import PREFIX, build_one, names_in
 
 if TYPE_CHECKING:
     from torch import nn

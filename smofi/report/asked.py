@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,18 +18,13 @@ ACCEPTED = "a share of the baseline's best such as 0.9 or 1.0, or a fixed accura
 
 @dataclass(frozen=True)
 class Target:
-    """A share of the best of the baseline with the same seed, or a fixed value.
-
-    >>> Target.read("0.9"), Target.read("70%")
-    (Target(share=0.9, fixed=None), Target(share=0.9, fixed=0.7))
-    """
+    """A share of the best of the baseline with the same seed, or a fixed value."""
 
     share: float = 0.9
     fixed: float | None = None
 
     @classmethod
     def read(cls, text: str, field: str = "target") -> Target:
-        """Read what was typed; refused with a sentence that names the field."""
         plain = text.strip()
         fixed = plain.endswith("%")
         try:
@@ -51,12 +47,7 @@ WIDTHS = ("column", "page")
 @dataclass(frozen=True)
 class Request:
     """The kind of figure, or None for what suits the runs; the values of bars and points; the setting that panels stand
-    for, or that points stand over; whether curves are over hours; the target with its baseline; the width.
-
-    >>> Request(kind="pie")
-    Traceback (most recent call last):
-    smofi.errors.InputError: kind='pie' is not accepted: expected one of curves, panels, bars
-    """
+    for, or that points stand over; whether curves are over hours; the target with its baseline; the width."""
 
     kind: str | None = None
     values: Sequence[str] = ("accuracy",)
@@ -101,11 +92,7 @@ LARGEST = 64 * 2**20  # bytes of a file that is looked into
 
 
 def format_of(wanted: str | None, output: Path | None) -> str:
-    """Return the format that was asked for, else the one that the file's name ends in, else text.
-
-    >>> format_of(None, Path("table.tex")), format_of("csv", None), format_of(None, None)
-    ('latex', 'csv', 'text')
-    """
+    """Return the format that was asked for, else the one that the file's name ends in, else text."""
     if wanted is not None:
         return check_choice("format", wanted, tuple(TABLES))
     if output is None:
@@ -116,55 +103,12 @@ def format_of(wanted: str | None, output: Path | None) -> str:
     refuse("--output", str(output), f"a file name that ends in {', '.join(TABLES.values())}, or a --format")
 
 
-def check_picture(path: str | Path, field: str = "path") -> Path:
-    """Check a file that a picture can be saved in; `field` is what named it.
-
-    >>> check_picture("picture.gif")
-    Traceback (most recent call last):
-    smofi.errors.InputError: path='picture.gif' is not accepted: expected a file name that ends in .png, .svg or .pdf
-    """
-    return _check_file(path, field, tuple(PICTURES))
-
-
-def check_replaceable(path: Path, field: str, force: bool) -> Path:
-    """Check a file that a picture can be saved in: a new one or a picture of ours, unless `force`."""
-    ours = PICTURES.get(path.suffix.lower(), b"")
-    return _check_file(
-        path, field, tuple(PICTURES), force or (lambda content: ours in content), "a picture that smofi drew"
-    )
-
-
-def check_new(output: Path, force: bool) -> Path:
-    """Check a file that a table may be written to: a new one or a table of ours, unless `force`."""
-
-    def is_ours(content: bytes) -> bool:
-        first = content.partition(b"\n")[0]
-        return MADE.encode() in first or first.startswith(b"setup,")
-
-    return _check_file(output, "--output", (), force or is_ours, "a table that smofi wrote")
-
-
-def check_page(output: str | Path, field: str = "output", *, force: bool = False) -> Path:
-    """Check a file that a page may be written to: a new one or a page of ours, unless `force`.
-
-    >>> check_page("report.pdf")
-    Traceback (most recent call last):
-    smofi.errors.InputError: output='report.pdf' is not accepted: expected a file name that ends in .html or .htm
-    """
-    ours = force or (lambda content: content.startswith(PAGE.encode()))
-    return _check_file(output, field, (".html", ".htm"), ours, "a page that smofi wrote")
-
-
-def _check_file(
-    output: str | Path,
-    field: str,
-    endings: Sequence[str],
-    replaceable: bool | Callable[[bytes], bool] = True,
-    ours: str = "",
-) -> Path:
-    """Check a file's name, its folder, and whether it may be replaced, for all files or by its content."""
+def check_output(output: str | Path, field: str, kind: str, *, force: bool) -> Path:
+    """Check a file that a "picture", a "table" or a "page" is to be written to: its name and its folder, and, unless
+    `force`, that it is new or one of ours."""
     path = check_path(field, output)
-    if endings and path.suffix.lower() not in endings:
+    suffix, endings = path.suffix.lower(), {"picture": tuple(PICTURES), "table": (), "page": (".html", ".htm")}[kind]
+    if endings and suffix not in endings:
         refuse(field, str(path), f"a file name that ends in {', '.join(endings[:-1])} or {endings[-1]}")
     try:
         there, writable = path.exists() or path.is_symlink(), path.parent.is_dir() and not path.is_dir()
@@ -172,13 +116,18 @@ def _check_file(
         raise InputError(f"{field}={str(path)!r} is not accepted: {getattr(error, 'strerror', error)}") from None
     if not writable:
         refuse(field, str(path), "a file in a folder that exists")
-    if there and not isinstance(replaceable, bool):
-        try:
-            replaceable = replaceable(read_regular(path, LARGEST, "a file"))
-        except InputError:
-            replaceable = False
-    if there and not replaceable:
-        refuse(field, str(path), f"a new file, or {ours}; --force replaces any other")
+    if there and not force:
+        content = b""
+        with suppress(InputError):  # no regular file, or a larger one than ours are
+            content = read_regular(path, LARGEST, "a file")
+        first = content.partition(b"\n")[0]
+        ours = {
+            "picture": PICTURES.get(suffix, PAGE.encode()) in content,
+            "table": MADE.encode() in first or first.startswith(b"setup,"),
+            "page": content.startswith(PAGE.encode()),
+        }
+        if not ours[kind]:
+            refuse(field, str(path), f"a new file, or a {kind} that smofi wrote; --force replaces any other")
     return path
 
 

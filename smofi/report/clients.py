@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.cells import cell_len
 from rich.columns import Columns
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +23,7 @@ from smofi.config import Config
 from smofi.config.federation import Federation
 from smofi.data.partitions import class_counts, divergence
 from smofi.data.source import Source
-from smofi.errors import check_count, check_seed, refuse, shortened
+from smofi.errors import check_seed, shortened
 from smofi.plural import between, plural
 from smofi.report.curves import can_braille
 from smofi.report.lists import outline
@@ -33,12 +33,13 @@ from smofi.report.style import (
     COLOURS,
     DIM,
     FAINT,
+    Drawing,
+    plain_table,
     put_clients,
     put_dots,
     put_heading,
     put_level,
     put_title,
-    save_picture,
     scale_axis,
 )
 
@@ -59,11 +60,6 @@ PALETTE = (
 
 
 def title_of(config: Config) -> str:
-    """Say what is divided, and how.
-
-    >>> title_of(Config(clients=4, seeds="0-2", partition="iid"))
-    'digits, iid, 4 clients, seeds 0-2'
-    """
     clients = plural(config.known_clients, "client")
     return f"{short(config.data)}, {short(config.partition)}, {clients}, {seeds_of(config)}"
 
@@ -79,12 +75,7 @@ class ClassGroup(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class Heterogeneity:
     """The samples of each class that each client has, `[clients, classes]`, with a title, and the names of the classes
-    and of the clients where they have any.
-
-    >>> about = Heterogeneity("two clients", np.array([[5, 5], [30, 0]]), ["cat", "dog"], batch_size=16)
-    >>> about.sizes.tolist(), about.below_batch, about.classes_per_client.tolist()
-    ([10, 30], 1, [2, 1])
-    """
+    and of the clients where they have any."""
 
     title: str
     counts: npt.NDArray[np.int64]
@@ -107,17 +98,8 @@ class Heterogeneity:
             federation.client_names,
         )
 
-    def __post_init__(self) -> None:
-        check_count("batch_size", self.batch_size)
-        shape, kind = np.shape(self.counts), np.asarray(self.counts).dtype.kind
-        if len(shape) != 2 or 0 in shape or kind not in "iu" or np.min(self.counts) < 0 or not np.max(self.counts):
-            refuse("counts", f"shape {shape}", "numbers of samples, not all of them 0, of shape [clients, classes]")
-        if len(self.class_names) != shape[1]:
-            refuse("class_names", f"{len(self.class_names)} names", f"a name for each of the {shape[1]} classes")
-
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """The samples of each client."""
         sizes: npt.NDArray[np.int64] = self.counts.sum(axis=1)
         return sizes
 
@@ -133,25 +115,17 @@ class Heterogeneity:
 
     @property
     def below_batch(self) -> int:
-        """The clients that cannot fill one batch, and so never train."""
         return int((self.sizes < self.batch_size).sum())
 
     @property
     def by_size(self) -> npt.NDArray[np.int64]:
-        """The clients, largest first; equal ones in their order."""
         return np.argsort(-self.sizes, kind="stable")
 
     def name_of(self, client: int) -> str:
-        """Return a client's name, or else its number."""
         return self.client_names[client] if self.client_names else f"{client:,}"
 
     def groups(self) -> list[ClassGroup]:
-        """Give each class a colour; where the colours do not suffice, each stretch of classes.
-
-        >>> many = Heterogeneity("many", np.ones((1, 35), dtype=int), [str(i) for i in range(35)], batch_size=1)
-        >>> [group.name for group in many.groups()][:3]
-        ['0 to 3', '4 to 7', '8 to 11']
-        """
+        """Give each class a colour; where the colours do not suffice, each stretch of classes."""
         names, groups = self.class_names, []
         stretches = np.array_split(np.arange(len(names)), min(len(names), len(PALETTE)))
         for stretch, colour in zip(stretches, PALETTE, strict=False):
@@ -165,11 +139,7 @@ class Heterogeneity:
         return np.stack([self.counts[:, group.classes].sum(axis=1) for group in self.groups()], axis=1)
 
     def summary(self) -> list[str]:
-        """Describe the partition in three sentences.
-
-        >>> Heterogeneity("one", np.array([[5, 5]]), ["a", "b"], batch_size=4).summary()[0]
-        '1 client, 10 samples: 10 each, median 10; none has less than a batch of 4'
-        """
+        """Describe the partition in three sentences."""
         sizes, classes, known = self.sizes, self.classes_per_client, self.divergences[self.sizes > 0]
         below = f"{self.below_batch:,} have" if self.below_batch > 1 else "1 has" if self.below_batch else "none has"
         return [
@@ -191,59 +161,30 @@ SYMBOLS = "0123456789"
 BAR, SHORT = "cyan", "yellow"
 
 
-def heterogeneity_table(about: Heterogeneity) -> RenderableType:
-    """Show a partition, as wide and as colourful as the terminal is.
-
-    >>> about = Heterogeneity("two", np.array([[6, 2], [4, 0]]), ["cat", "dog"], batch_size=4)
-    >>> console = Console(width=80, color_system=None)
-    >>> with console.capture() as captured: console.print(heterogeneity_table(about))
-    >>> print(captured.get().splitlines()[0])
-    two
-    """
-    return _PartitionTable(about)
-
-
-@dataclass
-class _PartitionTable:
-    about: Heterogeneity
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        about, encoding = self.about, options.encoding
-        block = "█" if can_braille(encoding) else "#"
-        coloured = console.color_system is not None and not console.no_color
-        width = min(options.max_width, WIDEST)
-        yield Text(showable(about.title, encoding), style="bold")
-        yield from map(Text, about.summary())
-        yield Text("")
-        yield _histogram(about.sizes, block, width)
-        yield Text("")
-        yield _client_rows(about, block, coloured, width, encoding)
-        if len(about.sizes) > MOST_ROWS:
-            yield Text(f"{MOST_ROWS} of {len(about.sizes):,} clients, evenly spaced by size", style=DIM)
-        if coloured or [group.name for group in about.groups()] != list(SYMBOLS[: len(about.class_names)]):
-            entries = []
-            for number, group in enumerate(about.groups()):
-                key = (block * 2, group.colour) if coloured else f"{SYMBOLS[number]}:"
-                entries.append(Text.assemble(key, " ", showable(group.name, encoding)))
-                entries[-1].truncate(LONGEST_NAME)
-            yield Columns(entries, padding=(0, 3))
-
-
-def _plain_table(headings: Mapping[str, str]) -> Table:
-    """Make a table without lines, its columns `left` or `right`, their cells on one line."""
-    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading, side in headings.items():
-        drawn.add_column(Text(heading, style=DIM), justify=side, no_wrap=True)  # type: ignore[arg-type]
-    return drawn
-
-
-def _histogram(sizes: npt.NDArray[np.int64], block: str, width: int) -> Table:
-    bins = size_bins(sizes)
+def heterogeneity_table(about: Heterogeneity, console: Console) -> Group:
+    """Show a partition, as wide and as colourful as the terminal is."""
+    encoding, width = console.encoding, min(console.width, WIDEST)
+    block = "█" if can_braille(encoding) else "#"
+    coloured = console.color_system is not None and not console.no_color
+    bins = size_bins(about.sizes)
     most, room = max(clients for *_, clients in bins), max(4, width - 30)
-    drawn = _plain_table({"samples": "right", "clients": "left"})
+    histogram = plain_table(["samples", "clients"], left=["clients"])
     for low, high, clients in bins:
-        drawn.add_row(between(low, high), Text.assemble((block * length(clients, most, room), BAR), f" {clients:,}"))
-    return drawn
+        bar = (block * length(clients, most, room), BAR)
+        histogram.add_row(between(low, high), Text.assemble(bar, f" {clients:,}"))
+    parts: list[RenderableType] = [Text(showable(about.title, encoding), style="bold"), *map(Text, about.summary())]
+    parts += ["", histogram, "", _client_rows(about, block, coloured, width, encoding)]
+    if len(about.sizes) > MOST_ROWS:
+        parts.append(Text(f"{MOST_ROWS} of {len(about.sizes):,} clients, evenly spaced by size", style=DIM))
+    groups = about.groups()
+    if coloured or [group.name for group in groups] != list(SYMBOLS[: len(about.class_names)]):
+        entries = []
+        for group, symbol in zip(groups, SYMBOLS, strict=False):
+            key = (block * 2, group.colour) if coloured else f"{symbol}:"
+            entries.append(Text.assemble(key, " ", showable(group.name, encoding)))
+            entries[-1].truncate(LONGEST_NAME)
+        parts.append(Columns(entries, padding=(0, 3)))
+    return Group(*parts)
 
 
 def _client_rows(about: Heterogeneity, block: str, coloured: bool, width: int, encoding: str) -> Table:
@@ -254,33 +195,29 @@ def _client_rows(about: Heterogeneity, block: str, coloured: bool, width: int, e
     room = width - 36 - max(6, *map(cell_len, names))  # what names, numbers and the spaces between take
     strip_width = max(10, min(40, room * 2 // 3))
     bar_width = max(0, min(20, room - strip_width))
-    side = "left" if about.client_names else "right"
-    numbers = {"samples": "right", "": "left", "classes": "right", "divergence": "right"}
-    drawn = _plain_table({"client": side, **numbers, "class mix": "left"})
+    headings = ["client", "samples", "", "classes", "divergence", "class mix"]
+    drawn = plain_table(headings, left=["", "class mix", *["client"] * bool(about.client_names)])
     drawn.columns[2].width = bar_width
-    grouped, classes, largest = about.grouped(), about.classes_per_client, int(about.sizes.max())
+    grouped, largest = about.grouped(), int(about.sizes.max())
     for client, name in zip(shown, names, strict=True):
-        size, apart = int(about.sizes[client]), float(about.divergences[client])
-        pieces = zip(portions(grouped[client].tolist(), strip_width), PALETTE, SYMBOLS, strict=False)
+        size, cells = int(about.sizes[client]), portions(grouped[client].tolist(), strip_width)
+        pieces = [
+            (block * count, colour) if coloured else symbol * count
+            for count, colour, symbol in zip(cells, PALETTE, SYMBOLS, strict=False)
+        ]
         drawn.add_row(
             Text(name),
             f"{size:,}",
             Text(block * length(size, largest, bar_width), style=BAR if size >= about.batch_size else SHORT),
-            f"{classes[client]:,}",
-            f"{apart:.2f}" if size else UNKNOWN,
-            Text.assemble(
-                *((block * cells, colour) if coloured else symbol * cells for cells, colour, symbol in pieces)
-            ),
+            f"{about.classes_per_client[client]:,}",
+            f"{about.divergences[client]:.2f}" if size else UNKNOWN,
+            Text.assemble(*pieces),
         )
     return drawn
 
 
 def size_bins(sizes: npt.NDArray[np.int64]) -> list[tuple[int, int, int]]:
-    """Return bins of client sizes as (lowest, highest, clients): at most ten, 1, 2 or 5 times a power of ten wide.
-
-    >>> size_bins(np.array([3, 8, 41]))[:3]
-    [(0, 4, 1), (5, 9, 1), (10, 14, 0)]
-    """
+    """Return bins of client sizes as (lowest, highest, clients): at most ten, 1, 2 or 5 times a power of ten wide."""
     low, high = int(sizes.min()), int(sizes.max())
     steps = (factor * 10**power for power in range(20) for factor in (1, 2, 5))
     step = next(step for step in steps if high // step - low // step < MOST_BINS)
@@ -290,11 +227,7 @@ def size_bins(sizes: npt.NDArray[np.int64]) -> list[tuple[int, int, int]]:
 
 
 def portions(counts: Sequence[int], width: int) -> list[int]:
-    """Divide `width` cells in proportion to counts: the largest remainders are rounded up.
-
-    >>> portions([3, 2, 0, 1], 10)
-    [5, 3, 0, 2]
-    """
+    """Divide `width` cells in proportion to counts: the largest remainders are rounded up."""
     total = sum(counts)
     if not total:
         return [0] * len(counts)
@@ -306,11 +239,7 @@ def portions(counts: Sequence[int], width: int) -> list[int]:
 
 
 def chosen(clients: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
-    """Return all clients, or `most` of them at even distances, the first and the last included.
-
-    >>> chosen(np.arange(100, 111), 3).tolist()
-    [100, 105, 110]
-    """
+    """Return all clients, or `most` of them at even distances, the first and the last included."""
     if len(clients) <= most:
         return clients
     return clients[np.rint(np.linspace(0, len(clients) - 1, most)).astype(np.int64)]
@@ -322,16 +251,11 @@ def length(value: int, largest: int, width: int) -> int:
 
 
 def showable(name: str, encoding: str) -> str:
-    """Put a question mark for what the terminal cannot show, and for control characters.
-
-    >>> showable("caf\\u00e9", "ascii")
-    'caf?'
-    """
+    """Put a question mark for what the terminal cannot show, and for control characters."""
     printable = "".join(character if character.isprintable() else "?" for character in name)
     return printable.encode(encoding, "replace").decode(encoding)
 
 
-HEADINGS = ("smallest", "median", "largest", "below a batch", "classes", "divergence")
 LEGEND = (
     "Smallest, median and largest: samples of a client. Below a batch: clients with fewer samples than that. Classes "
     "of a client, and divergence from balance (Jensen-Shannon, 0 to 1): means over clients. ±: the standard deviation "
@@ -339,31 +263,24 @@ LEGEND = (
 )
 
 
-def seeds_table(title: str, divisions: Mapping[int, Heterogeneity]) -> RenderableType:
+def seeds_table(title: str, divisions: Mapping[int, Heterogeneity]) -> Group:
     """Make a row for each seed's division of the same data, and the spread over all of them."""
+
+    def numbers(about: Heterogeneity) -> list[float]:
+        sizes, known = about.sizes, about.divergences[about.sizes > 0]
+        of_clients = about.below_batch, about.classes_per_client.mean(), known.mean()
+        return [float(one) for one in (sizes.min(), np.median(sizes), sizes.max(), *of_clients)]
 
     def shown(value: float) -> str:
         return f"{value:,.0f}" if value == int(value) and value >= 1 else figure(value)
 
+    drawn = plain_table(["seed", "smallest", "median", "largest", "below a batch", "classes", "divergence"])
     rows = {str(seed): numbers(about) for seed, about in divisions.items()}
-    drawn = _plain_table(dict.fromkeys(("seed", *HEADINGS), "right"))
-    for seed, values in rows.items():
-        drawn.add_row(seed, *map(shown, values))
     columns = list(zip(*rows.values(), strict=True))
-    drawn.add_row("mean", *(shown(fmean(column)) for column in columns))
+    for seed, values in {**rows, "mean": [fmean(column) for column in columns]}.items():
+        drawn.add_row(seed, *map(shown, values))
     drawn.add_row("±", *(figure(stdev(column)) for column in columns))
     return Group(Text(title, style="bold"), drawn, Text(LEGEND, style=DIM))
-
-
-def numbers(about: Heterogeneity) -> tuple[float, ...]:
-    """Describe a division in one line, as the headings say.
-
-    >>> numbers(Heterogeneity("two", np.array([[5, 5], [30, 0]]), ["cat", "dog"], batch_size=16))[:5]
-    (10.0, 20.0, 30.0, 1.0, 1.5)
-    """
-    sizes, known = about.sizes, about.divergences[about.sizes > 0]
-    ends = float(sizes.min()), float(np.median(sizes)), float(sizes.max())
-    return (*ends, float(about.below_batch), float(about.classes_per_client.mean()), float(known.mean()))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -374,27 +291,20 @@ NAMED = 20  # up to this number of clients, their names fit below bars
 ABREAST = 5  # up to this number of clients, their names fit beside each other
 
 
-def save_heterogeneity(path: str | Path, about: Heterogeneity) -> Path:
-    """Draw sizes, class mixes, and size against divergence, into one picture.
+def heterogeneity_picture(about: Heterogeneity) -> Drawing:
+    """Draw sizes, class mixes, and size against divergence."""
 
-    >>> import tempfile
-    >>> about = Heterogeneity("two", np.array([[6, 2], [4, 0]]), ["cat", "dog"], batch_size=4)
-    >>> save_heterogeneity(Path(tempfile.mkdtemp()) / "two.svg", about).name
-    'two.svg'
-    """
-    return save_picture(path, lambda figure: compose_heterogeneity(figure, about))
+    def compose(figure: Figure) -> None:
+        panels = figure.subplot_mosaic([["sizes", "scatter"], ["mix", "scatter"]], width_ratios=[1.75, 1])
+        put_heading(figure, about.title)
+        _sizes(panels["sizes"], about)
+        _mix(panels["mix"], about)
+        _divergences(panels["scatter"], about)
+        put_title(panels["sizes"], "samples per client")
+        put_title(panels["mix"], "class mix")
+        put_title(panels["scatter"], "divergence from balance, by samples")
 
-
-def compose_heterogeneity(figure: Figure, about: Heterogeneity) -> None:
-    """Fill a figure with the picture of a partition."""
-    panels = figure.subplot_mosaic([["sizes", "scatter"], ["mix", "scatter"]], width_ratios=[1.75, 1])
-    put_heading(figure, about.title)
-    _sizes(panels["sizes"], about)
-    _mix(panels["mix"], about)
-    _divergences(panels["scatter"], about)
-    put_title(panels["sizes"], "samples per client")
-    put_title(panels["mix"], "class mix")
-    put_title(panels["scatter"], "divergence from balance, by samples")
+    return Drawing(compose)
 
 
 def _sizes(axes: Axes, about: Heterogeneity) -> None:
@@ -410,10 +320,8 @@ def _sizes(axes: Axes, about: Heterogeneity) -> None:
     put_clients(axes, len(sizes))
     if about.client_names and len(sizes) <= NAMED:
         names = [shortened(about.name_of(client), LONGEST_DRAWN_NAME) for client in about.by_size.tolist()]
-        slanted: dict[str, Any] = (
-            {} if len(names) <= ABREAST else {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-        )
-        axes.set_xticks(np.arange(len(names)) + 0.5, names, **slanted)
+        slanted: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(np.arange(len(names)) + 0.5, names, **(slanted if len(names) > ABREAST else {}))
 
 
 def _mix(axes: Axes, about: Heterogeneity) -> None:
@@ -431,16 +339,10 @@ def _mix(axes: Axes, about: Heterogeneity) -> None:
     axes.set_xlabel("clients, largest first")
     put_clients(axes, len(tops))
     names = [shortened(group.name, LONGEST_DRAWN_NAME) for group in groups]
-    axes.legend(
-        handles=[Patch(color=group.colour, label=name) for group, name in zip(groups, names, strict=True)],
-        loc="upper left",
-        bbox_to_anchor=(0.0, -0.16),
-        ncols=min(len(names), max(1, 75 // (4 + max(map(len, names))))),
-        borderpad=0,
-        handlelength=1,
-        handleheight=1,
-        columnspacing=1.4,
-    )
+    handles = [Patch(color=group.colour, label=name) for group, name in zip(groups, names, strict=True)]
+    columns = min(len(names), max(1, 75 // (4 + max(map(len, names)))))
+    square: dict[str, Any] = {"borderpad": 0, "handlelength": 1, "handleheight": 1, "columnspacing": 1.4}
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=columns, **square)
 
 
 def _divergences(axes: Axes, about: Heterogeneity) -> None:
@@ -466,12 +368,7 @@ UNITS = (SECONDS, TimeUnit("milliseconds", 1e-3), TimeUnit("microseconds", 1e-6)
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """The clients' devices, with a title and where their numbers come from.
-
-    >>> fleet = Fleet("two", "made up", [Device(0.1, 125_000, 250_000), Device(0.3, 250_000, 1_000_000)])
-    >>> fleet.seconds.tolist(), fleet.down.tolist(), fleet.up.tolist()
-    ([0.1, 0.3], [2.0, 8.0], [1.0, 2.0])
-    """
+    """The clients' devices, with a title and where their numbers come from."""
 
     title: str
     source: str
@@ -501,28 +398,19 @@ class Fleet:
 
     @property
     def unit(self) -> TimeUnit:
-        """The unit these times are shown in."""
         return time_unit(float(self.seconds.max()), UNITS, at_least=0.02)
 
     @property
     def times(self) -> Floats:
-        """The seconds in this unit."""
         return self.seconds / self.unit.seconds
 
     @cached_property
     def down(self) -> Floats:
-        """Mbit/s down."""
         return np.array([device.down for device in self.devices]) / MEGABIT
 
     @cached_property
     def up(self) -> Floats:
-        """Mbit/s up."""
         return np.array([device.up for device in self.devices]) / MEGABIT
-
-    @cached_property
-    def trips(self) -> Floats:
-        """Milliseconds of a round trip to the server."""
-        return np.array([device.rtt for device in self.devices]) / MILLISECOND
 
 
 def _source(devices: str, macs: int) -> str:
@@ -539,38 +427,22 @@ def _source(devices: str, macs: int) -> str:
 
 
 def devices_table(fleet: Fleet) -> RenderableType:
-    """Make a table of percentiles of the devices' speeds, and say where the numbers come from.
-
-    >>> console = Console(width=80, color_system=None)
-    >>> fleet = Fleet("one", "Made up.", [Device(0.1, 125_000, 250_000)])
-    >>> with console.capture() as captured: console.print(devices_table(fleet))
-    >>> print(captured.get().splitlines()[-1])
-    Made up. No round-trip times: latency is not counted.
-    """
-    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    drawn.add_column("percentile", no_wrap=True)
-    for percentile in PERCENTILES:
-        drawn.add_column(f"{percentile}", justify="right", no_wrap=True)
+    trips = np.array([device.rtt for device in fleet.devices]) / MILLISECOND
+    drawn = plain_table(["percentile", *map(str, PERCENTILES)], left=["percentile"])
     for name, values in (
         (f"{fleet.unit.name} per sample", fleet.times),
         ("Mbit/s down", fleet.down),
         ("Mbit/s up", fleet.up),
-        ("ms round trip", fleet.trips),
+        ("ms round trip", trips),
     ):
         if values.any():
             drawn.add_row(name, *map(figure, np.percentile(values, PERCENTILES).tolist()))
-    source = fleet.source if fleet.trips.any() else f"{fleet.source} No round-trip times: latency is not counted."
+    source = fleet.source if trips.any() else f"{fleet.source} No round-trip times: latency is not counted."
     return Group(Text(fleet.title, style="bold"), drawn, Text(source))
 
 
-def save_devices(path: str | Path, fleet: Fleet) -> Path:
-    """Draw times, throughputs, and one against the other, into one picture.
-
-    >>> import tempfile
-    >>> fleet = Fleet("two", "made up", [Device(0.1, 125_000, 250_000), Device(0.3, 250_000, 1_000_000)])
-    >>> save_devices(Path(tempfile.mkdtemp()) / "two.svg", fleet).name
-    'two.svg'
-    """
+def devices_picture(fleet: Fleet) -> Drawing:
+    """Draw times, throughputs, and one against the other."""
 
     def bars(axes: Axes, values: Floats, order: str) -> None:
         axes.stairs(values, fill=True, color=COLOURS[4])
@@ -602,4 +474,4 @@ def save_devices(path: str | Path, fleet: Fleet) -> Path:
         put_title(network, "throughput, Mbit/s")
         put_title(scatter, "time per sample, by throughput")
 
-    return save_picture(path, compose)
+    return Drawing(compose)

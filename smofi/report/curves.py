@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from rich.text import Text
 
-from smofi.errors import check_count, refuse
 from smofi.report.names import folded
 from smofi.report.results import Band, History, Scale, bands, finite
 from smofi.report.style import DIM, Look, looks
@@ -18,11 +16,7 @@ DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 def can_braille(encoding: str) -> bool:
-    """Return whether a terminal with this encoding can show braille.
-
-    >>> can_braille("utf-8"), can_braille("latin-1")
-    (True, False)
-    """
+    """Return whether a terminal with this encoding can show braille."""
     try:
         "⣿┤".encode(encoding)
     except (UnicodeEncodeError, LookupError):
@@ -31,14 +25,7 @@ def can_braille(encoding: str) -> bool:
 
 
 class Canvas:
-    """`width` x `height` characters; points are given in [0, 1] x [0, 1], the origin at the bottom left.
-
-    >>> canvas = Canvas(2, 1, braille=True)
-    >>> canvas.line((0.0, 0.0), (1.0, 0.0), style="red", letter="*")
-    [(0, 0), (0, 0), (1, 0), (1, 0)]
-    >>> canvas.row(0).plain
-    '⣀⣀'
-    """
+    """`width` x `height` characters; points are given in [0, 1] x [0, 1], the origin at the bottom left."""
 
     def __init__(self, width: int, height: int, *, braille: bool) -> None:
         self.width, self.height, self.braille = width, height, braille
@@ -65,21 +52,14 @@ class Canvas:
         return through
 
     def mark(self, place: tuple[int, int], *, style: str, letter: str) -> None:
-        """Put a letter in the place of a character, dots or not."""
         column, row = place
         self._letters[row][column], self._styles[row][column] = letter, style
 
     def row(self, number: int) -> Text:
-        """Return one row of characters, from the top."""
         return Text.assemble(*zip(self._letters[number], self._styles[number], strict=True))
 
 
 def bar(done: float, width: int, *, unicode: bool) -> tuple[str, str]:
-    """Return a bar of this width, in its filled and its empty characters.
-
-    >>> bar(0.5, 4, unicode=False)
-    ('##', '--')
-    """
     full, empty = ("━", "─") if unicode else ("#", "-")
     filled = int(done * width)
     return full * filled, empty * (width - filled)
@@ -92,11 +72,7 @@ MARKED = 10
 
 
 def ticks(low: float, high: float, about: int) -> list[float]:
-    """Return round numbers (1, 2 or 5 times a power of ten apart) that enclose [low, high].
-
-    >>> ticks(0.12, 0.87, about=4)
-    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    """
+    """Return round numbers (1, 2 or 5 times a power of ten apart) that enclose [low, high]."""
     if high - low <= 1e-9 * max(abs(low), abs(high)):
         margin = abs(low) / 10 or 1.0
         low, high = low - margin, high + margin
@@ -118,22 +94,9 @@ def draw_curves(
     rounds: int | None = None,
 ) -> Text:
     """Draw the judged metric round by round, with axes and a legend; `width` and `height` include the axes. Of several
-    seeds of a method, the mean is drawn, and the legend says so. `rounds` is for histories that have been thinned.
-
-    >>> print(draw_curves([History("fedavg", [0.0, 1.0])], width=20, height=4, encoding="ascii"))
-    accuracy
-    100% |          oooo
-     50% |    oooooo
-      0% |oooo
-         +round 1------2
-    oo fedavg 100.0%
-    """
-    check_count("width", width, low=NARROWEST)
-    check_count("height", height, low=4)
+    seeds of a method, the mean is drawn, and the legend says so. `rounds` is for histories that have been thinned."""
     curves = bands(histories, partial=True)
     values = [value for curve in curves for value in finite(curve.mean)]
-    if not values:
-        refuse("histories", list(histories), "at least one history with a number in it")
     if target is not None:
         values.append(target)
     braille, rows, metric = can_braille(encoding), height - 1, Scale.of(histories)
@@ -152,7 +115,13 @@ def draw_curves(
     keys = looks([curve.name for curve in curves])
     paths = [_draw(canvas, curve, key, last, up) for curve, key in zip(curves, keys, strict=True)]
     if len(curves) > 1:
-        _mark(canvas, paths, keys)
+        # Every curve has its glyph at even distances, each in other columns, so that it is known without colour too.
+        distance = max(MARKED, 2 * len(paths))
+        for number, (path, key) in enumerate(zip(paths, keys, strict=True)):
+            offset = number * distance // len(paths)
+            by_column = {column: (column, row) for column, row in reversed(path) if column % distance == offset}
+            for place in by_column.values() if by_column else path[-1:]:
+                canvas.mark(place, style=key.colour, letter=key.glyph)
     labels = {round((rows - 1) * (1 - up(mark))): label(mark) for mark in marks}
     lines = [Text(f"{title}  " if title else "", style="bold") + Text(metric.name, style=DIM)]
     for number in range(rows):
@@ -164,9 +133,9 @@ def draw_curves(
     for curve, key in zip(curves, keys, strict=True):
         ends_at = metric.text(known[-1]) if (known := finite(curve.mean)) else "no values"
         sample = ("⣤⣤" if len(curves) == 1 else f"⣤{key.glyph}⣤") if braille else key.glyph * 2
-        entries.append(_Entry(Text(sample, style=key.colour), f"{curve.name} {ends_at}"))
+        entries.append((Text(sample, style=key.colour), f"{curve.name} {ends_at}"))
     if target is not None:
-        entries.append(_Entry(Text("⠄⠄" if braille else "..", style=DIM), f"target {metric.text(target)}"))
+        entries.append((Text("⠄⠄" if braille else "..", style=DIM), f"target {metric.text(target)}"))
     lines += _legend(entries, width)
     if (seeds := max(curve.seeds for curve in curves)) > 1:
         lines.append(Text(f"each line is the mean of {seeds} seeds", style=DIM))
@@ -186,17 +155,6 @@ def _draw(canvas: Canvas, curve: Band, key: Look, rounds: int, up: Callable[[flo
             path += canvas.line(previous or point, point, style=key.colour, letter=key.glyph)
             previous = point
     return path
-
-
-def _mark(canvas: Canvas, paths: Sequence[Sequence[tuple[int, int]]], keys: Sequence[Look]) -> None:
-    """Put every curve's glyph on it at even distances, each in other columns, so that it is known without colour too
-    and seen below another."""
-    distance = max(MARKED, 2 * len(paths))
-    for number, (path, key) in enumerate(zip(paths, keys, strict=True)):
-        offset = number * distance // len(paths)
-        by_column = {column: (column, row) for column, row in reversed(path) if column % distance == offset}
-        for place in by_column.values() if by_column else path[-1:]:
-            canvas.mark(place, style=key.colour, letter=key.glyph)
 
 
 def _formatter(marks: Sequence[float], *, share: bool) -> Callable[[float], str]:
@@ -224,12 +182,7 @@ def _round_axis(last: int, width: int, braille: bool) -> Text:
     return Text(corner + "".join(axis), style=DIM)
 
 
-class _Entry(NamedTuple):
-    sample: Text
-    words: str
-
-
-def _legend(entries: Sequence[_Entry], width: int) -> list[Text]:
+def _legend(entries: Sequence[tuple[Text, str]], width: int) -> list[Text]:
     """Put entries side by side while they fit; a long name takes lines of its own."""
     lines: list[Text] = []
     for sample, words in entries:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smofi.config.settings import SETTINGS
@@ -26,7 +25,7 @@ from smofi.report.names import PLAIN, folded, label, plugins_of, rows_by_base, t
 from smofi.report.numbers import three_digits, time_unit
 from smofi.report.results import USUAL_BASELINE, Band, History, Row, Scale, bands, measure
 from smofi.report.snapshots import Setup
-from smofi.report.style import DASHED, FAINT, INK, Look, looks, picture, put_heading, save_picture
+from smofi.report.style import DASHED, FAINT, INK, Drawing, Look, looks, put_heading
 from smofi.report.table import with_target
 from smofi.spec import Call, read_calls
 
@@ -58,7 +57,6 @@ PER_ROW = 4  # panels
 
 
 def thin(look: Look) -> dict[str, Any]:
-    """Return the line of a method at the size of a page."""
     line, edge = look.line, 0.8 if look.hollow else 0.4
     return line | {"linewidth": 1.2, "markersize": 0.5 * line["markersize"], "markeredgewidth": edge}
 
@@ -73,41 +71,22 @@ class Format(NamedTuple):
     style: Mapping[str, Any]
     dpi: int
 
+    def drawing(self, compose: Callable[[Figure], None], size: tuple[float, float]) -> Drawing:
+        return Drawing(compose, size, PADDING, self.dpi, self.style)
+
 
 PAPER = Format(thin, 0.06, 0.45, "outside upper center", STYLE, 300)
 SCREEN = Format(lambda look: look.line, 0.095, 0.75, "outside lower left", {}, 200)
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure that is ready to be saved, the same bytes each time: as .svg, .pdf or .png, by the file's name."""
-
-    compose: Callable[[Figure], None]
-    size: tuple[float, float]
-    form: Format = PAPER
-
-    def save(self, path: str | Path) -> Path:
-        """Draw it into a file."""
-        return save_picture(path, self.compose, self.size, PADDING, self.form.dpi, self.form.style)
-
-    def svg(self) -> bytes:
-        """Draw it as the content of an SVG file, its text as text."""
-        return picture(self.compose, self.size, PADDING, self.form.dpi, {**self.form.style, "svg.fonttype": "none"})
-
-
 def grid_of(count: int, width: str | None) -> tuple[int, int, float]:
-    """Return rows, columns and inches across for this many panels; a single one takes a column of the page.
-
-    >>> grid_of(1, None), grid_of(3, None), grid_of(6, "page"), grid_of(2, "column")
-    ((1, 1, 3.35), (1, 3, 7.0), (2, 3, 7.0), (2, 1, 3.35))
-    """
+    """Return rows, columns and inches across for this many panels; a single one takes a column of the page."""
     across = WIDTHS[width or ("column" if count == 1 else "page")]
     rows = math.ceil(count / (PER_ROW if across == WIDTHS["page"] else 1))
     return rows, math.ceil(count / rows), across
 
 
 def frame(axes: Axes, share: bool, title: str = "") -> None:
-    """Give axes a light grid, and no box."""
     from matplotlib.ticker import FuncFormatter
 
     if share:
@@ -127,23 +106,12 @@ def axis_label(name: str, share: bool) -> str:
 def put_legend(figure: Figure, handles: Sequence[Any], form: Format = PAPER) -> None:
     """Put one legend beside all panels, in as many columns as fit."""
     columns = legend_columns([str(handle.get_label()) for handle in handles], figure.get_figwidth(), form)
-    figure.legend(
-        handles=list(handles),
-        loc=form.legend,
-        ncols=columns,
-        handlelength=2.6,
-        columnspacing=1.2,
-        borderpad=0.1,
-        labelcolor=INK,
-    )
+    spaces: dict[str, Any] = {"handlelength": 2.6, "columnspacing": 1.2, "borderpad": 0.1}
+    figure.legend(handles=list(handles), loc=form.legend, ncols=columns, labelcolor=INK, **spaces)
 
 
 def legend_columns(names: Sequence[str], across: float, form: Format = PAPER) -> int:
-    """Return the most columns that fit; entries stand below each other first.
-
-    >>> legend_columns(["FedAvg", "SMoFi"], 3.35), legend_columns(["a method with a long name"] * 4, 3.35)
-    (2, 1)
-    """
+    """Return the most columns that fit; entries stand below each other first."""
     for columns in range(len(names), 1, -1):
         least, longer = divmod(len(names), columns)  # matplotlib gives the first columns one entry more
         ends = list(accumulate([least + (place < longer) for place in range(columns)], initial=0))
@@ -163,17 +131,15 @@ def legend_inches(names: Sequence[str], across: float) -> float:
 
 @dataclass(frozen=True)
 class Panel:
-    """The histories of one setup, and the target: a `share` of the best of the baseline with the same seed, or fixed.
-
-    >>> Panel("IID", [History("fedavg", [0.2, 0.8]), History("smofi", [0.8, 0.9])]).row("smofi").speed_up
-    2.0
-    """
+    """The histories of one setup, and the target: fixed, or a `share` of the baseline's best with the same seed. The
+    judged metric has this `scale`, if one is given."""
 
     title: str
     histories: Sequence[History]
     baseline: str = USUAL_BASELINE
     share: float = 0.9
     target: float | None = None
+    scale: Scale | None = None
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -200,12 +166,7 @@ class Key(NamedTuple):
 def keys_of(panels: Sequence[Panel]) -> dict[str, Key]:
     """Give every method of a figure its look and title.
 
-    Where each panel has one base, a method looks the same on each of them, and a base alone as FedAvg.
-
-    >>> one, other = Panel("", [History("fedavg"), History("smofi")]), Panel("", [History("clip(1)+smofi")])
-    >>> [(name, key.title, key.look.glyph) for name, key in keys_of([one, other]).items()]
-    [('fedavg', 'base alone', 'o'), ('smofi', '+ SMoFi', '*'), ('clip(1)+smofi', '+ SMoFi', '*')]
-    """
+    Where each panel has one base, a method looks the same on each of them, and a base alone as FedAvg."""
     names = list(dict.fromkeys(name for panel in panels for name in panel.names))
     called = titles(names)
     own = {name: "+".join(plugins_of(name)) or PLAIN for name in names}
@@ -225,7 +186,6 @@ def _titles(keys: Mapping[str, Key], *more: str) -> list[str]:
 
 
 def scale_of(panels: Sequence[Panel]) -> Scale:
-    """Return the metric by which all panels are judged."""
     histories = [history for panel in panels for history in panel.histories]
     if not any(history.measured for history in histories):
         refuse("histories", histories, "at least one history with a number in it")
@@ -235,11 +195,7 @@ def scale_of(panels: Sequence[Panel]) -> Scale:
 
 
 def seeds_words(counts: Iterable[int]) -> str:
-    """Say what a band or an error bar shows, given the number of seeds of each method; nothing of single seeds.
-
-    >>> seeds_words([3, 2]), seeds_words([1])
-    ('± std, 2 to 3 seeds', '')
-    """
+    """Say what a band or an error bar shows, given the number of seeds of each method; nothing of single seeds."""
     found = sorted(set(counts))
     if not found or found[-1] == 1:
         return ""
@@ -265,12 +221,8 @@ def curves_figure(
 ) -> Drawing:
     """Draw the judged metric over rounds, or over hours of virtual time: the mean over seeds, and a band of one
     standard deviation either side. A panel with a fixed target has a line there. All panels have the same range of
-    values, so that heights can be compared, unless they have `own_axes`; then they may have metrics of their own too.
-
-    >>> curves_figure([Panel("IID", [History("fedavg", [0.4, 0.7, 0.8])])]).size
-    (3.35, 2.24)
-    """
-    scales = [scale_of([panel]) if own_axes else scale_of(panels) for panel in panels]
+    values, so that heights can be compared, unless they have `own_axes`; then each may have a metric of its own."""
+    scales = [panel.scale or scale_of([panel] if own_axes else panels) for panel in panels]
     keys = keys_of(panels)
     drawn = [bands([one for one in panel.histories if one.measured], partial=form is not PAPER) for panel in panels]
     ends = [hours for inside in drawn for one in inside for hours in one.hours[-1:]]
@@ -327,46 +279,27 @@ def curves_figure(
             found.append(Line2D([], [], color=FAINT, linestyle=DASHED, label=f"target {shown}"))
         return found + ([Patch(color=FAINT, alpha=2 * FAINTNESS, linewidth=0, label=words)] if words else [])
 
-    return Drawing(compose, size or (across, round(high, 2)), form)
+    return form.drawing(compose, size or (across, round(high, 2)))
 
 
-def save_curves(
-    path: str | Path,
-    histories: Sequence[History],
-    *,
-    target: float | None = None,
-    title: str | None = None,
-    below: str = "",
-    over_hours: bool = False,
-) -> Path:
-    """Draw a run's or a comparison's judged metric over rounds, or over the hours of virtual time, into a file; the
-    same histories give the same bytes. `below` stands below the title.
-
-    >>> import tempfile
-    >>> save_curves(Path(tempfile.mkdtemp()) / "curves.svg", [History("fedavg", [0.4, 0.7, 0.8])]).name
-    'curves.svg'
-    """
-    measured = [history for history in histories if history.measured]
-    panel = Panel("", measured, target=target)
+def run_figure(
+    histories: Sequence[History], target: float | None, title: str, below: str = "", *, over_hours: bool = False
+) -> Drawing:
+    """Draw a run's or a comparison's judged metric over rounds, or over the hours of virtual time; `below` stands below
+    the title."""
+    panel = Panel("", [history for history in histories if history.measured], target=target)
     drawing = curves_figure([panel], over_hours=over_hours, form=SCREEN, size=(8.4, 4.4))
 
     def compose(figure: Figure) -> None:
         drawing.compose(figure)
-        if title:
-            put_heading(figure, title, below)
+        put_heading(figure, title, below)
 
-    return replace(drawing, compose=compose).save(path)
+    return replace(drawing, compose=compose)
 
 
 def marked(values: Sequence[float], number: int, among: int) -> list[int]:
     """Return where a curve has its marker: at even distances, elsewhere than the curves of other numbers, and where a
-    value has no neighbour to draw a line to.
-
-    >>> marked([0.5] * 80, number=1, among=2)
-    [5, 15, 25, 35, 45, 55, 65, 75]
-    >>> marked([0.5, math.nan, 0.6, 0.7], number=0, among=1)
-    [0]
-    """
+    value has no neighbour to draw a line to."""
     known = [False, *(math.isfinite(value) for value in values), False]
     alone = [i for i in range(len(values)) if known[i + 1] and not (known[i] or known[i + 2])]
     if among == 1:
@@ -390,27 +323,27 @@ class Number(NamedTuple):
     missed: bool = False
 
 
-@dataclass(frozen=True)
-class Value:
-    """A quantity of a row: its name with the metric, and the value, the deviation and the budget of a row."""
+class Value(NamedTuple):
+    """A quantity of a row: its label with the metric, and the fields of the value, its deviation and its budget."""
 
     label: str
-    of: Callable[[Row], tuple[float | None, float | None, float | None]]
-    metric: bool = False  # in the unit of the judged metric
+    value: str
+    deviation: str
+    budget: str = ""
 
     def number(self, row: Row) -> Number | None:
         """Return a method's number; None if it was not measured, as hours without a clock."""
-        value, deviation, budget = self.of(row)
-        if value is not None:
-            return Number(value, deviation or 0.0)
-        return None if budget is None or math.isinf(row.target) else Number(budget, 0.0, missed=True)
+        if (value := getattr(row, self.value)) is not None:
+            return Number(value, getattr(row, self.deviation) or 0.0)
+        budget = getattr(row, self.budget)
+        return None if budget is None or math.isinf(row.target) else Number(float(budget), 0.0, missed=True)
 
 
 VALUES = {
-    "accuracy": Value("best {}", lambda row: (row.best, row.best_std, None), metric=True),
-    "mean": Value("mean {}", lambda row: (row.mean, row.mean_std, None), metric=True),
-    "rounds": Value("rounds to target", lambda row: (row.rounds, row.rounds_std, float(row.budget))),
-    "hours": Value("hours to target", lambda row: (row.hours_to, row.hours_to_std, row.hours)),
+    "accuracy": Value("best {}", "best", "best_std"),
+    "mean": Value("mean {}", "mean", "mean_std"),
+    "rounds": Value("rounds to target", "rounds", "rounds_std", "budget"),
+    "hours": Value("hours to target", "hours_to", "hours_to_std", "hours"),
 }
 
 
@@ -449,21 +382,15 @@ def _values_figure(
         from matplotlib.lines import Line2D
 
         for axes, value in zip(figure.subplots(rows, columns, squeeze=False).flat, shown, strict=False):
-            share = value.metric and scale.share
+            share = scale.share and not value.budget
             frame(axes, share)
             draw(axes, value, share, keys)
             axes.set_ylabel(axis_label(value.label.format(scale.short), share))
         handles = {key.title: sample(name, key) for name, key in keys.items()}
-        bar: dict[str, Any] = {
-            "color": INK,
-            "marker": "|",
-            "markersize": 5,
-            "markeredgewidth": 0.8,
-            "linestyle": "none",
-        }
+        bar: dict[str, Any] = {"color": INK, "marker": "|", "markersize": 5, "markeredgewidth": 0.8, "linestyle": ""}
         put_legend(figure, [*handles.values(), *([Line2D([], [], label=words, **bar)] if words else [])])
 
-    return Drawing(compose, (across, round(high + legend_inches(_titles(keys, words), across), 2)))
+    return PAPER.drawing(compose, (across, round(high + legend_inches(_titles(keys, words), across), 2)))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -478,23 +405,13 @@ MOST_LABELLED = 8  # bars that have their number on top
 def bars_figure(panels: Sequence[Panel], values: Sequence[str] = ("accuracy",), *, width: str | None = None) -> Drawing:
     """Draw a group of bars for each panel, for each of the values: accuracy (the best), mean (over rounds), rounds or
     hours (to the target). Error bars are one standard deviation over seeds; a method that misses the target has a
-    hatched bar as high as its budget, and a > on top. Bars begin at 0, so that their lengths can be compared.
-
-    >>> bars_figure([Panel("IID", [History("fedavg", [0.4, 0.7, 0.8])])], ["accuracy", "rounds"]).size
-    (7.0, 1.71)
-    """
+    hatched bar as high as its budget, and a > on top. Bars begin at 0, so that their lengths can be compared."""
     labelled = sum(len(panel.rows) for panel in panels) <= MOST_LABELLED
 
     def draw(axes: Axes, value: Value, share: bool, keys: Mapping[str, Key]) -> None:
         slots = _titles(keys)
         wide = GROUP / len(slots)
-        above: dict[str, Any] = {
-            "textcoords": "offset points",
-            "ha": "center",
-            "va": "bottom",
-            "fontsize": 6,
-            "color": INK,
-        }
+        above: Any = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 6, "color": INK}
         for group, panel in enumerate(panels):
             for row in panel.rows:
                 if (number := value.number(row)) is None:
@@ -537,12 +454,7 @@ def points_figure(
 ) -> Drawing:
     """Draw the values of each method over a setting: each panel is one value of it, its title stands below. Points are
     at even distances, in the order of the panels, with error bars of one standard deviation over seeds. The reference
-    is dashed; a method that misses the target is an open triangle at its budget.
-
-    >>> panels = [Panel(cut, [History("fedavg", [0.5]), History("smofi", [0.6])]) for cut in ("0", "1")]
-    >>> points_figure(panels, setting="cut").size
-    (3.35, 2.17)
-    """
+    is dashed; a method that misses the target is an open triangle at its budget."""
 
     def look(name: str, key: Key) -> dict[str, Any]:
         dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": ""}
@@ -634,7 +546,15 @@ def _over(setups: Sequence[Setup], over: str, baseline: str) -> dict[str, list[H
     if over in SETTINGS:
         _check_apart(setups, over, "over")
         found = {setup.settings[over]: setup.histories for setup in setups}
-        found = _same_at_every_cut(found, baseline) if over == "cut" else found
+        if over == "cut" and bare_base(baseline) == baseline:
+            # a base trains the model whole, and learns the same at every cut: where it was run at one of them, it
+            # stands for all, without the hours, which do depend on the cut
+            known = [one for histories in found.values() for one in histories if one.name == baseline]
+            first = {history.seed: replace(history, hours=[]) for history in reversed(known)}
+            found = {
+                cut: one if any(history.name == baseline for history in one) else [*first.values(), *one]
+                for cut, one in found.items()
+            }
     else:
         _check_one(setups)
         found = _by_parameter(setups[0].histories, over)
@@ -664,17 +584,6 @@ def _check_apart(setups: Sequence[Setup], setting: str, field: str) -> None:
         refuse(field, setting, f"runs that differ in nothing else, but these differ in {', '.join(others)} too")
 
 
-def _same_at_every_cut(found: Mapping[str, list[History]], baseline: str) -> dict[str, list[History]]:
-    """A base trains the model whole, and learns the same at every cut: where it was run at one of them, it stands for
-    all, without the hours, which do depend on the cut."""
-    known = [one for histories in found.values() for one in histories if one.name == baseline == bare_base(baseline)]
-    first = {history.seed: replace(history, hours=[]) for history in reversed(known)}
-    return {
-        cut: one if any(history.name == baseline for history in one) else [*first.values(), *one]
-        for cut, one in found.items()
-    }
-
-
 def _by_parameter(histories: Sequence[History], name: str) -> dict[str, list[History]]:
     """Return the methods that have a parameter by its value, named without it; the others stand with each value."""
     found: dict[str, list[History]] = {}
@@ -692,11 +601,7 @@ def _by_parameter(histories: Sequence[History], name: str) -> dict[str, list[His
 
 
 def parameter_of(method: str, name: str) -> tuple[str, str] | None:
-    """Return the value of a parameter, and the method's name without it; None if no part of the method has one.
-
-    >>> parameter_of("fednar+smofi(alpha=-1)", "alpha"), parameter_of("smofi", "alpha"), parameter_of("fedavg", "alpha")
-    (('-1', 'fednar+smofi'), ('-0.1', 'smofi'), None)
-    """
+    """Return the value of a parameter, and the method's name without it; None if no part of the method has one."""
     try:
         calls = read_calls("method", method, "smofi")
     except InputError:  # not a method, but the name that a curve was given
@@ -712,10 +617,5 @@ def parameter_of(method: str, name: str) -> tuple[str, str] | None:
 
 
 def _order(value: str) -> tuple[float, str]:
-    """Sort by the first number in a value.
-
-    >>> sorted(["4-7", "14-16", "0-3"], key=_order), sorted(["-0.1", "-10"], key=_order)
-    (['0-3', '4-7', '14-16'], ['-10', '-0.1'])
-    """
     number = re.search(r"-?\d+(\.\d+)?(e[+-]?\d+)?", value)
     return (float(number[0]) if number else float("inf"), value)

@@ -66,21 +66,13 @@ def preset_table() -> RenderableType:
 
 
 def method_table() -> Table:
-    """List the methods as they are written, with what each does; those of plugins included.
-
-    >>> method_table().columns[0].header
-    'method'
-    """
+    """List the methods as they are written, with what each does; those of plugins included."""
     load_plugins()
     return listing("method", ((describe(builder), builder.__doc__ or "") for builder in METHODS.values()))
 
 
 def listing(heading: str, entries: Iterable[tuple[str, str]], about: str = "what it does") -> Table:
-    """List names with the first paragraph of a text about each.
-
-    >>> listing("method", [("fedavg", "Average.")]).row_count
-    1
-    """
+    """List names with the first paragraph of a text about each."""
     table = Table(heading, about, box=None, padding=(0, 2, 0, 0))
     for name, text in entries:
         table.add_row(escape(name), escape(" ".join(text.strip().split("\n\n")[0].split())))
@@ -112,18 +104,18 @@ def outline(
     width: int | None = None,
     norm: str | None = None,
 ) -> Outline:
-    """Count a model's costs, for the input it is listed with unless another is given.
-
-    >>> outline("resnet18").costs.parameters
-    11173962
-    """
+    """Count a model's costs, for the input it is listed with unless another is given."""
     import torch
 
     from smofi.models import MODELS, Entry, build, check_model_name
     from smofi.models.costing import costs, takes_tokens
 
     entry = MODELS.get(check_model_name(name), Entry("a model of your own", build))
-    shape = entry.input_shape if input_shape is None else _read_shape(input_shape)
+    shape = entry.input_shape
+    if input_shape is not None:
+        if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", input_shape.replace(" ", "").strip("()").rstrip(",")):
+            refuse("input_shape", input_shape, "whole numbers with commas between them, such as 3,64,64 or 80")
+        shape = tuple(int(side) for side in re.findall(r"\d+", input_shape))
     classes = entry.classes if classes is None else classes
     # Ours are built and run without numbers, which nothing here depends on; a user's may need them.
     with torch.device("meta") if name in MODELS else nullcontext():
@@ -132,11 +124,6 @@ def outline(
 
 
 def models_table(outlines: Iterable[Outline]) -> Table:
-    """Make a row for each model.
-
-    >>> models_table([outline("cnn")]).row_count
-    1
-    """
     outlines = list(outlines)
     usual = max((one.classes for one in outlines), key=[one.classes for one in outlines].count)
     others = "".join(f", {escape(one.name)} {one.classes}" for one in outlines if one.classes != usual)
@@ -166,11 +153,6 @@ def models_table(outlines: Iterable[Outline]) -> Table:
 
 
 def cuts_table(one: Outline) -> Table:
-    """Make a row for each cut of a model.
-
-    >>> cuts_table(outline("cnn")).row_count
-    3
-    """
     title = (
         f"{one.name}: {one.description}\n{one.costs.parameters:,} parameters, {count(one.costs.macs)} MACs, "
         f"for inputs of {','.join(map(str, one.input_shape))} and {plural(one.classes, 'class')}"
@@ -190,9 +172,3 @@ def cuts_table(one: Outline) -> Table:
             megabytes(cut.bytes),
         )
     return drawn
-
-
-def _read_shape(text: str) -> tuple[int, ...]:
-    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", text.replace(" ", "").strip("()").rstrip(",")):
-        refuse("input_shape", text, "whole numbers with commas between them, such as 3,64,64 or 80")
-    return tuple(int(side) for side in re.findall(r"\d+", text))

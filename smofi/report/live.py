@@ -31,21 +31,21 @@ MODES = ("auto", "live", "plain", "quiet", "jsonl")
 
 
 class View:
-    """A way to show events. What is said is for people; a warning stands out."""
+    """A way to show events. What is said is for people; a warning stands out. This one shows nothing but warnings."""
+
+    def __init__(self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float]) -> None:
+        self.console, self.runs, self.now = console, runs, now
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
-    def say(self, text: str, warning: bool = False) -> None: ...
     def show(self, event: Event, run: RunProgress) -> None: ...
+    def say(self, text: str, warning: bool = False) -> None:
+        if warning:
+            _print(self.console, f"warning: {text}")
 
 
 class Live:
-    """The callback of several runs, seed by seed and method by method: follows each and shows it as `mode` says.
-
-    >>> with Live(Console(), ["smofi"], rounds=1, mode="plain") as live:
-    ...     live.say("ready")
-    ready
-    """
+    """The callback of several runs, seed by seed and method by method: follows each and shows it as `mode` says."""
 
     def __init__(
         self,
@@ -63,13 +63,8 @@ class Live:
         self.mode, self.methods = mode, methods
         self.runs = [RunProgress(History(method, seed=seed), rounds) for seed in seeds for method in methods]
         self.current = -1
-        views: dict[str, Callable[[], View]] = {
-            "live": lambda: Screen(console, self.runs, now),
-            "plain": lambda: Lines(console, self.runs, now),
-            "quiet": lambda: Quiet(console),
-            "jsonl": lambda: JsonLines(console),
-        }
-        self.view = views[mode]()
+        view = {"live": Screen, "plain": Lines, "quiet": View, "jsonl": JsonLines}[mode]
+        self.view = view(console, self.runs, now)
 
     def __enter__(self) -> Live:
         self.view.start()
@@ -85,19 +80,20 @@ class Live:
         self.view.say(text)
 
     def recall(self, number: int, history: History) -> None:
-        """Give the run of this number, from 0, the rounds it did before it was resumed, for its curve and its best.
-
-        What those rounds took says nothing about the rounds of this process.
-        """
-        history.seconds = []
+        """Give the run of this number, from 0, the rounds it did before it was resumed, for its curve and its best."""
+        history.seconds = []  # they say nothing about the rounds of this process
         self.runs[number].history = history
 
     def __call__(self, event: Event) -> None:
-        """Take note of an event, and show it."""
         if isinstance(event, RunStarted):
             self.current += 1
             if self.current == 0:
-                self.view.say(_about(event))
+                clients = f"{plural(event.clients, 'client')}, {event.per_round} a round"
+                text = f"{clients}, {plural(event.parameters, 'parameter')}"
+                if small := event.clients - event.eligible:
+                    have, take = ("have", "take") if small > 1 else ("has", "takes")
+                    text += f"; {plural(small, 'client')} {have} less than a batch and never {take} part"
+                self.view.say(text)
             if event.computed and self.current < len(self.methods):  # once for all seeds
                 self.view.say(f"{event.method}: {event.computed}")
         run = self.runs[max(0, self.current)]
@@ -116,7 +112,7 @@ def display(method: str, rounds: int) -> Live:
     if console.is_jupyter:
         console = Console(file=sys.stdout, force_jupyter=False)
         live = Live(console, [method], rounds, "plain")
-        live.view = NotebookLine(console, live.runs)
+        live.view = NotebookLine(console, live.runs, time.monotonic)
         return live
     return Live(console, [method], rounds, "auto" if console.width >= NARROWEST else "plain")
 
@@ -145,20 +141,8 @@ def _label(run: RunProgress, runs: Sequence[RunProgress]) -> str:
     return f"{run.history.name}, seed {run.history.seed}" if several else run.history.name
 
 
-def _about(event: RunStarted) -> str:
-    clients = f"{plural(event.clients, 'client')}, {event.per_round} a round, {plural(event.parameters, 'parameter')}"
-    if small := event.clients - event.eligible:
-        never = "has less than a batch and never takes" if small == 1 else "have less than a batch and never take"
-        clients += f"; {plural(small, 'client')} {never} part"
-    return clients
-
-
 def peak_memory() -> str:
-    """Return the most memory this process has used so far; empty where the system does not say.
-
-    >>> peak_memory().endswith("iB")
-    True
-    """
+    """Return the most memory this process has used so far; empty where the system does not say."""
     try:
         import resource
     except ImportError:
@@ -178,25 +162,12 @@ def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
-class Quiet(View):
-    """Warnings only."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def say(self, text: str, warning: bool = False) -> None:
-        if warning:
-            _print(self.console, f"warning: {text}")
-
-
 class Lines(View):
     """A line for the first and the last round of a run, and for one in between whenever two seconds have passed. With
     several seeds, a line for each run that begins."""
 
-    def __init__(self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float]) -> None:
-        self.console, self.runs, self.now = console, runs, now
-        self.printed_at = -LINE_EVERY
-        self.unprinted: Record | None = None  # the latest round, as long as it has no line
+    printed_at = -LINE_EVERY
+    unprinted: Record | None = None  # the latest round, as long as it has no line
 
     def say(self, text: str, warning: bool = False) -> None:
         _print(self.console, f"warning: {text}" if warning else text)
@@ -239,17 +210,16 @@ class Lines(View):
 class JsonLines(View):
     """A JSON object a line for every event but the ticks, of which a round may have thousands."""
 
-    def __init__(self, console: Console) -> None:
-        self.file = console.file
-
+    def say(self, text: str, warning: bool = False) -> None: ...
     def show(self, event: Event, run: RunProgress) -> None:
         if isinstance(event, TickDone):
             return
         fields = asdict(event.record if isinstance(event, RoundDone) else event)
         time = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         which = {"method": run.history.name, "seed": run.history.seed}
-        self.file.write(to_json({"event": type(event).__name__, "time": time, **which, **fields}) + "\n")
-        self.file.flush()
+        line = to_json({"event": type(event).__name__, "time": time, **which, **fields})
+        self.console.file.write(f"{line}\n")
+        self.console.file.flush()
 
 
 REWRITTEN_EVERY = 0.25  # seconds
@@ -259,11 +229,7 @@ BAR = 20  # characters
 class NotebookLine(View):
     """A line that is rewritten as the run goes; what is said stands above it."""
 
-    def __init__(
-        self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.file, self.runs, self.now = console.file, runs, now
-        self.written_at, self.line = now(), ""
+    written_at, line = 0.0, ""
 
     def stop(self) -> None:
         """Leave the line as it is: what comes next begins on a new one."""
@@ -294,8 +260,8 @@ class NotebookLine(View):
         return ", ".join(known)
 
     def _write(self, text: str) -> None:
-        self.file.write(text)
-        self.file.flush()
+        self.console.file.write(text)
+        self.console.file.flush()
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -312,7 +278,7 @@ class Screen(View):
     """Redraws in place when something happened, four times a second at most; what was drawn last stays."""
 
     def __init__(self, console: Console, runs: Sequence[RunProgress], now: Callable[[], float]) -> None:
-        self.console, self.all, self.now = console, runs, now
+        super().__init__(console, runs, now)
         self.several_seeds = len({run.history.seed for run in runs}) > 1
         self.seed = runs[0].history.seed
         self.unicode = can_braille(console.encoding)
@@ -329,9 +295,9 @@ class Screen(View):
         self._thin()
 
     @property
-    def runs(self) -> list[RunProgress]:
+    def shown(self) -> list[RunProgress]:
         """The runs with the seed that is being trained."""
-        return [run for run in self.all if run.history.seed == self.seed]
+        return [run for run in self.runs if run.history.seed == self.seed]
 
     def start(self) -> None:
         self.started = self.now()
@@ -359,8 +325,8 @@ class Screen(View):
 
     def _thin(self) -> None:
         """Give all rounds to come their place already, so that the curves grow and nothing else moves."""
-        rounds = max(max(run.rounds, run.history.rounds) for run in self.runs)
-        self.thinned = [Thinned(run.history, rounds) for run in self.runs]
+        rounds = max(max(run.rounds, run.history.rounds) for run in self.shown)
+        self.thinned = [Thinned(run.history, rounds) for run in self.shown]
 
     def _draw(self) -> None:
         if not self.frame.is_started:
@@ -375,11 +341,10 @@ class Screen(View):
             self.say(*self.unsaid.pop(0))
 
     def picture(self) -> RenderableType:
-        """Draw all of it, for the terminal's present size."""
         rows = self._rows(self.console.width - 1)  # some terminals wrap a full line
-        elapsed, left = self.now() - self.started, seconds_left_in_all(self.all)
-        done = sum(run.state in ("done", "stopped") for run in self.all)
-        texts = [f"{done} of {len(self.all)} runs done"] if self.several_seeds else []
+        elapsed, left = self.now() - self.started, seconds_left_in_all(self.runs)
+        done = sum(run.state in ("done", "stopped") for run in self.runs)
+        texts = [f"{done} of {len(self.runs)} runs done"] if self.several_seeds else []
         texts.append(f"{hours_minutes_seconds(elapsed)} gone")
         if left is not None:
             texts.append(f"about {hours_minutes_seconds(left)} left in all")
@@ -391,7 +356,7 @@ class Screen(View):
 
     def _cells(self) -> tuple[dict[str, list[str]], list[str]]:
         """Return the texts of each column below its heading, and the headings that may be left out, first to last."""
-        histories = [run.history for run in self.runs]
+        histories = [run.history for run in self.shown]
         metric = Scale.of(histories)
         columns: dict[str, Callable[[RunProgress], str]] = {
             "round": lambda run: f"{run.history.rounds}/{run.rounds}",
@@ -400,9 +365,9 @@ class Screen(View):
             "s/round": lambda run: three_digits(run.seconds_per_round),
             "left": lambda run: hours_minutes_seconds(run.seconds_left) if run.state == "running" else run.state,
         }
-        if any(run.history.hours for run in self.runs):
+        if any(run.history.hours for run in self.shown):
             columns["virtual"] = lambda run: hours_minutes_seconds(run.history.virtual_seconds)
-        cells = {head: [head, *map(column, self.runs)] for head, column in columns.items()}
+        cells = {head: [head, *map(column, self.shown)] for head, column in columns.items()}
         further = []
         for same in zip(*(history.others for history in histories), strict=False):
             other = Scale.of(same)
@@ -413,7 +378,7 @@ class Screen(View):
     def _rows(self, width: int) -> list[Text]:
         cells, optional = self._cells()
         widths = {head: max(*map(len, texts), 7 if head in WIDER else 6) for head, texts in cells.items()}
-        names = [run.history.name for run in self.runs]
+        names = [run.history.name for run in self.shown]
         keys = looks(names)
         if len(names) > 1:  # these rows are the legend of the curves
             names = [f"{key.glyph} {name}" for key, name in zip(keys, names, strict=True)]
@@ -432,7 +397,7 @@ class Screen(View):
             if bar_width >= 4:
                 filled, empty = "", " " * bar_width
                 if number:
-                    filled, empty = bar(self.runs[number - 1].done, bar_width, unicode=self.unicode)
+                    filled, empty = bar(self.shown[number - 1].done, bar_width, unicode=self.unicode)
                 line = Text("  ").join([line, Text(filled) + Text(empty, style=DIM)])
             texts = "".join(f"  {cells[head][number]:>{size}}" for head, size in widths.items())
             lines.append(line + Text(texts, style="" if number else DIM))
@@ -443,10 +408,10 @@ class Screen(View):
 
     def _drawn(self, height: int) -> list[RenderableType]:
         """Return the curves, drawn anew only after a round: they are most of the work."""
-        if height < LOWEST or all(run.history.best is None for run in self.runs):
+        if height < LOWEST or all(run.history.best is None for run in self.shown):
             return []
         width = max(NARROWEST, min(self.console.width - 1, WIDEST))
-        key = (self.seed, width, height, *(run.history.rounds for run in self.runs))
+        key = (self.seed, width, height, *(run.history.rounds for run in self.shown))
         if self.curves[0] != key:
             histories = [History(one.history.name, one.values(), metrics=one.history.metrics) for one in self.thinned]
             rounds, encoding = self.thinned[0].rounds, self.console.encoding

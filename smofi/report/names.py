@@ -26,29 +26,16 @@ WIDE = 1_000  # characters: wider than any table
 
 
 def parts_of(name: str) -> list[str]:
-    """Split a combination into its methods.
-
-    >>> parts_of("fedprox(mu=1e+20)+smofi")
-    ['fedprox(mu=1e+20)', 'smofi']
-    """
     return re.split(r"\+(?=[A-Za-z_])", name)
 
 
 def pieces_of(name: str) -> list[str]:
-    """Split a name into what stays on one line.
-
-    >>> pieces_of("fedavgm(lr=1.0, momentum=0.9)+smofi")
-    ['fedavgm(lr=1.0, ', 'momentum=0.9)+', 'smofi']
-    """
+    """Split a name into what stays on one line."""
     return re.split(r"(?<=\+)(?=[A-Za-z_])|(?<=, )", name)
 
 
 def folded(name: str, width: int) -> list[str]:
-    """Fold a name into lines of at most this width, if need be broken after an opening bracket too.
-
-    >>> folded("fedavgm(lr=1.0, momentum=0.9)+smofi", 20), folded("smofi(alpha=-1)", 12)
-    (['fedavgm(lr=1.0,', 'momentum=0.9)+smofi'], ['smofi(', 'alpha=-1)'])
-    """
+    """Fold a name into lines of at most this width, if need be broken after an opening bracket too."""
     lines = [""]
     for piece in pieces_of(name):
         for part in [piece] if len(piece.rstrip()) <= width else re.split(r"(?<=\()", piece):
@@ -59,15 +46,7 @@ def folded(name: str, width: int) -> list[str]:
 
 
 class Name:
-    """A method's name for a cell of a table.
-
-    >>> table = Table("method", box=None)
-    >>> table.add_row(Name("fedprox(mu=0.01)+smofi(alpha=-0.5)"))
-    >>> console = Console(width=20, color_system=None)
-    >>> with console.capture() as captured: console.print(table)
-    >>> [line.strip() for line in captured.get().splitlines()]
-    ['method', 'fedprox(mu=0.01)+', 'smofi(alpha=-0.5)']
-    """
+    """A method's name for a cell of a table."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -135,13 +114,7 @@ SPLIT = ("sflv1", "sflv2", "mergesfl")
 
 
 def titles(names: Sequence[str]) -> dict[str, str]:
-    """Give each of these methods a title.
-
-    >>> list(titles(["fedavg", "fedprox(mu=0.01)+smofi"]).values())
-    ['FedAvg', 'FedProx + SMoFi']
-    >>> list(titles(["smofi(alpha=-1, global_momentum=0.3)", "smofi(global_momentum=0.3)"]).values())
-    ['SMoFi (alpha=-1)', 'SMoFi']
-    """
+    """Give each of these methods a title."""
 
     def given(call: Call) -> list[str]:
         return [*map(str, call.args), *(f"{key}={value}" for key, value in call.kwargs)]
@@ -162,11 +135,7 @@ def titles(names: Sequence[str]) -> dict[str, str]:
 
 def rows_by_base(names: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Group methods by their bare base, as the paper's table has them: FedAvg's first, the base on top, then ours as in
-    `WRITTEN`, then others; those that differ in their numbers alone by these.
-
-    >>> rows_by_base(["fednar+smofi", "smofi(alpha=-1)", "smofi(alpha=-10)", "fednar", "fedavg"])
-    [('fedavg', ['fedavg', 'smofi(alpha=-10)', 'smofi(alpha=-1)']), ('fednar', ['fednar', 'fednar+smofi'])]
-    """
+    `WRITTEN`, then others; those that differ in their numbers alone by these."""
 
     def place(name: str) -> tuple[int, list[str], list[float]]:
         added, known = [part.partition("(")[0] for part in plugins_of(name)], list(WRITTEN)
@@ -181,11 +150,7 @@ def rows_by_base(names: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def label(name: str, title: str) -> str:
-    """Call a method in a group below its base: a plugin has a plus.
-
-    >>> label("fedprox(mu=0.1)+smofi", "FedProx + SMoFi"), label("slowmo", "SlowMo"), label("sflv2", "SFLV2")
-    ('+ SMoFi', '+ SlowMo', 'SFLV2')
-    """
+    """Call a method in a group below its base: a plugin has a plus."""
     added = plugins_of(name)
     if not added or _parts(name)[0].name in SPLIT:
         return title
@@ -194,11 +159,6 @@ def label(name: str, title: str) -> str:
 
 
 def plugins_of(name: str) -> list[str]:
-    """List what is added to the bare base.
-
-    >>> plugins_of("fedprox(mu=0.1)+smofi"), plugins_of("fedprox(mu=0.1)"), plugins_of("slowmo")
-    (['smofi'], [], ['slowmo'])
-    """
     return [part for part in parts_of(name) if part != PLAIN and bare_base(part) == PLAIN]
 
 
@@ -216,46 +176,28 @@ LONGEST_CUT = 30
 
 
 def setting(config: Config, served: Sequence[Participant] | None = None) -> str:
-    """Name the data, who has it, and the model; of a served run, its clients.
-
-    >>> setting(Config(data="csv:far/away/patients.csv", clients=4, partition="iid"))
-    'csv:patients.csv, 4 clients, iid, resnet8'
-    """
+    """Name the data, who has it, and the model; of a served run, its clients."""
     divided = f"{clients_of(config)}, {short(config.partition)}" if served is None else own_data(served)
     return f"{short(config.data)}, {divided}, {config.model}"
 
 
 def details(config: Config) -> str:
-    """Say what it takes to draw the same again: the cut, the seed and the clock.
-
-    >>> details(Config(cut="1-2", seed=3, clock="full"))
-    'cut 1-2, seed 3, clock full'
-    """
+    """Say what it takes to draw the same again: the cut, the seed and the clock."""
     clock = "" if config.clock == "none" else f", clock {config.clock}"
     return f"cut {short_cut(config)}, {seeds_of(config)}{clock}"
 
 
 def own_data(served: Sequence[Participant]) -> str:
-    """Count the clients of a served run, each of which has brought its data.
-
-    >>> own_data([Participant("hospital-a", 48, 12), Participant("hospital-b", 60, 0)])
-    '2 clients with 108 samples of their own'
-    """
+    """Count the clients of a served run, each of which has brought its data."""
     samples = sum(one.samples for one in served)
     return f"{plural(len(served), 'client')} with {plural(samples, 'sample')} of their own"
 
 
 def clients_of(config: Config) -> str:
-    """Say how many clients there are, as far as it is known."""
     return "the data's own clients" if config.clients is None else plural(config.clients, "client")
 
 
 def seeds_of(config: Config) -> str:
-    """Name the seed, or all of them.
-
-    >>> seeds_of(Config(seeds="0-2"))
-    'seeds 0-2'
-    """
     return f"seeds {seeds_text(config.seeds)}" if config.seeds else f"seed {config.seed}"
 
 
@@ -265,10 +207,6 @@ def short_cut(config: Config) -> str:
 
 
 def short(name: str) -> str:
-    """Return a file's name without its folders.
-
-    >>> short("folder:/data/leaves"), short("python:my.data:load"), short("dirichlet(0.2)")
-    ('folder:leaves', 'python:my.data:load', 'dirichlet(0.2)')
-    """
+    """Return a file's name without its folders."""
     scheme, colon, path = name.partition(":")
     return name if not colon or scheme == "python" else f"{scheme}:{PurePath(path).name}"

@@ -9,7 +9,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -24,16 +24,16 @@ from smofi.data.cache import data_home
 from smofi.engine.metrics import is_share
 from smofi.errors import InputError, SmofiError, refuse
 from smofi.plural import plural, some_of
-from smofi.report.asked import PAGE, check_page, write_file
-from smofi.report.clients import Heterogeneity, compose_heterogeneity
+from smofi.report.asked import PAGE, check_output, write_file
+from smofi.report.clients import Heterogeneity, heterogeneity_picture
 from smofi.report.figures import SCREEN, Panel, curves_figure
-from smofi.report.names import clients_of, own_data, pieces_of, rows_by_base
+from smofi.report.names import pieces_of, rows_by_base, setting
 from smofi.report.numbers import UNKNOWN, TimeUnit, duration, three_digits, time_unit
 from smofi.report.results import BAND, USUAL_BASELINE, History, Row, Scale, alike, band, compare, finite, paired
 from smofi.report.snapshots import Found, Setup, Snapshot, find_runs, setups_of
-from smofi.report.style import SOLID, looks, picture
-from smofi.report.table import columns_of
-from smofi.report.timeline import Box, Timeline, as_divided, boxes_of, timeline_of, timelines_drawing
+from smofi.report.style import SOLID, Drawing, looks
+from smofi.report.table import Cell, columns_of, target_of
+from smofi.report.timeline import Box, Line, Timeline, as_divided, boxes_of, timeline_of, timelines_picture
 from smofi.runs import DamagedFile, read_partition_file
 from smofi.web import digest_of, script_of, style_of
 
@@ -49,11 +49,7 @@ class Html(str):
 
 def element(tag: str, /, *content: str | Iterable[str], **attributes: Any) -> Html:
     """Make an element. `class_` is its class and `data_value` is data-value; an attribute that is None or False is left
-    out, one that is True has no value.
-
-    >>> element("td", "a < b & c", class_="name", data_value=3, hidden=False)
-    '<td class="name" data-value="3">a &lt; b &amp; c</td>'
-    """
+    out, one that is True has no value."""
     shown = ""
     for key, value in attributes.items():
         name = key.rstrip("_").replace("_", "-")
@@ -63,11 +59,7 @@ def element(tag: str, /, *content: str | Iterable[str], **attributes: Any) -> Ht
 
 
 def joined(content: Iterable[str | Iterable[str]]) -> Html:
-    """Put pieces of HTML and of text one after the other.
-
-    >>> joined(["<", element("b", "x"), ["&"]])
-    '&lt;<b>x</b>&amp;'
-    """
+    """Put pieces of HTML and of text one after the other."""
     return Html(
         "".join(
             piece if isinstance(piece, Html) else html.escape(piece) if isinstance(piece, str) else joined(piece)
@@ -77,49 +69,31 @@ def joined(content: Iterable[str | Iterable[str]]) -> Html:
 
 
 def breakable(name: str) -> Html:
-    """Let a method's name be broken between its parts only.
-
-    >>> breakable("fedprox(mu=0.1)+smofi")
-    'fedprox(mu=0.1)+<wbr>smofi'
-    """
     first, *others = pieces_of(name)
     return joined([first, *(joined([element("wbr"), piece]) for piece in others)])
 
 
 def badge(words: str, kind: str = "warning") -> Html:
-    """Show a state in words and a colour."""
     return element("span", words, class_=f"badge {kind}")
 
 
-@dataclass(frozen=True)
-class Column:
-    """A heading and the cells below it. Numbers have `values` to be sorted by, None last; the places of the `best` are
-    bold."""
-
-    heading: str
-    cells: Sequence[str | Html]
-    values: Sequence[float | None] | None = None
-    best: Collection[int] = ()
-    about: str = ""
-
-
-def table(caption: str, columns: Sequence[Column]) -> Html:
-    """Make a table that can be sorted by each column, in a box that scrolls sideways; the first column names the
-    rows."""
+def table(caption: str, columns: Mapping[str, Sequence[str | Cell]], about: Mapping[str, str] | None = None) -> Html:
+    """Make a table that can be sorted by each column, cells by their values, in a box that scrolls sideways; the first
+    column names the rows. `about` says what is in a column, by its heading."""
     heads, sides = list[Html](), list[list[Html]]()
-    for column in columns:
-        button = element("button", column.heading, type="button", title=column.about or None)
-        kind = None if column.values is None else "number"
+    for heading, cells in columns.items():
+        kind = "number" if any(isinstance(cell, Cell) for cell in cells) else None
+        button = element("button", heading, type="button", title=(about or {}).get(heading) or None)
         heads.append(element("th", button, scope="col", class_=kind, aria_sort="none"))
         name, scope = ("td", None) if sides else ("th", "row")
-        cells = []
-        for place, (cell, value) in enumerate(
-            zip(column.cells, column.values or [None] * len(column.cells), strict=True)
-        ):
-            content = element("strong", cell) if place in column.best else cell
-            sort_by = "" if kind and value is None else value
-            cells.append(element(name, content, class_=kind, data_value=sort_by, scope=scope))
-        sides.append(cells)
+        side = []
+        for cell in cells:
+            value: float | str | None = "" if kind else None
+            if isinstance(cell, Cell):
+                value = "" if cell.value is None else cell.value
+                cell = element("strong", str(cell)) if cell.best else str(cell)
+            side.append(element(name, cell, class_=kind, data_value=value, scope=scope))
+        sides.append(side)
     body = [element("tr", row) for row in zip(*sides, strict=True)]
     parts = element("caption", caption), element("thead", element("tr", heads)), element("tbody", body)
     return element("div", element("table", *parts), class_="box", tabindex="0", role="region", aria_label=caption)
@@ -134,13 +108,7 @@ QUOTED = re.compile(r"""(['"])([^'"\n]*[\\/][^'"\n]*)\1""")
 
 
 def without_folders(text: str, known: Iterable[str] = ()) -> str:
-    """Reduce each path in a text to its last name; `known` are paths that may be in it with spaces.
-
-    >>> without_folders("csv:/far/away/patients.csv cannot be read"), without_folders("dirichlet(0.2)")
-    ('csv:patients.csv cannot be read', 'dirichlet(0.2)')
-    >>> without_folders("data='/my own/a b.csv' is missing"), without_folders("/my own/x is gone", known=["/my own/x"])
-    ("data='a b.csv' is missing", 'x is gone')
-    """
+    """Reduce each path in a text to its last name; `known` are paths that may be in it with spaces."""
     for path in sorted(filter(None, known), key=len, reverse=True):
         text = text.replace(path, last_name(path))
     text = QUOTED.sub(lambda found: f"{found[1]}{last_name(found[2])}{found[1]}", text)
@@ -148,11 +116,7 @@ def without_folders(text: str, known: Iterable[str] = ()) -> str:
 
 
 def last_name(word: str) -> str:
-    """Reduce a single word, in which a path may have spaces, to the path's last name.
-
-    >>> last_name("csv:/far away/a b.csv"), last_name("--output=../x/"), last_name("smofi")
-    ('csv:a b.csv', '--output=x', 'smofi')
-    """
+    """Reduce a single word, in which a path may have spaces, to the path's last name."""
     found = re.fullmatch(r"(-[^=]*=)?([A-Za-z][\w+.-]+:)?(.*)", word, re.DOTALL)
     if not found or not re.search(r"[\\/]", found[3]):
         return word
@@ -160,11 +124,7 @@ def last_name(word: str) -> str:
 
 
 def command_shown(command: str) -> str:
-    """Return a command line, its paths as short.
-
-    >>> command_shown("smofi run '/far away/a.yaml' --output=/far/runs/a --method 'fedprox(mu=0.1)'")
-    "smofi run a.yaml --output=a --method 'fedprox(mu=0.1)'"
-    """
+    """Return a command line, its paths as short."""
     try:
         words = shlex.split(command)
     except ValueError:  # cut off inside a quotation
@@ -173,11 +133,6 @@ def command_shown(command: str) -> str:
 
 
 def setting_shown(value: Any) -> str:
-    """Write the value of a setting.
-
-    >>> setting_shown(("fedavg", "smofi")), setting_shown(None), setting_shown("file:/far/runs/a"), setting_shown(True)
-    ('fedavg, smofi', 'none', 'file:a', 'yes')
-    """
     if isinstance(value, tuple):
         return ", ".join(map(setting_shown, value))
     if isinstance(value, bool):
@@ -239,7 +194,6 @@ class Judged:
 
     @property
     def winner(self) -> Row | None:
-        """The method with the highest mean over rounds, if several can be ranked."""
         return max(self.alike, key=lambda row: row.mean) if len(self.alike) > 1 else None
 
 
@@ -341,56 +295,44 @@ DIAGNOSTICS = {
 LOSSES = {"loss": "test loss", "train_loss": "training loss"}
 
 
-@dataclass(frozen=True)
-class Chart:
-    """A quantity that was measured in each round: a history for each run."""
-
-    scale: Scale
-    histories: Sequence[History]
-
-    @classmethod
-    def of(cls, scale: Scale, runs: Sequence[Snapshot], values: Sequence[list[float | None]]) -> Chart:
-        """Make a chart of the values of each run."""
-        metrics, histories = {scale.name: scale.name}, []
-        for run, own in zip(runs, values, strict=True):
-            if run.records:
-                histories.append(History(run.method, own, [], run.history.hours, run.config.seed, metrics))
-        return cls(scale, histories)
-
-    def data(self, unit: TimeUnit | None) -> dict[str, Any]:
-        """Return what the script draws: the bands of the methods over the seeds that there are; `seeds` is how many of
-        them have each point."""
-        series = []
-        for method in dict.fromkeys(history.name for history in self.histories):
-            seeds = [history for history in self.histories if history.name == method]
-            shown = band(seeds, partial=True)
-            known = [place for place, value in enumerate(shown.mean) if value is not None and math.isfinite(value)]
-            places = [known[one] for one in kept_places([shown.mean[place] or 0.0 for place in known])]
-            if not places:
-                continue
-            one: dict[str, Any] = {"method": method, "round": [place + 1 for place in places]}
-            one["mean"] = _at(shown.mean, places)
-            one["seeds"] = [sum(len(finite(seed.values[place : place + 1])) for seed in seeds) for place in places]
-            if shown.seeds > 1:
-                one |= {"low": _at(shown.low, places), "high": _at(shown.high, places)}
-            if unit:
-                one["time"] = _at([3600 * hours / unit.seconds for hours in shown.hours], places)
-            series.append(one)
-        return {"title": self.scale.name, "share": self.scale.share, "series": series}
+def chart_of(scale: Scale, runs: Sequence[Snapshot], values: Sequence[list[float | None]]) -> Panel:
+    """Make a chart of a quantity from the values of each run, round by round."""
+    histories = [
+        History(run.method, own, [], run.history.hours, run.config.seed, {scale.name: scale.name})
+        for run, own in zip(runs, values, strict=True)
+        if run.records
+    ]
+    return Panel(scale.name, histories, scale=scale)
 
 
-def _at(values: Sequence[float | None], places: Sequence[int]) -> list[float]:
-    """Return the values at these places, five significant digits of each, which is more than a picture shows."""
-    return [float(f"{values[place]:.5g}") for place in places]
+def chart_data(chart: Panel, unit: TimeUnit | None) -> dict[str, Any]:
+    """Return what the script draws: the bands of the methods over the seeds that there are; `seeds` is how many of them
+    have each point."""
+
+    def at(values: Sequence[float | None]) -> list[float]:  # five significant digits, more than a picture shows
+        return [float(f"{values[place]:.5g}") for place in places]
+
+    series = []
+    for method in chart.names:
+        seeds = [history for history in chart.histories if history.name == method]
+        shown = band(seeds, partial=True)
+        known = [place for place, value in enumerate(shown.mean) if value is not None and math.isfinite(value)]
+        places = [known[one] for one in kept_places([shown.mean[place] or 0.0 for place in known])]
+        if not places:
+            continue
+        one: dict[str, Any] = {"method": method, "round": [place + 1 for place in places], "mean": at(shown.mean)}
+        one["seeds"] = [sum(len(finite(seed.values[place : place + 1])) for seed in seeds) for place in places]
+        if shown.seeds > 1:
+            one |= {"low": at(shown.low), "high": at(shown.high)}
+        if unit:
+            one["time"] = at([3600 * hours / unit.seconds for hours in shown.hours])
+        series.append(one)
+    return {"title": chart.title, "share": bool(chart.scale and chart.scale.share), "series": series}
 
 
 def kept_places(values: Sequence[float], most: int = MOST_POINTS) -> list[int]:
     """Return the places of a curve that are drawn: all of a short one; of a long one the first, the last, and the
-    lowest and the highest of each stretch.
-
-    >>> kept_places([0.1, 0.2, 0.3]), kept_places([5, 1, 2, 9, 3, 4, 0, 7], most=4)
-    ([0, 1, 2], [0, 1, 3, 6, 7])
-    """
+    lowest and the highest of each stretch."""
     if len(values) <= most:
         return list(range(len(values)))
     kept = {0, len(values) - 1}
@@ -401,43 +343,32 @@ def kept_places(values: Sequence[float], most: int = MOST_POINTS) -> list[int]:
     return sorted(kept)
 
 
-def charts_of(runs: Sequence[Snapshot]) -> list[Chart]:
+def charts_of(runs: Sequence[Snapshot]) -> list[Panel]:
     """Return a chart of the judged metric, then of further ones and the losses."""
-    histories = [run.history for run in runs]
-    charts = [Chart.of(Scale.of(histories), runs, [history.values for history in histories])]
-    further = zip(*(history.others for history in histories), strict=False)
-    charts += [Chart.of(Scale.of(others), runs, [history.values for history in others]) for others in further]
+    judged = [run.history for run in runs]
+    further = zip(*(history.others for history in judged), strict=False)
+    charts = [chart_of(Scale.of(same), runs, [history.values for history in same]) for same in (judged, *further)]
     for name, title in LOSSES.items():
         values = [[record.get(name) for record in run.records] for run in runs]
-        charts.append(Chart.of(Scale(title, share=False), runs, values))
+        charts.append(chart_of(Scale(title, share=False), runs, values))
     return [chart for chart in charts if any(history.measured for history in chart.histories)]
 
 
-def diagnostics_of(runs: Sequence[Snapshot]) -> list[Chart]:
+def diagnostics_of(runs: Sequence[Snapshot]) -> list[Panel]:
     """Return a chart of each diagnostic that was recorded."""
-    names = sorted(
-        {name for run in runs for name in run.diagnostics}, key=lambda name: [*DIAGNOSTICS, name].index(name)
-    )
     charts = []
-    for name in names:
+    names = {name for run in runs for name in run.diagnostics}
+    for name in sorted(names, key=lambda name: [*DIAGNOSTICS, name].index(name)):
         scale = Scale(DIAGNOSTICS.get(name, name.replace("_", " ")), share=is_share(name))
         values = [[(record.get("diagnostics") or {}).get(name) for record in run.records] for run in runs]
-        charts.append(Chart.of(scale, runs, values))
+        charts.append(chart_of(scale, runs, values))
     return charts
-
-
-def time_axis(runs: Sequence[Snapshot]) -> TimeUnit | None:
-    """Choose the unit of virtual time; None where not every run has a clock."""
-    hours = [run.history.hours[-1] for run in runs if run.history.hours]
-    if not hours or len(hours) < sum(bool(run.records) for run in runs):
-        return None
-    return time_unit(3600 * max(hours))
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # A partition and a round of each method, as data for the page. What cannot be had is said, and the page goes on.
 
-SCALE, PIXELS, LINE = 1000, 400, 100
+SCALE, PIXELS, HIGH = 1000, 400, 100
 """Units of a timeline's length, pixels that the longest is drawn for, and units of a client's line."""
 
 MOST_CLIENTS, MOST_TIMELINES = 12, 8
@@ -496,14 +427,9 @@ class Pictures:
             "counts": about.grouped()[order].T.tolist() if groups else [],
         }
 
-    def timeline_data(self) -> list[dict[str, Any]]:
-        """Return a round of each method."""
-        longest = max((timeline.seconds for timeline in self.timelines), default=0.0)
-        return [_timeline_data(timeline, pixel=longest / PIXELS) for timeline in self.timelines]
 
-
-def _timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
-    """Return a path for each kind of work."""
+def timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
+    """Return a round of a method, with a path for each kind of work; a pixel is `pixel` seconds wide."""
     places = np.unique(np.linspace(0, len(timeline.lines) - 1, MOST_CLIENTS).round().astype(int)).tolist()
     lines = [timeline.lines[place] for place in places]
     unit = timeline.seconds / SCALE or 1.0
@@ -511,7 +437,11 @@ def _timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
     def path(box: Box) -> str:
         start, end, top, height = box
         left, width = round(start / unit), max(1, round(end / unit) - round(start / unit))
-        return f"M{left} {round(LINE * top)}h{width}v{round(LINE * height)}h-{width}z"
+        return f"M{left} {round(HIGH * top)}h{width}v{round(HIGH * height)}h-{width}z"
+
+    def client(one: Line) -> dict[str, Any]:
+        idle, busy = round(one.idle, 4), round(one.busy, 3)
+        return {"name": one.called, "idle": idle, "fate": one.fate, "steps": one.steps, "busy": busy}
 
     return {
         "method": timeline.method,
@@ -520,16 +450,7 @@ def _timeline_data(timeline: Timeline, pixel: float) -> dict[str, Any]:
         "took": duration(timeline.seconds),
         "idle": round(timeline.idle, 4),
         "all": len(timeline.lines),
-        "clients": [
-            {
-                "name": one.called,
-                "idle": round(one.idle, 4),
-                "fate": one.fate,
-                "steps": one.steps,
-                "busy": round(one.busy, 3),
-            }
-            for one in lines
-        ],
+        "clients": [client(one) for one in lines],
         "paths": {kind: "".join(map(path, boxes)) for kind, boxes in boxes_of(lines, pixel).items()},
     }
 
@@ -556,8 +477,8 @@ class Section:
     setup: Setup
     judged: Judged
     pictures: Pictures
-    charts: Sequence[Chart]
-    diagnostics: Sequence[Chart]
+    charts: Sequence[Panel]
+    diagnostics: Sequence[Panel]
 
     @classmethod
     def of(cls, place: int, setup: Setup) -> Section:
@@ -572,10 +493,7 @@ class Section:
     @property
     def name(self) -> str:
         """The settings that set the setup apart, or what it is if there is no other."""
-        config, served = self.setup.config, self.setup.runs[0].clients
-        divided = f"{setting_shown(config.partition)}, {clients_of(config)}" if served is None else own_data(served)
-        alone = f"{setting_shown(config.data)}, {divided}, {config.model}"
-        return without_folders(self.setup.name) or alone
+        return without_folders(self.setup.name) or setting(self.setup.config, self.setup.runs[0].clients)
 
     def data(self) -> dict[str, Any]:
         """Return what the script draws; dashes are in pixels of a line two pixels wide."""
@@ -591,15 +509,19 @@ class Section:
             }
             for name, look in zip(names, looks(names), strict=True)
         ]
-        unit = time_axis(runs)
+        hours = [run.history.hours[-1] for run in runs if run.history.hours]
+        clocked = hours and len(hours) == sum(bool(run.records) for run in runs)
+        unit = time_unit(3600 * max(hours)) if clocked else None
+        timelines = self.pictures.timelines
+        longest = max((timeline.seconds for timeline in timelines), default=0.0)
         return {
             "methods": methods,
-            "charts": [chart.data(unit) for chart in self.charts],
-            "diagnostics": [chart.data(unit) for chart in self.diagnostics],
+            "charts": [chart_data(chart, unit) for chart in self.charts],
+            "diagnostics": [chart_data(chart, unit) for chart in self.diagnostics],
             "time": unit.name if unit else None,
             "target": rows[0].target if rows else None,
             "partition": self.pictures.partition_data(),
-            "timelines": self.pictures.timeline_data(),
+            "timelines": [timeline_data(timeline, pixel=longest / PIXELS) for timeline in timelines],
         }
 
     def html(self) -> Html:
@@ -607,34 +529,16 @@ class Section:
         content: list[Html] = [element("h2", self.name if self.setup.name else "Results")]
         content.append(element("p", headline(judged), class_="lead"))
         if judged.rows:
-            content += [self._results(), element("p", self._target(), class_="note")]
+            columns = columns_of(judged.rows, judged.alike).values()
+            cells: dict[str, Sequence[str | Cell]] = {"method": [], **{one.heading: one.cells for one in columns}}
+            for row in judged.rows:
+                mark = [" ", badge(judged.marks[row.name])] if row.name in judged.marks else []
+                cells["method"] = [*cells["method"], element("span", breakable(row.name), *mark, class_="method")]
+            content.append(table("Methods", cells, {one.heading: one.about for one in columns}))
+            content.append(element("p", f"The target is {target_of(judged.rows)}.", class_="note"))
         content += [element("p", note, class_="note") for note in judged.notes]
         content += [*self._curves(), *self._others()]
         return element("section", content, id=f"setup-{self.place}", class_="setup", data_setup=self.place)
-
-    def _results(self) -> Html:
-        rows, names = self.judged.rows, []
-        for row in rows:
-            mark = self.judged.marks.get(row.name)
-            names.append(element("span", breakable(row.name), *([" ", badge(mark)] if mark else []), class_="method"))
-        columns = [
-            Column(
-                one.heading,
-                [str(cell) for cell in one.cells],
-                [cell.value for cell in one.cells],
-                [place for place, cell in enumerate(one.cells) if cell.best],
-                one.about,
-            )
-            for one in columns_of(rows, self.judged.alike).values()
-        ]
-        return table("Methods", [Column("method", names), *columns])
-
-    def _target(self) -> str:
-        first = self.judged.rows[0]
-        if not first.target_is:
-            return f"The target is {first.metric.text(first.target)}."
-        value = " with the same seed" if first.seeds > 1 else f", which is {first.metric.text(first.target)}"
-        return f"The target is {first.target_is}{value}."
 
     def _curves(self) -> list[Html]:
         if not self.charts:
@@ -642,14 +546,14 @@ class Section:
         over = f"{BAND} " if any(row.seeds > 1 for row in self.judged.rows) else ""
         caption = element("figcaption", over, element("span", TO_USE, class_="help"))
         target = self.judged.rows[0].target if self.judged.rows else None
-        panel = Panel("", self.charts[0].histories, target=target)
-        still = curves_figure([panel], form=SCREEN, size=(8.4, 4.6)).svg()
-        figures = [element("h3", "Learning curves"), _figure("curves", "Learning curves", still, caption)]
+        panel = replace(self.charts[0], title="", target=target)
+        still = still_of(curves_figure([panel], form=SCREEN, size=(8.4, 4.6)))
+        figures = _figure("curves", "Learning curves", still, caption)
         if self.diagnostics:
-            panels = [Panel(chart.scale.name, chart.histories) for chart in self.diagnostics]
-            size = 8.4, 0.6 + 2.4 * math.ceil(len(panels) / 4)
-            still = curves_figure(panels, own_axes=True, form=SCREEN, size=(2 * size[0], 2 * size[1])).svg()
-            place = element("div", _still("Diagnostics", still), class_="multiples", data_figure="diagnostics")
+            size = 16.8, 1.2 + 4.8 * math.ceil(len(self.diagnostics) / 4)
+            drawing = curves_figure(self.diagnostics, own_axes=True, form=SCREEN, size=size)
+            image = _still("Diagnostics", still_of(drawing))
+            place = element("div", image, class_="multiples", data_figure="diagnostics")
             figures += [element("h3", "Diagnostics"), place]
         return figures
 
@@ -659,21 +563,23 @@ class Section:
         if about := drawn.partition:
             summary = [f"{text[:1].upper()}{text[1:]}." for text in about.summary()] if drawn.classes else []
             caption = element("figcaption", " ".join([f"How the data is divided with seed {seed}.", *summary]))
-            still = b""
-            if drawn.classes:
-                still = picture(lambda figure: compose_heterogeneity(figure, about), style={"svg.fonttype": "none"})
-            content += [element("h3", "Clients' data"), _figure("partition", "Clients' data", still, caption)]
+            still = still_of(heterogeneity_picture(about)) if drawn.classes else b""
+            content += _figure("partition", "Clients' data", still, caption)
         if timelines := drawn.timelines:
             text = f"Round {timelines[0].round} with seed {seed}, on the clients' devices; first to finish on top."
-            compose, size = timelines_drawing(timelines)
-            still = picture(compose, size, {}, dpi=100, suffix=".png")
-            content += [element("h3", "A round"), _figure("timeline", "A round", still, element("figcaption", text))]
+            still = replace(timelines_picture(timelines), dpi=100).content(".png")
+            content += _figure("timeline", "A round", still, element("figcaption", text))
         return content + [element("p", note, class_="note") for note in drawn.notes]
 
 
-def _figure(kind: str, name: str, still: bytes, caption: Html) -> Html:
+def still_of(drawing: Drawing) -> bytes:
+    """Draw an SVG, its text as text."""
+    return replace(drawing, style={**drawing.style, "svg.fonttype": "none"}).content()
+
+
+def _figure(kind: str, name: str, still: bytes, caption: Html) -> list[Html]:
     place = element("div", *([_still(name, still)] if still else []), class_="plot")
-    return element("figure", place, caption, data_figure=kind, aria_label=name)
+    return [element("h3", name), element("figure", place, caption, data_figure=kind, aria_label=name)]
 
 
 def _still(name: str, still: bytes) -> Html:
@@ -690,55 +596,41 @@ BADGES = {"finished": "good", "diverged": "bad", "damaged": "bad"}
 
 def runs_table(listed: Sequence[Listed]) -> Html:
     """Make a row for each run: folder, state, what it is, when it was started, by which command and versions."""
-    own = [name for name in _differing(listed) if name not in ("method", "seed")]
-    runs = [one.run for one in listed]
-    states = []
+    first, last = ("folder", "state", "rounds", "method", "seed"), ("started", "command and versions")
+    own = [name for name in _differing(listed) if name not in first]
+    columns: dict[str, list[str | Cell]] = {name: [] for name in (*first, *own, *last)}
     for one in listed:
-        stopped = one.run.stopped if one.run else ""
-        damaged = [" ", badge("damaged", "bad")] if one.run and one.damage else []
+        run, about = one.run, one.run.about if one.run else {}
+        stopped = run.stopped if run else ""
+        damaged = [" ", badge("damaged", "bad")] if run and one.damage else []
         notes = [element("small", note) for note in (stopped, *one.damage) if note]
-        states.append(element("span", badge(one.state, BADGES.get(one.state, "warning")), *damaged, notes))
-    columns = [
-        Column("folder", [element("span", one.label, class_="folder") for one in listed]),
-        Column("state", states),
-        Column(
-            "rounds",
-            [f"{len(run.records)}/{run.progress.rounds}" if run else UNKNOWN for run in runs],
-            [float(len(run.records)) if run else None for run in runs],
-        ),
-        Column("method", [breakable(run.method) if run else UNKNOWN for run in runs]),
-        Column(
-            "seed",
-            [str(run.config.seed) if run else UNKNOWN for run in runs],
-            [float(run.config.seed) if run else None for run in runs],
-        ),
-        *(Column(name.replace("_", " "), [_setting(run, name) for run in runs]) for name in own),
-        Column("started", [element("span", _started(run), class_="when") for run in runs]),
-        Column("command and versions", [_command(run) for run in runs]),
-    ]
-    return table("What each run is", columns)
+        columns["folder"].append(element("span", one.label, class_="folder"))
+        columns["state"].append(element("span", badge(one.state, BADGES.get(one.state, "warning")), *damaged, notes))
+        rounds = Cell(f"{len(run.records)}/{run.progress.rounds}", value=len(run.records)) if run else Cell(UNKNOWN)
+        seed = Cell(str(run.config.seed), value=run.config.seed) if run else Cell(UNKNOWN)
+        columns["rounds"].append(rounds)
+        columns["method"].append(breakable(run.method) if run else UNKNOWN)
+        columns["seed"].append(seed)
+        for name in own:
+            columns[name].append(_setting(run, name))
+        started = str(about.get("started") or UNKNOWN)[:16].replace("T", " ")
+        columns["started"].append(element("span", started, class_="when"))
+        known = [f"{name} {about[name]}" for name in VERSIONS if about.get(name)]
+        git = about.get("git")
+        if isinstance(git, dict) and git.get("commit"):
+            known.append(f"commit {str(git['commit'])[:10]}{', changed since' if git.get('dirty') else ''}")
+        command = str(about.get("command") or "")
+        shown = [element("code", command_shown(command))] if command else []
+        made = element("div", shown, element("small", ", ".join(known) or UNKNOWN), class_="command")
+        columns["command and versions"].append(made)
+    return table("What each run is", {name.replace("_", " "): cells for name, cells in columns.items()})
 
 
-def _started(run: Snapshot | None) -> str:
-    return str(run.about.get("started") or UNKNOWN)[:16].replace("T", " ") if run else UNKNOWN
-
-
-def _command(run: Snapshot | None) -> Html:
-    about = run.about if run else {}
-    known = [f"{name} {about[name]}" for name in VERSIONS if about.get(name)]
-    git = about.get("git")
-    if isinstance(git, dict) and git.get("commit"):
-        known.append(f"commit {str(git['commit'])[:10]}{', changed since' if git.get('dirty') else ''}")
-    command = str(about.get("command") or "")
-    shown = [element("code", command_shown(command))] if command else []
-    return element("div", shown, element("small", ", ".join(known) or UNKNOWN), class_="command")
-
-
-def settings_tables(listed: Sequence[Listed]) -> tuple[Html | None, Html]:
-    """List the settings in which runs differ, with all values of each, if there are any; and those that all share."""
+def runs_section(listed: Sequence[Listed]) -> Html:
+    """List the runs, the settings in which they differ, with all values of each, and those that all share."""
     differing = _differing(listed)
     labels = [one.label for one in listed if one.run]
-    values = []
+    values = list[str | Cell]()
     for texts in differing.values():
         counts, last = Counter(texts), dict(zip(texts, labels, strict=True))
         whose = {text: plural(number, "run") if number > 1 else last[text] for text, number in counts.items()}
@@ -750,8 +642,14 @@ def settings_tables(listed: Sequence[Listed]) -> tuple[Html | None, Html]:
         for name in SETTINGS
         if name not in differing
     ]
-    columns = [Column("setting", [name.replace("_", " ") for name in differing]), Column("values", values)]
-    return table("Settings that differ", columns) if differing else None, element("dl", pairs, class_="settings")
+    content = [element("h2", "Runs"), runs_table(listed)]
+    if differing:
+        names: list[str | Cell] = [name.replace("_", " ") for name in differing]
+        differences = table("Settings that differ", {"setting": names, "values": values})
+        content += [element("h3", "How their settings differ"), differences]
+    shared = element("dl", pairs, class_="settings")
+    content.append(element("details", element("summary", "Settings that all runs share"), shared))
+    return element("section", content, id="runs")
 
 
 def _differing(listed: Sequence[Listed]) -> dict[str, list[str]]:
@@ -774,13 +672,8 @@ SCRIPTS = ("sorting.js", "chart.js", "curves.js", "partition.js", "timeline.js",
 def write_page(
     paths: Sequence[str | Path], output: str | Path, title: str | None = None, *, force: bool = False
 ) -> Path:
-    """Write one page about the runs in these folders, each a run, a comparison, or a folder with runs below it.
-
-    >>> write_page(["no-such-folder"], "report.html")
-    Traceback (most recent call last):
-    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
-    """
-    path = check_page(output, force=force)
+    """Write one page about the runs in these folders, each a run, a comparison, or a folder with runs below it."""
+    path = check_output(output, "output", "page", force=force)
     listed = [Listed.of(one) for one in find_runs(paths)]
     if not any(one.run for one in listed):
         reasons = next((one.damage[0] for one in listed), "nothing was given")
@@ -792,8 +685,6 @@ def write_page(
 
 
 def document(title: str, listed: Sequence[Listed], sections: Sequence[Section]) -> str:
-    """Return the page as text."""
-
     def asset(name: str) -> str:
         return (ASSETS / name).read_text("utf-8")
 
@@ -817,7 +708,7 @@ def document(title: str, listed: Sequence[Listed], sections: Sequence[Section]) 
     body = element(
         "body",
         _top(title, listed, sections),
-        element("main", *(section.html() for section in sections), _runs(listed), id="content"),
+        element("main", *(section.html() for section in sections), runs_section(listed), id="content"),
         element("footer", made),
         element("script", Html(as_json([section.data() for section in sections])), type="application/json", id="data"),
         element("script", Html(library)),
@@ -827,30 +718,9 @@ def document(title: str, listed: Sequence[Listed], sections: Sequence[Section]) 
 
 
 def as_json(value: Any) -> str:
-    """Write JSON that can stand in an HTML page: no text in it can end the script it stands in.
-
-    >>> as_json({"name": "</script><!--"})
-    '{"name":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
-    """
+    """Write JSON that can stand in an HTML page: no text in it can end the script it stands in."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def warnings_about(listed: Sequence[Listed]) -> list[tuple[str, str]]:
-    """Name the runs that a reader must not take for finished and whole, by what is the matter.
-
-    >>> warnings_about([Listed("a/smofi", None, ["metrics.jsonl is missing"]), Listed("b", None, ["no manifest"])])
-    [('Damaged, not shown', 'a/smofi, b')]
-    """
-    kinds: dict[str, Callable[[Listed], bool]] = {
-        "Still going, figures so far": lambda one: one.state == "still going",
-        "Interrupted, figures so far": lambda one: one.state == "interrupted",
-        "Diverged, curves end where a value is no number": lambda one: one.state == "diverged",
-        "Damaged, not shown": lambda one: one.run is None,
-        "Damaged in files that this page does not need": lambda one: one.run is not None and bool(one.damage),
-    }
-    named = [(kind, [one.label for one in listed if is_so(one)]) for kind, is_so in kinds.items()]
-    return [(kind, some_of(labels)) for kind, labels in named if labels]
 
 
 def _top(title: str, listed: Sequence[Listed], sections: Sequence[Section]) -> Html:
@@ -861,36 +731,30 @@ def _top(title: str, listed: Sequence[Listed], sections: Sequence[Section]) -> H
     parts = [plural(len(listed), "run"), plural(len(methods), "method"), plural(len(seeds), "seed")]
     parts += [plural(len(sections), "setup")] if len(sections) > 1 else []
     content = [skip, element("div", element("h1", title), theme, class_="title"), element("p", f"{', '.join(parts)}.")]
-    if warnings := warnings_about(listed):
+    kinds: dict[str, Callable[[Listed], bool]] = {
+        "Still going, figures so far": lambda one: one.state == "still going",
+        "Interrupted, figures so far": lambda one: one.state == "interrupted",
+        "Diverged, curves end where a value is no number": lambda one: one.state == "diverged",
+        "Damaged, not shown": lambda one: one.run is None,
+        "Damaged in files that this page does not need": lambda one: one.run is not None and bool(one.damage),
+    }
+    named = [(kind, [one.label for one in listed if is_so(one)]) for kind, is_so in kinds.items()]
+    if warnings := [(kind, some_of(labels)) for kind, labels in named if labels]:
         said = [element("li", element("strong", f"{kind}: "), names) for kind, names in warnings]
         label = "Runs that are not finished and whole"
         content.append(element("ul", said, class_="warnings", role="note", aria_label=label))
     if len(sections) > 1:
         winners = [section.judged.winner for section in sections]
-        columns = [
-            Column("setup", [element("a", section.name, href=f"#setup-{section.place}") for section in sections]),
-            Column("highest mean over rounds", [row.name if row else UNKNOWN for row in winners]),
-            Column(
-                "mean",
-                [row.metric.with_spread(row.mean, row.mean_std) if row else UNKNOWN for row in winners],
-                [row.mean if row else None for row in winners],
-            ),
-            Column(
-                "runs",
-                [str(len(section.setup.runs)) for section in sections],
-                [float(len(section.setup.runs)) for section in sections],
-            ),
-        ]
+        columns: dict[str, Sequence[str | Cell]] = {
+            "setup": [element("a", section.name, href=f"#setup-{section.place}") for section in sections],
+            "highest mean over rounds": [row.name if row else UNKNOWN for row in winners],
+            "mean": [
+                Cell(row.metric.with_spread(row.mean, row.mean_std), value=row.mean) if row else Cell(UNKNOWN)
+                for row in winners
+            ],
+            "runs": [Cell(str(len(section.setup.runs)), value=len(section.setup.runs)) for section in sections],
+        }
         content.append(element("nav", table("Setups", columns), aria_label="Setups"))
     still = "The page's script is switched off: pictures are still, and tables cannot be sorted."
     content.append(element("noscript", element("p", still)))
     return element("header", content)
-
-
-def _runs(listed: Sequence[Listed]) -> Html:
-    differing, shared = settings_tables(listed)
-    content = [element("h2", "Runs"), runs_table(listed)]
-    if differing is not None:
-        content += [element("h3", "How their settings differ"), differing]
-    content.append(element("details", element("summary", "Settings that all runs share"), shared))
-    return element("section", content, id="runs")

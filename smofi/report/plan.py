@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from smofi.config.definition import seeds_text
-from smofi.planning import PlanSummary
-from smofi.planning.advice import NEAR, Advice, Outlook, recommended
+from smofi.planning import NEAR, Advice, Outlook, PlanSummary, recommended
 from smofi.plural import between, plural
 from smofi.report.clients import showable
 from smofi.report.curves import can_braille
@@ -35,7 +34,7 @@ from smofi.report.numbers import (
     percent,
     time_unit,
 )
-from smofi.report.style import COLOURS, DASHED, DIM, FAINT, UNEVEN, Look, looks, put_heading, save_picture
+from smofi.report.style import COLOURS, DASHED, DIM, FAINT, UNEVEN, Drawing, Look, looks, plain_table, put_heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,29 +47,15 @@ FIRST, METHOD = 26, 26
 """Characters that the first column takes, and a method at least."""
 
 
-def plan_table(summaries: Sequence[PlanSummary]) -> RenderableType:
-    """Show the plans of one or several methods: side by side, and below each other where the terminal is narrow.
-
-    >>> from smofi.config import Config
-    >>> from smofi.planning import plan_run
-    >>> console = Console(width=80, color_system=None)
-    >>> with console.capture() as captured: console.print(plan_table([plan_run(Config(), "fedavg", deadline=0.1)]))
-    >>> "fedavg" in captured.get().splitlines()[1]
-    True
-    """
-    return _Plans(summaries)
-
-
-@dataclass
-class _Plans:
-    summaries: Sequence[PlanSummary]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        beside = max(1, (options.max_width - FIRST) // METHOD)
-        for start in range(0, len(self.summaries), beside):
-            yield _plans_beside(self.summaries[start : start + beside])
-        if len(self.summaries) > 1:
-            yield f"All methods together take about {duration(sum(plan.seconds for plan in self.summaries))}."
+def plan_table(summaries: Sequence[PlanSummary], width: int) -> Group:
+    """Show the plans of one or several methods: side by side, and below each other where the terminal is narrow."""
+    beside = max(1, (width - FIRST) // METHOD)
+    parts: list[RenderableType] = [
+        _plans_beside(summaries[start : start + beside]) for start in range(0, len(summaries), beside)
+    ]
+    if len(summaries) > 1:
+        parts.append(f"All methods together take about {duration(sum(plan.seconds for plan in summaries))}.")
+    return Group(*parts)
 
 
 def _plans_beside(plans: Sequence[PlanSummary]) -> Table:
@@ -84,12 +69,9 @@ def _plans_beside(plans: Sequence[PlanSummary]) -> Table:
     def held_out(plan: PlanSummary) -> str:
         return f"{plan.test:,} for testing" + (f", {plan.validation:,} for validation" if plan.validation else "")
 
-    def taking(what: str) -> Callable[[PlanSummary], str]:
-        def text(plan: PlanSummary) -> str:
-            found = [item for item in plan.memory if item.what == what]
-            return f"{megabytes(found[0].bytes)}: {found[0].arithmetic.replace('_', ' ')}" if found else UNKNOWN
-
-        return text
+    def taking(what: str, plan: PlanSummary) -> str:
+        found = [item for item in plan.memory if item.what == what]
+        return f"{megabytes(found[0].bytes)}: {found[0].arithmetic.replace('_', ' ')}" if found else UNKNOWN
 
     drawn = Table("")
     for plan in plans:
@@ -118,7 +100,7 @@ def _plans_beside(plans: Sequence[PlanSummary]) -> Table:
     kinds = list(dict.fromkeys(item.what for plan in plans for item in plan.memory))
     families = [what.partition(":")[0] for what in kinds]
     for what in sorted(kinds, key=lambda what: families.index(what.partition(":")[0])):
-        add(f"  {what}", taking(what))
+        add(f"  {what}", partial(taking, what))
     of_workers = f" of all {workers} workers" if workers > 1 else ""
     add(f"memory{of_workers}, not counting Python and torch", lambda plan: megabytes(plan.bytes))
     drawn.add_section()
@@ -162,11 +144,6 @@ def basis(advice: Advice) -> str:
 
 
 def unit(seconds: Iterable[float]) -> TimeUnit:
-    """Choose the unit in which these times are shown.
-
-    >>> unit([30.0, 500.0]).name, unit([0.5]).name
-    ('minutes', 'ms')
-    """
     return time_unit(max(seconds, default=0.0), UNITS)
 
 
@@ -177,7 +154,6 @@ def units(outlooks: Iterable[Outlook | None]) -> tuple[TimeUnit, TimeUnit]:
 
 
 def has_latency(outlooks: Iterable[Outlook | None]) -> bool:
-    """Return whether round trips are counted."""
     return any(outlook and outlook.latency for outlook in outlooks)
 
 
@@ -229,39 +205,20 @@ LEGEND = (
 )
 
 
-def advice_table(advice: Advice) -> RenderableType:
-    """Show every cut with its time and the client's load, and the recommended one.
-
-    >>> from smofi.config import Config
-    >>> from smofi.planning.advice import advise
-    >>> found = advise(Config(clients=4, participation=1.0, partition="iid", method="smofi", rounds=2))
-    >>> console = Console(width=80, color_system=None)
-    >>> with console.capture() as captured: console.print(advice_table(found))
-    >>> print(captured.get().splitlines()[0])
-    resnet8 on digits, iid, 4 clients, 4 per round
-    """
-    return _AdviceTable(advice)
-
-
-@dataclass
-class _AdviceTable:
-    advice: Advice
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        advice, encoding = self.advice, options.encoding
-        block = "█" if can_braille(encoding) else "#"
-        room = max(0, min(WIDEST_BAR, options.max_width - FIGURES))
-        yield Text(showable(heading(advice), encoding), style="bold")
-        yield Text(showable(basis(advice), encoding))
-        for outlooks, names in advice.alike.items():
-            yield Text("")
-            yield Text(", ".join(names), style="bold")
-            yield _cuts(advice, outlooks, block, room)
-        delayed = any(map(has_latency, advice.outlooks.values()))
-        yield Text(LEGEND.format("latency, " * delayed), style=DIM)
-        for sentence in sentences(advice):
-            yield Text("")
-            yield Text(showable(sentence, encoding))
+def advice_table(advice: Advice, console: Console) -> Group:
+    """Show every cut with its time and the client's load, and the recommended one."""
+    encoding = console.encoding
+    block = "█" if can_braille(encoding) else "#"
+    room = max(0, min(WIDEST_BAR, console.width - FIGURES))
+    parts: list[RenderableType] = [Text(showable(heading(advice), encoding), style="bold")]
+    parts.append(Text(showable(basis(advice), encoding)))
+    for outlooks, names in advice.alike.items():
+        parts += ["", Text(", ".join(names), style="bold"), _cuts(advice, outlooks, block, room)]
+    delayed = any(map(has_latency, advice.outlooks.values()))
+    parts.append(Text(LEGEND.format("latency, " * delayed), style=DIM))
+    for sentence in sentences(advice):
+        parts += ["", Text(showable(sentence, encoding))]
+    return Group(*parts)
 
 
 def _cuts(advice: Advice, outlooks: Outlooks, block: str, room: int) -> Table:
@@ -283,10 +240,9 @@ def _cuts(advice: Advice, outlooks: Outlooks, block: str, room: int) -> Table:
     }
     if not delayed:
         del columns[f"latency,\n{of_computing.name}"]
-    drawn = Table(box=None, padding=(0, 1 if delayed else 2, 0, 0), pad_edge=False)
-    for above in ("\ncut", "\nMACs", "\nparameters", *columns):
-        drawn.add_column(Text(above, style=DIM), justify="right", no_wrap=True)
-    drawn.add_column("", no_wrap=True, width=room)
+    headings = ["\ncut", "\nMACs", "\nparameters", *columns, ""]
+    drawn = plain_table(headings, left=[""], gap=1 if delayed else 2)
+    drawn.columns[-1].width = room
     for place, (side, outlook) in enumerate(zip(advice.sides, outlooks, strict=True)):
         chosen = place == best
         bar = round(room * outlook.mean / longest) if outlook and longest else 0
@@ -306,32 +262,19 @@ def _cuts(advice: Advice, outlooks: Outlooks, block: str, room: int) -> Table:
 
 BAND, LOAD = "#f2f4f6", COLOURS[4]
 APART = 0.12  # from the dots of one method to those of the next
-RING: dict[str, Any] = {
-    "marker": "o",
-    "markersize": 13,
-    "markerfacecolor": "none",
-    "markeredgewidth": 1.8,
-    "linestyle": "none",
-}
+CIRCLE: dict[str, Any] = {"marker": "o", "markersize": 13, "markerfacecolor": "none"}
+RING: dict[str, Any] = CIRCLE | {"markeredgewidth": 1.8, "linestyle": "none"}
 TITLE: dict[str, Any] = {"loc": "left", "fontsize": 10.5, "color": FAINT}
 MOST_TICKS = 14
 MOST_SHARES = 10  # cuts whose shares of the MACs fit above the bars
 
 
-def save_advice(path: str | Path, advice: Advice) -> Path:
-    """Draw the advice into a file; the same advice gives the same bytes.
-
-    >>> import tempfile
-    >>> from smofi.config import Config
-    >>> from smofi.planning.advice import advise
-    >>> found = advise(Config(clients=4, participation=1.0, partition="iid", method="smofi", rounds=2))
-    >>> save_advice(Path(tempfile.mkdtemp()) / "cuts.svg", found).name
-    'cuts.svg'
-    """
-    return save_picture(path, lambda figure: _compose(figure, advice))
+def advice_picture(advice: Advice) -> Drawing:
+    """Draw the time of a round, a client's computing and its traffic at every cut."""
+    return Drawing(partial(_compose, advice))
 
 
-def _compose(figure: Figure, advice: Advice) -> None:
+def _compose(advice: Advice, figure: Figure) -> None:
     panels = figure.subplot_mosaic([["time", "compute"], ["time", "bytes"]], width_ratios=[1.6, 1])
     put_heading(figure, heading(advice), details(advice.config))
     _time(panels["time"], advice)
@@ -350,15 +293,10 @@ def _compose(figure: Figure, advice: Advice) -> None:
     panels["compute"].tick_params(labelbottom=False)
     for name in ("time", "bytes"):
         panels[name].set_xlabel("cut: core blocks on the client")
-    legend = figure.legend(
-        *panels["time"].get_legend_handles_labels(),
-        loc="outside lower left",
-        ncols=3,
-        fontsize=10,
-        title=f"mean ± standard deviation of {basis(advice)}",
-        title_fontsize=10,
-        alignment="left",
-    )
+    handles, labels = panels["time"].get_legend_handles_labels()
+    title = f"mean ± standard deviation of {basis(advice)}"
+    small: dict[str, Any] = {"fontsize": 10, "title_fontsize": 10, "alignment": "left"}
+    legend = figure.legend(handles, labels, loc="outside lower left", ncols=3, title=title, **small)
     legend.get_title().set_color(FAINT)
 
 

@@ -24,11 +24,7 @@ ROUNDING = 1e-9
 
 
 def finite(values: Iterable[float | None]) -> list[float]:
-    """Return the numbers among values: None is a round without an evaluation, NaN and infinities are no measurement.
-
-    >>> finite([0.5, None, float("nan"), 1.0])
-    [0.5, 1.0]
-    """
+    """Return the numbers among values: None is a round without an evaluation, NaN and infinities are no measurement."""
     return [value for value in values if value is not None and math.isfinite(value)]
 
 
@@ -40,12 +36,7 @@ class History:
 
     `metrics` says what people call each metric; the first is the judged one. Each further one has a history in
     `others`, and `clients` are the clients' own accuracies at the latest evaluation. A model that knows nothing but the
-    most frequent class reaches `chance`.
-
-    >>> history = History("fedavg", [0.5, None, 0.8], seconds=[1.0, 1.0, 1.5])
-    >>> history.best, history.last, history.total_seconds, history.rounds
-    (0.8, 0.8, 3.5, 3)
-    """
+    most frequent class reaches `chance`."""
 
     name: str
     values: list[float | None] = field(default_factory=list)
@@ -84,12 +75,7 @@ class History:
         metrics: Mapping[str, str] = USUAL,
         chance: float | None = None,
     ) -> History:
-        """Make the history of a run, from its records or from the lines of its metrics.jsonl.
-
-        >>> history = History.of("fedavg", [{"accuracy": 0.5, "seconds": 2.0, "virtual_end": 1800.0}])
-        >>> history.values, history.seconds, history.hours
-        ([0.5], [2.0], [0.5])
-        """
+        """Make the history of a run, from its records or from the lines of its metrics.jsonl."""
         history = cls(name, seed=seed, metrics=metrics, chance=chance)
         for record in records:
             history.add(record)
@@ -111,13 +97,7 @@ class History:
             self.hours.append(end / 3600)
 
     def begin_after(self, rounds: int) -> None:
-        """Have exactly this many rounds: later ones are forgotten, missing ones were not evaluated.
-
-        >>> history = History("fedavg", [0.5, 0.7])
-        >>> history.begin_after(1)
-        >>> history.values, history.best
-        ([0.5], 0.5)
-        """
+        """Have exactly this many rounds: later ones are forgotten, missing ones were not evaluated."""
         self.values[rounds:] = [None] * (rounds - self.rounds)
         self._look_back()
         for other in self.others:
@@ -129,7 +109,6 @@ class History:
 
     @property
     def measured(self) -> list[float]:
-        """The values that are numbers."""
         return finite(self.values)
 
     @property
@@ -138,7 +117,6 @@ class History:
 
     @property
     def virtual_seconds(self) -> float | None:
-        """The virtual time after the last round; None without a clock."""
         return 3600 * self.hours[-1] if self.hours else None
 
     def rounds_to(self, target: float) -> int | None:
@@ -149,11 +127,7 @@ class History:
         return None
 
     def hours_to(self, target: float) -> float | None:
-        """Return when that round ends, in virtual time.
-
-        >>> History("fedavg", [0.5, 0.8], hours=[1.5, 3.0]).hours_to(0.8)
-        3.0
-        """
+        """Return when that round ends, in virtual time."""
         number = self.rounds_to(target)
         return self.hours[number - 1] if number and self.hours else None
 
@@ -168,29 +142,19 @@ class Scale:
     @classmethod
     def of(cls, histories: Sequence[History]) -> Scale:
         """Return the scale of the metric by which these histories are judged, all by the same one. A function's values
-        are shares where all of them are between 0 and 1.
-
-        >>> Scale.of([History("fedavg", [-0.5, 2.0], metrics={"gain": "gain"})])
-        Scale(name='gain', share=False)
-        """
+        are shares where all of them are between 0 and 1."""
         judged, values = histories[0].judged, (value for history in histories for value in history.measured)
         return cls(histories[0].metrics[judged], is_share(judged) or all(0 <= value <= 1 for value in values))
 
     @property
     def short(self) -> str:
-        """The name without what is in brackets."""
         return self.name.partition(" (")[0]
 
     def text(self, value: float | None) -> str:
-        """Write a value as people read it.
-
-        >>> Scale("accuracy", share=True).text(0.8123), Scale("gain", share=False).text(-12.3456)
-        ('81.2%', '-12.35')
-        """
+        """Write a value as people read it."""
         return percent(value) if self.share else four_digits(next(iter(finite([value])), None))
 
     def with_spread(self, mean: float, deviation: float | None) -> str:
-        """Write a mean and its standard deviation, which a single value does not have."""
         if self.share or deviation is None:
             return percent_with_spread(mean, deviation) if self.share else self.text(mean)
         return f"{self.text(mean)} ± {self.text(deviation)}"
@@ -210,11 +174,7 @@ BAND = "The line is the mean over seeds, the band one standard deviation either 
 class Band:
     """A method over its seeds. `mean`, `low` and `high` have a value for each round: None where it was not evaluated,
     NaN where a run has diverged. With one seed, `low` and `high` are the mean. With a clock, `hours` has the mean
-    virtual time at the end of each round.
-
-    >>> Band("fedavg", 1, mean=[None, 0.5, math.nan]).points
-    [1, 2]
-    """
+    virtual time at the end of each round."""
 
     name: str
     seeds: int
@@ -225,16 +185,11 @@ class Band:
 
     @property
     def points(self) -> list[int]:
-        """The places in the lists of the rounds that were evaluated."""
         return [place for place, value in enumerate(self.mean) if value is not None]
 
 
 def bands(histories: Sequence[History], *, partial: bool = False) -> list[Band]:
-    """Make a band for each method, in the order of the histories.
-
-    >>> [(one.name, one.seeds) for one in bands([History("fedavg"), History("smofi"), History("fedavg", seed=1)])]
-    [('fedavg', 2), ('smofi', 1)]
-    """
+    """Make a band for each method, in the order of the histories."""
     methods = dict.fromkeys(history.name for history in histories)
     return [band([one for one in histories if one.name == name], partial=partial) for name in methods]
 
@@ -244,13 +199,7 @@ def band(seeds: Sequence[History], *, partial: bool = False) -> Band:
 
     A round counts if it was evaluated with every seed, since a mean over changing seeds would jump where one of them
     begins or ends. So the band ends with the shortest run, and is not a number once one of them has diverged.
-    `partial` takes the seeds that there are instead, for runs that are still going.
-
-    >>> band([History("fedavg", [0.25, 0.5, 0.5]), History("fedavg", [0.75, None], seed=1)]).mean
-    [0.5, None]
-    >>> band([History("fedavg", [0.25, 0.5]), History("fedavg", [0.75], seed=1)], partial=True).mean
-    [0.5, 0.5]
-    """
+    `partial` takes the seeds that there are instead, for runs that are still going."""
     lengths = [history.rounds for history in seeds]
     rounds = max(lengths) if partial else min(lengths)
     columns = [[one.values[place] for one in seeds if place < one.rounds] for place in range(rounds)]
@@ -280,11 +229,7 @@ COLUMNS = 200
 
 class Thinned:
     """A run's values for a picture with room for `rounds` rounds: as they are, None for those to come; in a long
-    run, the lowest and the highest of each column. Every round is looked at once.
-
-    >>> Thinned(History("fedavg", [0.5, None]), rounds=4).values()
-    [0.5, None, None, None]
-    """
+    run, the lowest and the highest of each column. Every round is looked at once."""
 
     def __init__(self, history: History, rounds: int) -> None:
         self.history, self.rounds = history, rounds
@@ -314,12 +259,7 @@ RECENT = 200  # rounds among which they are looked for
 @dataclass
 class RunProgress:
     """A run's history so far and the rounds it will have; `in_round` is the done share of the current round, which has
-    `ticks` ticks. The history of a resumed run has the seconds of the rounds since then alone.
-
-    >>> run = RunProgress(History("smofi", [0.5, 0.7], seconds=[2.0, 2.0]), rounds=10)
-    >>> run.history.best, run.seconds_left
-    (0.7, 16.0)
-    """
+    `ticks` ticks. The history of a resumed run has the seconds of the rounds since then alone."""
 
     history: History
     rounds: int
@@ -329,7 +269,6 @@ class RunProgress:
 
     @property
     def done(self) -> float:
-        """The done share of the run, from 0 to 1."""
         return min(1.0, (self.history.rounds + self.in_round) / max(1, self.rounds))
 
     @property
@@ -345,18 +284,12 @@ class RunProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the last round ends, if rounds keep taking as long."""
         pace = self.seconds_per_round
         return None if pace is None else pace * max(0.0, self.rounds - self.history.rounds - self.in_round)
 
 
 def seconds_left_in_all(runs: Sequence[RunProgress]) -> float | None:
-    """Return the seconds until the last of several runs ends. One that has not started will take as long as the others.
-
-    >>> started = RunProgress(History("fedavg", [0.5, 0.7], seconds=[2.0, 2.0]), rounds=10, state="running")
-    >>> seconds_left_in_all([started, RunProgress(History("smofi"), rounds=10)])
-    36.0
-    """
+    """Return the seconds until the last of several runs ends; one that has not started will take as long as others."""
     known = [pace for run in runs if (pace := run.seconds_per_round) is not None]
     ahead = [
         left if (left := run.seconds_left) is not None else (run.rounds - run.history.rounds) * fmean(known)
@@ -404,12 +337,7 @@ def compare(histories: Sequence[History]) -> list[Row]:
     that not all methods have, as long as there are others.
 
     The baseline is FedAvg, or the first run if FedAvg is not among them. There is no speed-up where it would say
-    nothing: of a single method, or if the target is no better than chance, or if all reach it when first evaluated.
-
-    >>> rows = compare([History("sflv1", [0.5, 0.8]), History("smofi", [0.8, 0.8]), History("fedavg", [None])])
-    >>> [(row.name, row.speed_up) for row in rows]
-    [('sflv1', 1.0), ('smofi', 2.0)]
-    """
+    nothing: of a single method, or if the target is no better than chance, or if all reach it when first evaluated."""
     measured = [history for history in histories if history.measured]
     if not measured:
         return []
@@ -427,21 +355,13 @@ def compare(histories: Sequence[History]) -> list[Row]:
 
 
 def measure(
-    histories: Sequence[History],
-    baseline: str = USUAL_BASELINE,
-    *,
-    share: float = 0.9,
-    target: float | None = None,
+    histories: Sequence[History], baseline: str = USUAL_BASELINE, *, share: float = 0.9, target: float | None = None
 ) -> list[Row]:
     """Return one row per method, in the order given.
 
     The target is `share` of the baseline's best value with the same seed, or the fixed `target`. The speed-up is
     against the bare base, which for fedprox+smofi is fedprox, over the seeds that both have:
-    R up = R(base) / R(method)
-
-    >>> measure([History("fedavg", [0.2, 0.6, 0.8]), History("smofi", [0.75, 0.8, 0.8])])[1].speed_up
-    3.0
-    """
+    R up = R(base) / R(method)"""
     check_number("share", share, above=0, high=1)
     by_method = _by_method(histories)
     if target is None and baseline not in by_method:
@@ -468,7 +388,10 @@ def measure(
         best = [max(history.measured) for history in seeds]
         means = [fmean(history.measured) for history in seeds]
         hours_to = [history.hours_to(target_of(history)) for history in seeds]
-        base = _base_of(name, baseline, by_method)
+        bare = bare_base(name)
+        if bare == USUAL_BASELINE and bare not in by_method:
+            bare = baseline  # which stands in for a missing FedAvg
+        base = bare if bare in by_method else None
         others = zip(*([other.best for other in history.others] for history in seeds), strict=True)
         return Row(
             name=name,
@@ -497,12 +420,7 @@ def measure(
 
 
 def alike(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with as many seeds and rounds as most others, which alone can be ranked.
-
-    >>> rows = measure([History("fedavg", [0.5]), History("smofi", [0.6]), History("fedavg", [0.7], seed=1)])
-    >>> [row.name for row in alike(rows)]
-    ['fedavg']
-    """
+    """Return the rows with as many seeds and rounds as most others, which alone can be ranked."""
     extents = [(row.seeds, row.budget) for row in rows]
     usual = max(extents, key=lambda extent: (extents.count(extent), extent), default=None)
     return [row for row, extent in zip(rows, extents, strict=True) if extent == usual]
@@ -520,24 +438,8 @@ def _by_method(histories: Sequence[History]) -> dict[str, dict[int, History]]:
     return found
 
 
-def _base_of(name: str, baseline: str, methods: Collection[str]) -> str | None:
-    """Return the method that this one is compared with, if it was run; the baseline stands in for a missing FedAvg.
-
-    >>> _base_of("fedprox(mu=0.1)+smofi", "fedavg", ["fedavg", "fedprox(mu=0.1)", "fedprox(mu=0.1)+smofi"])
-    'fedprox(mu=0.1)'
-    """
-    base = bare_base(name)
-    if base == USUAL_BASELINE and base not in methods:
-        base = baseline
-    return base if base in methods else None
-
-
 def _speed_up(method: Mapping[int, int | None], base: Mapping[int, int | None]) -> float | None:
-    """Return R(base) / R(method) over the seeds that both have; None if there is none, or if any misses the target.
-
-    >>> _speed_up({0: 4, 1: 2}, {1: 3, 2: 9})
-    1.5
-    """
+    """Return R(base) / R(method) over the seeds that both have; None if there is none, or if any misses the target."""
     both = method.keys() & base.keys()
     own, others = (_mean_of_all([one[seed] for seed in both]) if both else None for one in (method, base))
     return others / own if others and own else None
@@ -585,13 +487,7 @@ class Paired:
 
 
 def paired(method: Sequence[History], base: Sequence[History]) -> Paired | None:
-    """Compare a method with its base, from the histories of their seeds; None if they share no seed.
-
-    >>> fedavg, smofi = ([History("", [value + seed / 10], seed=seed) for seed in (0, 1)] for value in (0.25, 0.5))
-    >>> difference = paired(smofi, fedavg).best
-    >>> round(difference.mean, 6), round(difference.high - difference.low, 6)
-    (0.25, 0.0)
-    """
+    """Compare a method with its base, from the histories of their seeds; None if they share no seed."""
     others = {history.seed: history for history in base}
     pairs = [(one, others[one.seed]) for one in sorted(method, key=lambda one: one.seed) if one.seed in others]
     if not pairs:
@@ -610,11 +506,7 @@ def paired(method: Sequence[History], base: Sequence[History]) -> Paired | None:
 
 def interval(differences: Sequence[float]) -> Difference:
     """Return the mean of differences and the interval that has it in 95 of 100 cases, were they drawn from a normal
-    distribution:   d ± t(0.975, n - 1) s / sqrt(n)
-
-    >>> [round(value, 3) for value in interval([1.0, 2.0, 3.0])]
-    [2.0, -0.484, 4.484]
-    """
+    distribution:   d ± t(0.975, n - 1) s / sqrt(n)"""
     mean, count = fmean(differences), len(differences)
     if count == 1:
         return Difference(mean)
@@ -623,11 +515,7 @@ def interval(differences: Sequence[float]) -> Difference:
 
 
 def student_t(degrees: int) -> float:
-    """Return how many standard errors a 95% interval reaches to either side.
-
-    >>> round(student_t(2), 3), round(student_t(9), 3)
-    (4.303, 2.262)
-    """
+    """Return how many standard errors a 95% interval reaches to either side."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, (1 + LEVEL) / 2))

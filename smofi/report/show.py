@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -30,7 +30,7 @@ from smofi.report.numbers import (
     three_digits,
     time_unit,
 )
-from smofi.report.results import ACCURACY, Scale, compare, finite, seconds_left_in_all
+from smofi.report.results import ACCURACY, History, Scale, compare, finite, seconds_left_in_all
 from smofi.report.snapshots import Snapshot, snapshots_in
 from smofi.report.style import DIM
 from smofi.report.table import clients_table, results_table
@@ -67,7 +67,6 @@ def settings(run: Snapshot, seeds: Sequence[int] = ()) -> Facts:
 
 
 def progress(run: Snapshot, unicode: bool) -> Facts:
-    """Say how far the run has come, what it has reached, and what it took."""
     done = run.progress.done
     facts = [("progress", "".join(bar(done, 40, unicode=unicode)) + f" {done:.0%}"), *_measured(run)]
     pace = run.progress.seconds_per_round
@@ -88,7 +87,6 @@ def progress(run: Snapshot, unicode: bool) -> Facts:
 
 
 def _measured(run: Snapshot) -> Facts:
-    """Return the judged metric, the others, and validation."""
     evaluated = run.evaluated
     facts = []
     if run.records and not evaluated:
@@ -106,7 +104,6 @@ def _measured(run: Snapshot) -> Facts:
 
 
 def _virtual(run: Snapshot) -> str:
-    """Say what all rounds took on the clients' devices."""
     seconds = 3600 * run.history.hours[-1]
     unit = time_unit(seconds)
     text = f"{three_digits(seconds / unit.seconds)} {unit.name}, {duration(seconds / len(run.history.hours))} a round"
@@ -120,7 +117,6 @@ def _virtual(run: Snapshot) -> str:
 
 
 def files(run: Snapshot) -> Facts:
-    """Name the checkpoints and the model, and what is damaged."""
     folder = run.folder
     kept = [f"round {number}" for number in folder.saved_rounds()] + ["best"] * folder.has_best
     facts = [("checkpoints", ", ".join(kept) or "none yet")]
@@ -135,107 +131,91 @@ def files(run: Snapshot) -> Facts:
 COLOURS = {"finished": "green", "still going": "cyan", "interrupted": "yellow", "diverged": "red", "damaged": "red"}
 
 
-def show_runs(folder: Path, runs: list[Snapshot]) -> RenderableType:
+def show_runs(folder: Path, runs: list[Snapshot], console: Console) -> Group:
     """Return what `smofi show` prints of the runs in a folder: the one run of the folder, or a comparison."""
-    return RunView(runs[0]) if runs[0].path == folder else ComparisonView(folder, runs)
+    shown = _run(runs[0], console) if runs[0].path == folder else _comparison(folder, runs, console)
+    return Group(*shown)
 
 
-@dataclass
-class RunView:
-    """A run: what it is, how far it has come, its curve and its diagnostics."""
-
-    run: Snapshot
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        run = self.run
-        text = Text(f"{run.method}  ", style="bold") + state_text(run.state)
-        text += Text(f", round {run.history.rounds} of {run.progress.rounds}", style="not bold")
-        yield text + Text(f", process {run.writer}" if run.writer else "")
-        unicode = can_braille(options.encoding)
-        yield _facts_table([("folder", str(run.path)), *settings(run), *progress(run, unicode), *files(run)])
-        if run.history.measured:
-            yield draw_curves([run.history], width=_width(options), encoding=options.encoding)
-        if (clients := clients_table([run.history])) is not None:
-            yield clients
-        if run.diagnostics:
-            listing = Table("diagnostics", box=None, padding=(0, 2, 0, 0))
-            for heading in ("first", "last", "mean"):
-                listing.add_column(heading, justify="right")
-            for name, values in run.diagnostics.items():
-                listing.add_row(name.replace("_", " "), *map(four_digits, (values[0], values[-1], fmean(values))))
-            yield listing
+def _run(run: Snapshot, console: Console) -> Iterator[RenderableType]:
+    process = f", process {run.writer}" if run.writer else ""
+    of = f", round {run.history.rounds} of {run.progress.rounds}{process}"
+    yield Text.assemble((f"{run.method}  ", "bold"), state_text(run.state), of)
+    unicode = can_braille(console.encoding)
+    yield _facts_table([("folder", str(run.path)), *settings(run), *progress(run, unicode), *files(run)])
+    if run.history.measured:
+        yield _curves([run.history], None, console)
+    if (clients := clients_table([run.history])) is not None:
+        yield clients
+    if run.diagnostics:
+        listing = Table("diagnostics", box=None, padding=(0, 2, 0, 0))
+        for heading in ("first", "last", "mean"):
+            listing.add_column(heading, justify="right")
+        for name, values in run.diagnostics.items():
+            listing.add_row(name.replace("_", " "), *map(four_digits, (values[0], values[-1], fmean(values))))
+        yield listing
 
 
-@dataclass
-class ComparisonView:
-    """Several methods, seeds or both side by side."""
-
-    path: Path
-    runs: list[Snapshot]
-
-    @property
-    def seeds(self) -> list[int]:
-        return list(dict.fromkeys(run.config.seed for run in self.runs))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _facts_table([("folder", str(self.path)), *settings(self.runs[0], self.seeds)])
-        yield self._states()
-        if not any(run.writer for run in self.runs) and any(run.state == "interrupted" for run in self.runs):
-            yield _facts_table([("to continue", resuming_command(RunFolder(self.path)))])
-        histories = [run.history for run in self.runs if run.history.measured]
-        if rows := compare(histories):
-            yield results_table(rows)
-            yield draw_curves(histories, target=rows[0].target, width=_width(options), encoding=options.encoding)
-        if (clients := clients_table([one for one in histories if one.seed == self.seeds[0]])) is not None:
-            yield clients
-        if any(run.diagnostics for run in self.runs):
-            yield self._diagnostics()
-
-    def _states(self) -> RenderableType:
-        """Make a row for each run. One process trains them in turn, so those after the one it trains are waiting."""
-        states = Table.grid(padding=(0, 2, 0, 0))
-        training = False
-        for run in self.runs:
-            state, note = run.state, ""
-            if state == "still going" and training and not run.records:
-                state = "waiting"
-            training = training or state == "still going"
-            if state in ("finished", "diverged"):
-                note = run.stopped
-            if state == "still going" and run.progress.seconds_left is not None:
-                note = f"about {hours_minutes_seconds(run.progress.seconds_left)} left"
-            last = Scale.of([run.history]).text(run.history.last)
-            cells = (f"{run.history.rounds}/{run.progress.rounds}", f"last {last}", note)
-            states.add_row(*self._called(run), state_text(state), *map(Text, cells))
-        if len(self.seeds) == 1:
-            return states
-        done = sum(run.state in ("finished", "diverged") for run in self.runs)
-        text = f"{done} of {len(self.runs)} runs done"
-        if any(run.writer for run in self.runs):
-            left = seconds_left_in_all(
-                [replace(run.progress, state="done" if run.result else "running") for run in self.runs]
-            )
-            text += f", about {hours_minutes_seconds(left)} left in all" if left is not None else ""
-        return Group(states, Text(text, style=DIM))
-
-    def _called(self, run: Snapshot) -> list[Text]:
-        """Name a run's seed, where there are several, and its method."""
-        return [*([Text(f"seed {run.config.seed}")] if len(self.seeds) > 1 else []), Text(run.method)]
-
-    def _diagnostics(self) -> Table:
-        names = list(dict.fromkeys(name for run in self.runs for name in run.diagnostics))
+def _comparison(folder: Path, runs: list[Snapshot], console: Console) -> Iterator[RenderableType]:
+    seeds = list(dict.fromkeys(run.config.seed for run in runs))
+    yield _facts_table([("folder", str(folder)), *settings(runs[0], seeds)])
+    yield from _states(runs, several=len(seeds) > 1)
+    if not any(run.writer for run in runs) and any(run.state == "interrupted" for run in runs):
+        yield _facts_table([("to continue", resuming_command(RunFolder(folder)))])
+    histories = [run.history for run in runs if run.history.measured]
+    if rows := compare(histories):
+        yield results_table(rows)
+        yield _curves(histories, rows[0].target, console)
+    if (clients := clients_table([one for one in histories if one.seed == seeds[0]])) is not None:
+        yield clients
+    if names := list(dict.fromkeys(name for run in runs for name in run.diagnostics)):
         listing = Table("mean over rounds", box=None, padding=(0, 2, 0, 0))
         for name in names:
             listing.add_column(name.replace("_", " "), justify="right")
-        for run in self.runs:
+        for run in runs:
             known = [run.diagnostics.get(name) for name in names]
             cells = [four_digits(fmean(values)) if values else UNKNOWN for values in known]
-            listing.add_row(Text(", ".join(map(str, self._called(run)))), *cells)
-        return listing
+            listing.add_row(Text(", ".join(_called(run, several=len(seeds) > 1))), *cells)
+        yield listing
+
+
+def _states(runs: Sequence[Snapshot], *, several: bool) -> Iterator[RenderableType]:
+    """Make a row for each run. One process trains them in turn, so those after the one it trains are waiting."""
+    states = Table.grid(padding=(0, 2, 0, 0))
+    training = False
+    for run in runs:
+        state, note = run.state, ""
+        if state == "still going" and training and not run.records:
+            state = "waiting"
+        training = training or state == "still going"
+        if state in ("finished", "diverged"):
+            note = run.stopped
+        if state == "still going" and run.progress.seconds_left is not None:
+            note = f"about {hours_minutes_seconds(run.progress.seconds_left)} left"
+        last = Scale.of([run.history]).text(run.history.last)
+        cells = (f"{run.history.rounds}/{run.progress.rounds}", f"last {last}", note)
+        states.add_row(*map(Text, _called(run, several=several)), state_text(state), *map(Text, cells))
+    yield states
+    if several:
+        done = sum(run.state in ("finished", "diverged") for run in runs)
+        text = f"{done} of {len(runs)} runs done"
+        ahead = [replace(run.progress, state="done" if run.result else "running") for run in runs]
+        if any(run.writer for run in runs) and (left := seconds_left_in_all(ahead)) is not None:
+            text += f", about {hours_minutes_seconds(left)} left in all"
+        yield Text(text, style=DIM)
+
+
+def _called(run: Snapshot, *, several: bool) -> list[str]:
+    """Name a run's seed, where there are several, and its method."""
+    return [f"seed {run.config.seed}", run.method] if several else [run.method]
+
+
+def _curves(histories: Sequence[History], target: float | None, console: Console) -> Text:
+    width = max(NARROWEST, min(console.width, WIDEST))
+    return draw_curves(histories, target=target, width=width, encoding=console.encoding)
 
 
 def state_text(state: str) -> Text:
-    """Write the state of a run in its colour."""
     return Text(state, style=COLOURS.get(state, ""))
 
 
@@ -248,10 +228,6 @@ def _facts_table(facts: Facts) -> Table:
     return grid
 
 
-def _width(options: ConsoleOptions) -> int:
-    return max(NARROWEST, min(options.max_width, WIDEST))
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # A folder that has runs in it: a row for each run.
 
@@ -259,8 +235,7 @@ WIDEST_DATA = 24
 """Up to this many characters, the name of a data set is not broken."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A folder among others: its runs, or why they cannot be read."""
 
     path: Path
@@ -287,38 +262,30 @@ def missing_config(path: Path) -> list[InputError]:
     return []
 
 
-@dataclass
-class RunsView:
-    """A row for each run, the methods of a comparison below each other."""
-
-    path: Path
-    entries: list[Entry]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-        for heading in ("folder", "method", "state"):
-            listing.add_column(heading, overflow="fold")
-        for heading in ("rounds", "best"):
-            listing.add_column(heading, justify="right", no_wrap=True)
-        words = [word for one in self.entries for run in one.runs[:1] for word in _data(run).split()]
-        listing.add_column("data", overflow="fold", min_width=min(WIDEST_DATA, max(map(len, words), default=0)))
-        for entry in self.entries:
-            several = len({run.config.seed for run in entry.runs}) > 1
-            for number, run in enumerate(entry.runs):
-                metric = Scale.of([run.history])
-                best = metric.text(run.history.best) + ("" if metric == ACCURACY else f" {metric.short}")
-                listing.add_row(
-                    Text(entry.path.name if number == 0 else ""),
-                    Text(f"{run.method}, seed {run.config.seed}" if several else run.method),
-                    state_text(run.state),
-                    f"{run.history.rounds}/{run.progress.rounds}",
-                    best,
-                    Text(_data(run) if number == 0 else ""),
-                )
-            if entry.error:
-                listing.add_row(Text(entry.path.name), "", state_text("damaged"))
-        yield listing
-        yield Text(f"To see one: smofi show {self.path / self.entries[-1].path.name}", style="dim")
+def runs_table(path: Path, entries: Sequence[Entry]) -> Group:
+    listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("folder", "method", "state"):
+        listing.add_column(heading, overflow="fold")
+    for heading in ("rounds", "best"):
+        listing.add_column(heading, justify="right", no_wrap=True)
+    words = [word for one in entries for run in one.runs[:1] for word in _data(run).split()]
+    listing.add_column("data", overflow="fold", min_width=min(WIDEST_DATA, max(map(len, words), default=0)))
+    for entry in entries:
+        several = len({run.config.seed for run in entry.runs}) > 1
+        for number, run in enumerate(entry.runs):
+            metric = Scale.of([run.history])
+            best = metric.text(run.history.best) + ("" if metric == ACCURACY else f" {metric.short}")
+            listing.add_row(
+                Text(entry.path.name if number == 0 else ""),
+                Text(f"{run.method}, seed {run.config.seed}" if several else run.method),
+                state_text(run.state),
+                f"{run.history.rounds}/{run.progress.rounds}",
+                best,
+                Text(_data(run) if number == 0 else ""),
+            )
+        if entry.error:
+            listing.add_row(Text(entry.path.name), "", state_text("damaged"))
+    return Group(listing, Text(f"To see one: smofi show {path / entries[-1].path.name}", style="dim"))
 
 
 def _data(run: Snapshot) -> str:

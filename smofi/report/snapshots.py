@@ -97,8 +97,19 @@ class Snapshot:
 
     @property
     def stopped(self) -> str:
-        """Why the run ended early; empty if it did not."""
         return str((self.result or {}).get("stopped") or "")
+
+    @cached_property
+    def uncounted(self) -> str:
+        """Why the run is left out of averages; empty if it is not."""
+        done = f"round {self.history.rounds} of {self.progress.rounds}"
+        if self.damaged:
+            return f"damaged: {self.damaged[0].what}"
+        if self.state == "diverged":
+            return f"it diverged after {done}, so the mean of the other seeds flatters the method"
+        if self.state != "finished":
+            return f"it is {self.state}, {done}"
+        return "" if self.history.measured else "it was never evaluated"
 
     def values(self, name: str) -> list[Any]:
         """Return the values of a field that is a list in each record, of all rounds."""
@@ -139,48 +150,26 @@ def snapshots_in(folder: str | Path) -> list[Snapshot]:
 
 def find_runs(paths: Sequence[str | Path]) -> list[Found]:
     """Find the runs in these folders, each a run, a comparison, or a folder with runs below it at any depth; each run
-    once, in the order in which it is found. A folder without any is refused.
-
-    >>> find_runs(["no-such-folder"])
-    Traceback (most recent call last):
-    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
-    """
+    once, in the order in which it is found. A folder without any is refused."""
     found: dict[Path, Found] = {}
     for path in paths:
         given = check_path("run", path)
-        inside = folders_below(given)
+        inside = runs_below(given, deep=True)
         if not inside and given.is_dir() and not RunFolder(given).has_run:
             refuse("run", str(given), "the folder of a run, or one with runs below it, but it has none")
         for folder in inside or [given]:
-            for one in _read(folder, given):
-                found.setdefault(one.path.resolve(), one)
+            try:
+                folders = folders_in(folder)
+            except DamagedFile as error:
+                found.setdefault(folder.resolve(), Found(folder, given, error=error))
+                continue
+            for path in (one.path for one in folders):
+                try:
+                    one = Found(path, given, Snapshot.read(RunFolder(path)))
+                except InputError as error:
+                    one = Found(path, given, error=error)
+                found.setdefault(path.resolve(), one)
     return list(found.values())
-
-
-def _read(folder: Path, given: Path) -> list[Found]:
-    try:
-        folders = folders_in(folder)
-    except DamagedFile as error:
-        return [Found(folder, given, error=error)]
-    found = []
-    for one in folders:
-        try:
-            found.append(Found(one.path, given, Snapshot.read(one)))
-        except InputError as error:
-            found.append(Found(one.path, given, error=error))
-    return found
-
-
-def folders_below(path: Path) -> list[Path]:
-    """List the folders of runs and comparisons below another folder, at any depth, by name.
-
-    >>> folders_below(Path("no-such-folder"))
-    []
-    """
-    own = runs_below(path)
-    others = [] if not path.is_dir() or RunFolder(path).has_run else sorted(path.iterdir())
-    nested = [one for folder in others if folder.is_dir() and folder not in own for one in folders_below(folder)]
-    return sorted([*own, *nested])
 
 
 def read_runs(paths: Sequence[str | Path]) -> list[Snapshot]:
@@ -211,8 +200,17 @@ class Setup:
 
     @property
     def config(self) -> Config:
-        """The configuration of the first run, which all share but for method and seed."""
         return self.runs[0].config
+
+    @property
+    def counted(self) -> Setup:
+        """The setup without the runs that are left out of averages."""
+        return replace(self, runs=tuple(run for run in self.runs if not run.uncounted))
+
+    @property
+    def left_out(self) -> list[str]:
+        """A sentence for each run that is left out of averages."""
+        return [f"{run.called} is left out: {run.uncounted} ({run.path})" for run in self.runs if run.uncounted]
 
     @property
     def histories(self) -> list[History]:
@@ -249,76 +247,33 @@ SAME = {
 """Checksums that runs of one setup and seed share, and what to say if they do not."""
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """A run that counts for nothing, and why."""
-
-    run: Snapshot
-    why: str
-
-    @property
-    def sentence(self) -> str:
-        return f"{self.run.called} is left out: {self.why} ({self.run.path})"
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """The setups of finished runs, the runs left out of each, and the sentences of those that cannot be read."""
-
-    setups: list[Setup]
-    left_out: dict[str, list[LeftOut]]
-    unreadable: list[str]
-
-    @property
-    def counted(self) -> list[Setup]:
-        """The setups with the runs that count alone; refused if there is none."""
-        gone = {id(one.run) for left_out in self.left_out.values() for one in left_out}
-        counted = [
-            replace(setup, runs=runs)
-            for setup in self.setups
-            if (runs := tuple(run for run in setup.runs if id(run) not in gone))
-        ]
-        if not counted:
-            first = next(one for left_out in self.left_out.values() for one in left_out)
-            raise InputError(f"no run counts: expected a finished one, but {first.sentence}")
-        return counted
-
-
-def gather(paths: Sequence[str | Path]) -> Gathered:
-    """Gather the runs of these folders by setup; refused if two are the same, or should be comparable and are not."""
+def gather(paths: Sequence[str | Path]) -> tuple[list[Setup], list[str]]:
+    """Gather the runs of these folders by setup, and what is wrong with those that cannot be read; refused if two are
+    the same, or should be comparable and are not."""
     found = find_runs(paths)
     errors = [one.error for one in found if one.error]
     setups = setups_of([one.run for one in found if one.run])
     if wrong := [error for error in errors if not setups or not isinstance(error, DamagedFile)]:
         raise InputError(str(wrong[0]))
     for setup in setups:
-        _check_once(setup)
+        once: dict[str, Snapshot] = {}
+        for run in setup.runs:
+            if (first := once.setdefault(run.called, run)) is not run:
+                raise InputError(
+                    f"{first.path} and {run.path} are the same run, {run.called} and the same settings: expected each "
+                    "once; leave one of them out"
+                )
         _check_comparable(setup)
-    left_out = {setup.name: [LeftOut(run, why) for run in setup.runs if (why := why_not(run))] for setup in setups}
-    return Gathered(setups, left_out, [str(error) for error in errors])
+    return setups, [str(error) for error in errors]
 
 
-def why_not(run: Snapshot) -> str:
-    """Say why a run is left out of averages; empty if it is not."""
-    if run.damaged:
-        return f"damaged: {run.damaged[0].what}"
-    done = f"round {run.history.rounds} of {run.progress.rounds}"
-    if run.state == "diverged":
-        return f"it diverged after {done}, so the mean of the other seeds flatters the method"
-    if run.state != "finished":
-        return f"it is {run.state}, {done}"
-    return "" if run.history.measured else "it was never evaluated"
-
-
-def _check_once(setup: Setup) -> None:
-    found: dict[str, Snapshot] = {}
-    for run in setup.runs:
-        first = found.setdefault(run.called, run)
-        if first is not run:
-            raise InputError(
-                f"{first.path} and {run.path} are the same run, {run.called} and the same settings: expected each "
-                "once; leave one of them out"
-            )
+def counted(setups: Sequence[Setup]) -> list[Setup]:
+    """Return the setups with the runs that count alone; refused if there is none."""
+    found = [setup.counted for setup in setups if setup.counted.runs]
+    if not found:
+        first = next(sentence for setup in setups for sentence in setup.left_out)
+        raise InputError(f"no run counts: expected a finished one, but {first}")
+    return found
 
 
 def _check_comparable(setup: Setup) -> None:

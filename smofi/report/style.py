@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rich.table import Table
+from rich.text import Text
+
 from smofi.errors import InputError
-from smofi.files import write_atomically
-from smofi.report.asked import check_picture
+from smofi.report.asked import check_output, write_file
 from smofi.report.names import folded, parts_of
 
 if TYPE_CHECKING:
@@ -19,6 +22,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIM = "bright_black"  # on the terminal
+
+
+def plain_table(headings: Sequence[str], left: Collection[str] = (), gap: int = 2) -> Table:
+    """Make a table without lines, its cells on one line: numbers at the right, columns under these headings `left`."""
+    drawn = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False)
+    for heading in headings:
+        drawn.add_column(Text(heading, style=DIM), justify="left" if heading in left else "right", no_wrap=True)
+    return drawn
+
 
 # Okabe and Ito's palette, told apart by colour-blind readers too, without its yellow, which is lost on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#333333")
@@ -75,7 +87,6 @@ class Look(NamedTuple):
 
     @property
     def alone(self) -> Look:
-        """The look of a curve with no other to be told apart from."""
         return self._replace(marker="o", dashes=SOLID, hollow=False)
 
 
@@ -106,11 +117,7 @@ def looks(names: Sequence[str]) -> list[Look]:
     """Give each of the methods of one picture a look, whatever their order.
 
     A method of ours has a look of its own, with arguments too if the plain method is not there. Combinations and others
-    get one that goes by their name, or the next one that is free.
-
-    >>> [look.glyph for look in looks(["smofi", "fedavg", "fedprox(mu=0.1)"])]
-    ['*', 'o', '+']
-    """
+    get one that goes by their name, or the next one that is free."""
 
     def plain(name: str) -> str:  # without arguments; a combination as it is
         return name.partition("(")[0] if len(parts_of(name)) == 1 else name
@@ -137,45 +144,38 @@ WIDE = (11.0, 5.6)
 PADDING: dict[str, Any] = {"w_pad": 0.1, "h_pad": 0.08, "wspace": 0.03}
 
 
-def picture(
-    compose: Callable[[Figure], None],
-    size: tuple[float, float] = WIDE,
-    padding: dict[str, Any] | None = None,
-    dpi: int = 160,
-    style: Mapping[Any, Any] | None = None,
-    suffix: str = ".svg",
-) -> bytes:
-    """Return the figure that `compose` fills, in our style with what `style` changes of it, as the content of a file
-    with this suffix; matplotlib is loaded here and not before."""
-    import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
+@dataclass(frozen=True)
+class Drawing:
+    """A picture that is ready to be saved, the same bytes each time: `compose` fills a figure of this size, in our
+    style with what `style` changes of it. matplotlib is loaded when it is drawn and not before."""
 
-    with matplotlib.rc_context({**MATPLOTLIB_STYLE, **(style or {})}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name may be in any script
-        layout = ConstrainedLayoutEngine(**PADDING if padding is None else padding)
-        figure = Figure(figsize=size, dpi=dpi, facecolor="white", layout=layout)
-        compose(figure)
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format=suffix[1:], metadata=METADATA[suffix])
-    return drawn.getvalue()
+    compose: Callable[[Figure], None]
+    size: tuple[float, float] = WIDE
+    padding: Mapping[str, Any] = field(default_factory=PADDING.copy)
+    dpi: int = 160
+    style: Mapping[Any, Any] = field(default_factory=dict)
 
+    def content(self, suffix: str = ".svg") -> bytes:
+        import matplotlib
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-def save_picture(
-    path: str | Path,
-    compose: Callable[[Figure], None],
-    size: tuple[float, float] = WIDE,
-    padding: dict[str, Any] | None = None,
-    dpi: int = 160,
-    style: Mapping[Any, Any] | None = None,
-) -> Path:
-    """Save the figure that `compose` fills as PNG, SVG or PDF by the file's suffix; the same gives the same bytes."""
-    path = check_picture(path)
-    try:
-        write_atomically(path, picture(compose, size, padding, dpi, style, path.suffix.lower()))
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    return path
+        with matplotlib.rc_context({**MATPLOTLIB_STYLE, **self.style}), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name may be in any script
+            layout = ConstrainedLayoutEngine(**self.padding)
+            figure = Figure(figsize=self.size, dpi=self.dpi, facecolor="white", layout=layout)
+            self.compose(figure)
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=suffix[1:], metadata=METADATA[suffix])
+        return drawn.getvalue()
+
+    def save(self, path: str | Path) -> Path:
+        """Draw it into a file, as PNG, SVG or PDF by the file's suffix."""
+        path = check_output(path, "path", "picture", force=True)
+        try:
+            return write_file(path, self.content(path.suffix.lower()))
+        except OSError as error:  # while it is drawn
+            raise InputError(f"{path} cannot be written: {error.strerror}") from None
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -226,7 +226,6 @@ def put_level(axes: Axes, text: str, height: float, colour: str) -> None:
 
 
 def put_dots(axes: Axes, across: Any, up: Any) -> None:
-    """Draw a dot for each client, one quantity against another."""
     size = 36 if len(across) <= 200 else 12
     axes.scatter(across, up, s=size, color=COLOURS[0], alpha=0.55, linewidths=0, clip_on=False)
     axes.grid()

@@ -36,8 +36,8 @@ from smofi.report.results import (
     paired,
     student_t,
 )
-from smofi.report.snapshots import Gathered, LeftOut, Setup, Snapshot
-from smofi.report.style import DIM
+from smofi.report.snapshots import Setup
+from smofi.report.style import plain_table
 
 # --------------------------------------------------------------------------------------------------------------------
 # The columns of the measures: the same for the terminal, files and the page.
@@ -46,11 +46,7 @@ from smofi.report.style import DIM
 @dataclass(frozen=True)
 class Cell:
     """A number as text, its standard deviation if it has one, the sign behind both, the number itself if it is known,
-    and whether it is the best of its column.
-
-    >>> str(Cell("60.0", "28.3", "%")), str(Cell(">40"))
-    ('60.0 ± 28.3%', '>40')
-    """
+    and whether it is the best of its column."""
 
     text: str
     spread: str = ""
@@ -81,13 +77,7 @@ def columns_of(
     """Return all columns by a short name. The best is bold of the rows that can be ranked, if there are several.
 
     For a `paper`, percentages have two decimals and their sign in the heading. `by_seed` lists the rounds to the target
-    of each seed instead of their deviation, where there is room.
-
-    >>> from smofi.report.results import History, measure
-    >>> rows = measure([History("fedavg", [0.2, 0.8]), History("smofi", [0.8, 0.9])])
-    >>> [(column.heading, str(column.cells[1])) for column in columns_of(rows, rows).values()][:3]
-    [('mean over rounds', '85.0%'), ('best accuracy', '90.0%'), ('rounds to target', '1')]
-    """
+    of each seed instead of their deviation, where there is room."""
     columns: dict[str, Column] = {}
     metric, most = rows[0].metric, max(row.seeds for row in rows)
     longest = max((row.hours for row in rows if row.hours is not None), default=None)
@@ -154,12 +144,7 @@ def columns_of(
 
 def results_table(rows: Sequence[Row], *, title: str | None = None) -> Table:
     """Make the table that is printed after training, with what the target is below. The mean over rounds, which is the
-    steadiest measure, comes first. Where no row has a speed-up, there is no column for it.
-
-    >>> from smofi.report.results import History, measure
-    >>> results_table(measure([History("fedavg", [0.5, 0.8])])).caption
-    "The target is 72.0%: 90% of fedavg's best accuracy."
-    """
+    steadiest measure, comes first. Where no row has a speed-up, there is no column for it."""
     columns = columns_of(rows, rows, by_seed=True)
     if len({row.seeds for row in rows}) == 1:
         del columns["seeds"]
@@ -176,21 +161,19 @@ def _drawn(cell: Cell) -> Text:
     return Text(str(cell), style="bold" if cell.best else "")
 
 
-def _caption(rows: Sequence[Row]) -> str:
-    """Say what the target is, what ± is, and what a speed-up is measured against where that differs.
+def target_of(rows: Sequence[Row]) -> str:
+    """Say what rounds are counted to: a number, what it is of, or both."""
+    first = rows[0]
+    number = first.metric.text(first.target)
+    if not first.target_is:
+        return number
+    what = first.target_is + ("" if first.metric.name.startswith("worst") else f" {first.metric.short}")
+    return f"{what} with the same seed" if max(row.seeds for row in rows) > 1 else f"{number}: {what}"
 
-    >>> from smofi.report.results import History, measure
-    >>> _caption(measure([History("fedavg", [0.5], seed=seed) for seed in (0, 1)]))
-    "The target is 90% of fedavg's best accuracy with the same seed; ± is the standard deviation over 2 seeds."
-    """
-    first, most = rows[0], max(row.seeds for row in rows)
-    of_what = "" if first.metric.name.startswith("worst") else f" {first.metric.short}"
-    what = first.target_is and f"{first.target_is}{of_what}"
-    if len({row.target for row in rows}) > 1 or most > 1:
-        target = f"{what} with the same seed" if what else first.metric.text(first.target)
-    else:
-        target = ": ".join(filter(None, (first.metric.text(first.target), what)))
-    text = f"The target is {target}"
+
+def _caption(rows: Sequence[Row]) -> str:
+    """Say what the target is, what ± is, and what a speed-up is measured against where that differs."""
+    most, text = max(row.seeds for row in rows), f"The target is {target_of(rows)}"
     if most > 1:
         text += f"; ± is the standard deviation over {plural(most, 'seed')}"
     others = [row for row in rows if row.speed_up is not None and row.base not in (None, row.name)]
@@ -222,12 +205,7 @@ class Block:
     def of(
         cls, name: str, histories: Sequence[History], target: Target | None = None, baseline: str = USUAL_BASELINE
     ) -> Block:
-        """Make a block of histories, wherever they come from.
-
-        >>> block = Block.of("IID", [History("fedavg", [0.2, 0.8]), History("smofi", [0.8, 0.9])])
-        >>> block.rows["smofi"].speed_up, round(block.paired["smofi"].best.mean, 6)
-        (2.0, 0.1)
-        """
+        """Make a block of histories, wherever they come from."""
         target = target or Target()
         counted, notes = with_target(histories, target, baseline)
 
@@ -265,27 +243,24 @@ class Block:
 
     @property
     def groups(self) -> list[tuple[str, list[str]]]:
-        """The methods by their bare base."""
         return rows_by_base(self.methods)
 
 
-def blocks_of(gathered: Gathered, target: Target, baseline: str = USUAL_BASELINE) -> list[Block]:
+def blocks_of(setups: Sequence[Setup], target: Target, baseline: str = USUAL_BASELINE) -> list[Block]:
     """Make a block for each setup; a baseline other than FedAvg must be in one of them."""
-    methods = dict.fromkeys(run.method for setup in gathered.setups for run in setup.runs)
+    methods = dict.fromkeys(run.method for setup in setups for run in setup.runs)
     if baseline != USUAL_BASELINE and baseline not in methods:
         refuse("baseline", baseline, "one of the runs: " + ", ".join(methods))
-    partitions = {setup.config.partition for setup in gathered.setups}
+    partitions = {setup.config.partition for setup in setups}
     blocks = []
-    for setup in gathered.setups:
-        left_out = gathered.left_out[setup.name]
-        counted = [run for run in setup.runs if all(run is not one.run for one in left_out)]
-        block = Block.of(setup.name, [run.history for run in counted], target, baseline)
+    for setup in setups:
+        block = Block.of(setup.name, setup.counted.histories, target, baseline)
         blocks.append(
             replace(
                 block,
                 methods=list(dict.fromkeys(run.method for run in setup.runs)),
-                notes=[*block.notes, *_remarks(counted, left_out, setup.config.partition, partitions)],
-                incomplete=block.incomplete | {one.run.method for one in left_out},
+                notes=[*block.notes, *_remarks(setup, partitions)],
+                incomplete=block.incomplete | {run.method for run in setup.runs if run.uncounted},
                 setup=setup,
             )
         )
@@ -311,11 +286,10 @@ def _seeds(numbers: Sequence[int]) -> str:
     return f"seed{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
-def _remarks(
-    runs: Sequence[Snapshot], left_out: Sequence[LeftOut], partition: str, partitions: Collection[str]
-) -> Iterable[str]:
+def _remarks(setup: Setup, partitions: Collection[str]) -> Iterable[str]:
     """Name the runs left out, those that ended early, and what may make numbers not comparable."""
-    yield from (one.sentence for one in left_out)
+    runs, partition = setup.counted.runs, setup.config.partition
+    yield from setup.left_out
     for run in runs:
         if run.stopped and run.history.rounds < run.progress.rounds:
             yield f"{run.called} ended early, after round {run.history.rounds}: {run.stopped}"
@@ -360,20 +334,11 @@ class Sheet:
 
 
 def sheets_of(blocks: Sequence[Block]) -> list[Sheet]:
-    """Return the results of every setup, then the differences in every setup."""
     differences = [differences_sheet(block) for block in blocks]
     return [*map(results_sheet, blocks), *(sheet for sheet in differences if sheet is not None)]
 
 
 def results_sheet(block: Block) -> Sheet:
-    """Lay out the measures of each method.
-
-    >>> sheet = results_sheet(Block.of("IID", [History("fedavg", [0.2, 0.8]), History("smofi", [0.8, 0.9])]))
-    >>> sheet.columns
-    ['best accuracy (%)', 'mean over rounds (%)', 'rounds to target', 'speed-up', 'seeds']
-    >>> [str(cell) for cell in sheet.groups[0][1].cells]
-    ['90.00', '85.00', '1', '2.00x', '1']
-    """
     rows = list(block.rows.values())
     found = (
         columns_of(rows, alike([row for row in rows if row.name not in block.incomplete]), paper=True) if rows else {}
@@ -386,10 +351,7 @@ def results_sheet(block: Block) -> Sheet:
         cells[name] = [*own[:-1], replace(own[-1], text=own[-1].text + mark)]
     said = ["± is the standard deviation over seeds."] if any(row.seeds > 1 for row in rows) else []
     if rows and not math.isinf(rows[0].target):
-        is_what = (
-            f"{rows[0].target_is} with the same seed" if rows[0].target_is else rows[0].metric.text(rows[0].target)
-        )
-        said.append(f"The target is {is_what}; > means that a seed misses it.")
+        said.append(f"The target is {target_of(rows)}; > means that a seed misses it.")
     if any(row.speed_up is not None for row in rows):
         said.append("The speed-up is the rounds of the bare base over those of the method.")
     if block.incomplete:
@@ -421,11 +383,6 @@ def differences_sheet(block: Block) -> Sheet | None:
 
 
 def _gain(difference: Difference, scale: Scale) -> str:
-    """Write a difference with its interval.
-
-    >>> _gain(Difference(0.0123, -0.01, 0.0346), Scale("accuracy", share=True))
-    '+1.23 [-1.00, +3.46]'
-    """
     mean, *ends = (f"{100 * one:+.2f}" if scale.share else f"{one:+.4g}" for one in difference if one is not None)
     return f"{mean} [{', '.join(ends)}]" if ends else mean
 
@@ -449,7 +406,6 @@ def _lines(block: Block, cells: Mapping[str, list[Cell]]) -> list[list[Line]]:
 
 
 def as_text(sheets: Sequence[Sheet]) -> RenderableType:
-    """Put all sheets below each other, with what is said of each."""
     parts: list[RenderableType] = []
     for sheet in sheets:
         drawn = NamesTable(title=Text(sheet.title), title_justify="left")
@@ -486,7 +442,7 @@ def as_csv(blocks: Sequence[Block], *, per_seed: bool = False) -> str:
             return "" if math.isinf(value) else f"{value:.10g}"
         return "" if value is None else value
 
-    rows = [row for block in blocks for row in (_of_runs(block) if per_seed else _of_methods(block))]
+    rows = [row for block in blocks for row in _csv_rows(block, per_seed=per_seed)]
     written = io.StringIO()
     writer = csv.DictWriter(written, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
     writer.writeheader()
@@ -494,53 +450,34 @@ def as_csv(blocks: Sequence[Block], *, per_seed: bool = False) -> str:
     return written.getvalue()
 
 
-def _of_methods(block: Block) -> Iterable[Mapping[str, Any]]:
-    for base, names in block.groups:
-        for name in names:
-            row, found = block.rows.get(name), block.paired.get(name)
-            differences = {"mean": found.mean, "best": found.best} if found else {"mean": None, "best": None}
-            yield {
-                "setup": block.name,
-                **(block.setup.settings if block.setup else {}),
-                "method": name,
-                "bare_base": base,
-                **{one: getattr(row, one, None) for one in (*ROW, *TIMES)},
-                "compared_with": found.base if found else None,
-                "pairs": len(found.seeds) if found else None,
-                **{
-                    f"{name}_gain{end}": value
-                    for name, difference in differences.items()
-                    for end, value in zip(("", "_low", "_high"), difference or (None,) * 3, strict=True)
-                },
-                "complete": name not in block.incomplete,
-            }
-
-
-def _of_runs(block: Block) -> Iterable[Mapping[str, Any]]:
+def _csv_rows(block: Block, *, per_seed: bool) -> Iterable[Mapping[str, Any]]:
+    settings = block.setup.settings if block.setup else {}
     folders = {(run.method, run.config.seed): run.path for run in (block.setup.runs if block.setup else ())}
-    for base, names in block.groups:
-        for name in names:
+    for base, name in [(base, name) for base, names in block.groups for name in names]:
+        first = {"setup": block.name, **settings, "method": name, "bare_base": base}
+        if per_seed:
             for seed, rows in block.by_seed.items():
                 for row in (one for one in rows if one.name == name):
-                    yield {
-                        "setup": block.name,
-                        **(block.setup.settings if block.setup else {}),
-                        "method": name,
-                        "bare_base": base,
-                        "seed": seed,
-                        **{one: getattr(row, one) for one in RUN},
-                        "folder": folders.get((name, seed)),
-                    }
+                    values = {field: getattr(row, field) for field in RUN}
+                    yield {**first, "seed": seed, **values, "folder": folders.get((name, seed))}
+            continue
+        found, measured = block.paired.get(name), block.rows.get(name)
+        gains = {}
+        for field, difference in {"mean": found and found.mean, "best": found and found.best}.items():
+            for end, value in zip(("", "_low", "_high"), difference or (None,) * 3, strict=True):
+                gains[f"{field}_gain{end}"] = value
+        yield {
+            **first,
+            **{field: getattr(measured, field, None) for field in (*ROW, *TIMES)},
+            "compared_with": found.base if found else None,
+            "pairs": len(found.seeds) if found else None,
+            **gains,
+            "complete": name not in block.incomplete,
+        }
 
 
 def as_markdown(sheets: Sequence[Sheet]) -> str:
-    """Write every sheet as a table with pipes, its title as a heading.
-
-    >>> print(as_markdown([Sheet("", ["seeds"], [[Line("smofi", "SMoFi", [Cell("3", best=True)])]])]), end="")
-    | method | seeds |
-    |---|---:|
-    | SMoFi | **3** |
-    """
+    """Write every sheet as a table with pipes, its title as a heading."""
 
     def text(words: str) -> str:
         return re.sub(r"([|*_`<\[\]])", r"\\\1", words)
@@ -609,22 +546,13 @@ def _latex_table(sheets: Sequence[Sheet]) -> str:
 
 
 def latex_cell(cell: Cell) -> str:
-    r"""Write a cell.
-
-    >>> print(latex_cell(Cell("81.82", "0.61", best=True)), latex_cell(Cell("4.61x")), latex_cell(Cell(">40")))
-    \textbf{81.82{\scriptsize$\pm$0.61}} 4.61$\times$ $>$40
-    """
     text = re.sub(r"(?<=\d)x$", r"$\\times$", cell.text) if cell.text[:1].isdigit() else latex_text(cell.text)
     text += rf"{{\scriptsize$\pm${cell.spread}}}" if cell.spread else ""
     return rf"\textbf{{{text}}}" if cell.best else text
 
 
 def latex_text(text: str) -> str:
-    r"""Write text with the characters that LaTeX takes for its own, and minus signs that are no hyphens.
-
-    >>> print(latex_text("50% of a_b"), latex_text("-1.50 [-2, +1]"), latex_text("cut 1-2, 5e-4"))
-    50\% of a\_b $-$1.50 [$-$2, +1] cut 1-2, 5e-4
-    """
+    r"""Write text with the characters that LaTeX takes for its own, and minus signs that are no hyphens."""
     return MINUS.sub("$-$", "".join(SPECIAL.get(letter, letter) for letter in text))
 
 
@@ -636,13 +564,7 @@ MOST_CLIENTS = 20
 
 def clients_table(histories: Sequence[History]) -> Group | None:
     """Make a table of the latest accuracy of each client, a column for each method, the client that fares worst with
-    the first method above; None where that was not measured.
-
-    >>> records = [{"metrics": {"per_client": {"north": 0.5, "south": 0.25, "west": None}}}]
-    >>> heading, table = clients_table([History.of("smofi", records)]).renderables
-    >>> str(heading), [str(cell) for cell in table.columns[0].cells]
-    ('accuracy of each client on its own test data, at the latest evaluation', ['south', 'north', 'west'])
-    """
+    the first method above; None where that was not measured."""
     known = [history for history in histories if history.clients]
     if not known:
         return None
@@ -652,10 +574,9 @@ def clients_table(histories: Sequence[History]) -> Group | None:
     shown = [names[round(place * (len(names) - 1) / max(1, most - 1))] for place in range(most)]
     data = "training data" if known[0].metrics.get("per_client", "").endswith(ON_TRAINING) else "own test data"
     some = f"; {MOST_CLIENTS} of {len(names):,}, evenly chosen" if len(names) > MOST_CLIENTS else ""
-    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    drawn.add_column(Text("client", style=DIM), overflow="fold")
-    for history in known:
-        drawn.add_column(Text(history.name, style=DIM), justify="right", overflow="fold")
+    drawn = plain_table(["client", *(history.name for history in known)], left=["client"])
+    for column in drawn.columns:
+        column.no_wrap, column.overflow = False, "fold"
     for name in shown:
         drawn.add_row(Text(name), *(percent(history.clients.get(name)) for history in known))
     return Group(Text(f"accuracy of each client on its {data}, at the latest evaluation{some}"), drawn)

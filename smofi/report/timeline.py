@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from smofi.clock import Clock
@@ -28,7 +27,7 @@ from smofi.report.clients import chosen
 from smofi.report.names import details, setting
 from smofi.report.numbers import duration, hours_minutes_seconds, percent
 from smofi.report.snapshots import Snapshot, snapshots_in
-from smofi.report.style import COLOURS, DIM, FAINT, INK, looks, put_heading, save_picture
+from smofi.report.style import COLOURS, DIM, FAINT, INK, Drawing, looks, plain_table, put_heading
 from smofi.training import arguments_of, make_planner
 
 if TYPE_CHECKING:
@@ -49,11 +48,7 @@ class Line:
     stopped or gone at the time `until`, and was `present` for this long. Between its spans it waited.
 
     `fate` is "left" or "too late" for a client that is not part of the new model, "late" for one that is and did not
-    take all its steps, and empty for all others.
-
-    >>> Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 4.0), Span(0, "up", 4.0, 6.0)]).idle
-    0.25
-    """
+    take all its steps, and empty for all others."""
 
     client: int
     planned: int
@@ -74,27 +69,22 @@ class Line:
 
     @property
     def called(self) -> str:
-        """The client's name, or else its number."""
         return self.name or f"client {self.client}"
 
     @property
     def busy(self) -> float:
-        """Seconds of all kinds of work."""
         return sum(self.seconds.values())
 
     @property
     def lost(self) -> bool:
-        """True for a client that is not part of the new model."""
         return self.fate in ("left", "too late")
 
     @property
     def waiting(self) -> float:
-        """Seconds without work."""
         return max(0.0, self.present - self.busy)
 
     @property
     def idle(self) -> float:
-        """The share of its time that it waits."""
         return self.waiting / self.present if self.present else 0.0
 
 
@@ -118,23 +108,16 @@ class Timeline:
 
     @property
     def slowest(self) -> Line:
-        """The client that works longest, and makes others wait."""
         return max(self.lines, key=lambda line: line.busy)
 
     @property
     def idle(self) -> float:
-        """The mean share of their time that clients wait."""
         return fmean(line.idle for line in self.lines)
 
 
 def read_timelines(folder: str | Path, round: int | None = None, progress: ReadProgress = silent) -> list[Timeline]:
     """Replay a round of the run in this folder, or of every run of a comparison, of several seeds those with the first;
-    by default the last one that all of them have. `progress` watches the data being read.
-
-    >>> read_timelines("no-such-folder")
-    Traceback (most recent call last):
-    smofi.errors.InputError: folder='no-such-folder' is not accepted: expected the folder of a run, but there is none
-    """
+    by default the last one that all of them have. `progress` watches the data being read."""
     runs = [run for run in snapshots_in(folder) if run.config.clock != "none"]
     if not runs:
         refuse("folder", str(folder), "a run with a clock, for example made by: smofi run --clock full")
@@ -214,13 +197,7 @@ class DrawnPiece:
 
 
 def pieces(line: Line, pixel: float) -> Iterator[DrawnPiece]:
-    """Cut a line into pieces from left to right, where a pixel is `pixel` seconds wide; a longer gap stays a gap.
-
-    >>> from smofi.clock.replay import Span
-    >>> spans = [Span(0, "compute", 0.0, 3.0), Span(0, "up", 3.0, 4.0), Span(0, "down", 4.0, 5.0)]
-    >>> [(one.start, one.end, one.share("up")) for one in pieces(Line(0, 1, 1, 9.0, 5.0, "", spans), pixel=1.0)]
-    [(0.0, 3.0, 0.0), (3.0, 5.0, 0.5)]
-    """
+    """Cut a line into pieces from left to right, where a pixel is `pixel` seconds wide; a longer gap stays a gap."""
     piece = None
     for span in line.spans:
         alone = span.end - span.start > ALONE * pixel
@@ -265,18 +242,9 @@ STRAGGLER, LOST = "yellow", "red"
 
 
 def timeline_table(timeline: Timeline) -> Group:
-    """List seconds of each kind of work and of waiting; the first to finish comes first, and the slowest is marked.
-
-    >>> from smofi.clock.replay import Span
-    >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
-    >>> timeline_table(Timeline("digits", "smofi", 3, 60.0, 8.0, [line])).renderables[0].plain
-    'smofi, round 3  takes 8.0 s, starting at 1:00; clients wait 25.0% of their time'
-    """
+    """List seconds of each kind of work and of waiting; the first to finish comes first, and the slowest is marked."""
     lines, kinds = timeline.lines, timeline.kinds
-    drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("client", "steps", *kinds, "waiting", "until", "idle"):
-        drawn.add_column(Text(heading, style=DIM), justify="right", no_wrap=True)
-    drawn.add_column("", no_wrap=True)
+    drawn = plain_table(["client", "steps", *kinds, "waiting", "until", "idle", ""], left=[""], gap=1)
     decimals = max(0, 2 - math.floor(math.log10(timeline.seconds or 1.0)))
 
     def seconds(values: Sequence[float]) -> list[str]:
@@ -314,70 +282,45 @@ FILLS = dict(zip(KINDS, (COLOURS[0], COLOURS[5], COLOURS[2], COLOURS[4], COLOURS
 LOST_COLOUR = COLOURS[1]
 
 
-def save_timelines(path: str | Path, timelines: Sequence[Timeline]) -> Path:
-    """Draw timelines below each other, over the same seconds; the same ones give the same bytes.
-
-    >>> import tempfile
-    >>> from smofi.clock.replay import Span
-    >>> line = Line(7, 1, 1, 8.0, 6.0, "", [Span(0, "compute", 0.0, 6.0)])
-    >>> save_timelines(Path(tempfile.mkdtemp()) / "round.svg", [Timeline("digits", "smofi", 3, 0.0, 8.0, [line])]).name
-    'round.svg'
-    """
-    if not timelines:
-        refuse("timelines", list(timelines), "at least one")
-    compose, size = timelines_drawing(timelines)
-    return save_picture(path, compose, size, padding={})
-
-
-def timelines_drawing(timelines: Sequence[Timeline]) -> tuple[Callable[[Figure], None], tuple[float, float]]:
-    """Return what fills a figure with timelines, and the figure's size."""
+def timelines_picture(timelines: Sequence[Timeline]) -> Drawing:
+    """Draw timelines below each other, over the same seconds."""
     total = sum(len(timeline.lines) for timeline in timelines)
     line_height = min(LINE_HEIGHT, HIGHEST / total)
     heights = [max(4, len(timeline.lines)) * line_height for timeline in timelines]
     size = (WIDTH, sum(heights) + 0.6 * len(timelines) + 1.2)
-    return lambda figure: _compose(figure, timelines, heights, named=line_height >= NAMED), size
-
-
-def _compose(figure: Figure, timelines: Sequence[Timeline], heights: Sequence[float], *, named: bool) -> None:
-    from matplotlib.patches import Patch
-
     longest = max(timeline.seconds for timeline in timelines)
-    panels = figure.subplots(len(timelines), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
-    colours = [look.colour for look in looks([timeline.method for timeline in timelines])]
-    for axes, timeline, colour in zip(panels, timelines, colours, strict=True):
-        _bars(axes, timeline, longest / ACROSS)
-        _frame(axes, timeline, longest, colour, named=named)
-        _notes(axes, timeline, named)
-    panels[-1].set_xlabel("seconds from the beginning of the round")
-    put_heading(figure, timelines[0].setting, timelines[0].details)
-    there = {kind for timeline in timelines for kind in timeline.kinds}
-    fills = {KINDS.get(kind, kind): colour for kind, colour in FILLS.items() if kind in (*there, WAITING)}
-    figure.legend(
-        handles=[Patch(color=colour, label=name) for name, colour in fills.items()],
-        loc="outside lower left",
-        ncols=len(fills),
-        handlelength=1,
-        handleheight=1,
-        columnspacing=1.6,
-    )
+    there = {WAITING, *(kind for timeline in timelines for kind in timeline.kinds)}
+    fills = {KINDS.get(kind, kind): colour for kind, colour in FILLS.items() if kind in there}
+
+    def compose(figure: Figure) -> None:
+        from matplotlib.patches import Patch
+
+        panels = figure.subplots(len(timelines), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+        for axes, timeline, look in zip(panels, timelines, looks([one.method for one in timelines]), strict=True):
+            _draw(axes, timeline, longest, look.colour, named=line_height >= NAMED)
+        panels[-1].set_xlabel("seconds from the beginning of the round")
+        put_heading(figure, timelines[0].setting, timelines[0].details)
+        handles = [Patch(color=colour, label=name) for name, colour in fills.items()]
+        square: dict[str, Any] = {"handlelength": 1, "handleheight": 1, "columnspacing": 1.6}
+        figure.legend(handles=handles, loc="outside lower left", ncols=len(fills), **square)
+
+    return Drawing(compose, size, padding={})
 
 
-def _bars(axes: Axes, timeline: Timeline, pixel: float) -> None:
-    """Draw for each client a bar as long as it is present, in the colour of waiting, and what it does on top."""
+def _draw(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named: bool) -> None:
+    """Draw for each client a bar as long as it is present, in the colour of waiting, and what it does on top; put a
+    cross where a client was lost, and a note beside each line, or beside the slowest client's alone."""
     from matplotlib.collections import PolyCollection
 
-    found = boxes_of(timeline.lines, pixel)
+    found = boxes_of(timeline.lines, longest / ACROSS)
     many = sum(map(len, found.values())) > MOST_SHAPES
     for kind, boxes in found.items():
         corners = [
-            [(start, top), (end, top), (end, top + height), (start, top + height)] for start, end, top, height in boxes
+            [(start, top), (end, top), (end, top + high), (start, top + high)] for start, end, top, high in boxes
         ]
         # an edge of the same colour, for neighbours would else be told apart by a faint line
         look: dict[str, Any] = {"facecolor": FILLS[kind], "edgecolor": FILLS[kind], "linewidth": 0.25}
         axes.add_collection(PolyCollection(corners, rasterized=many, **look))
-
-
-def _frame(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named: bool) -> None:
     count = len(timeline.lines)
     axes.set_xlim(0, longest)
     axes.set_ylim(count, 0)
@@ -395,10 +338,6 @@ def _frame(axes: Axes, timeline: Timeline, longest: float, colour: str, *, named
     else:
         axes.set_yticks([])
         axes.set_ylabel(f"{plural(count, 'client')}, first to finish at the top")
-
-
-def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
-    """Put a cross where a client was lost, and a note beside each line, or beside the slowest client's alone."""
     where = axes.get_yaxis_transform()
     cross: dict[str, Any] = {"color": LOST_COLOUR, "markeredgecolor": "white", "markersize": 8, "clip_on": False}
     for place, line in enumerate(timeline.lines):
@@ -409,7 +348,5 @@ def _notes(axes: Axes, timeline: Timeline, named: bool) -> None:
             fate = f", {line.fate} ({line.steps} of {plural(line.planned, 'step')})" if line.fate else ""
             note = f"waits {line.idle:.0%}{', slowest' * slowest}{fate}"
             text = note if named else f"{shortened(line.called, LONGEST_NAME)}:\n{note}"
-            colour = LOST_COLOUR if line.lost else INK if slowest else FAINT
-            axes.annotate(
-                text, (1.0, place + 0.5), (6, 0), where, "offset points", color=colour, va="center", fontsize=9
-            )
+            look = {"color": LOST_COLOUR if line.lost else INK if slowest else FAINT, "va": "center", "fontsize": 9}
+            axes.annotate(text, (1.0, place + 0.5), (6, 0), where, "offset points", **look)

@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -61,15 +62,22 @@ def folders_in(path: Path) -> list[RunFolder]:
     return [RunFolder(path / name) for name in below] or [own]
 
 
-def runs_below(path: Path) -> list[Path]:
-    """Return the folders right below this one that a run or a comparison has; none if this is one itself."""
+def runs_below(path: Path, deep: bool = False) -> list[Path]:
+    """Return the folders below this one that a run or a comparison has, by name, right below or at any depth; none if
+    this is one itself."""
     if not path.is_dir() or RunFolder(path).has_run:
         return []
-    return sorted(one for one in path.iterdir() if is_of_a_run(one / CONFIG))
+    found = []
+    for one in sorted(path.iterdir()):
+        if is_of_a_run(one / CONFIG):
+            found.append(one)
+        elif deep:
+            found += runs_below(one, deep)
+    return found
 
 
 def is_of_a_run(file: Path) -> bool:
-    """Tell whether a file of settings is that of a run or a comparison."""
+    """Tell whether a file of settings is the file of a run or a comparison."""
     return file.name == CONFIG and file.exists() and (file.parent / MANIFEST).exists()
 
 
@@ -83,28 +91,23 @@ def partition_in(path: Path) -> Path | None:
 def whole_of(folder: RunFolder) -> Path:
     """Return the folder that compares this run with others; without one, the run's own."""
     for above in list(folder.path.absolute().parents)[:2]:
-        try:
+        with suppress(InputError):  # another program's files
             if folder.path.absolute().relative_to(above).as_posix() in RunFolder(above).manifest().runs:
                 return above
-        except InputError:  # another program's files
-            continue
     return folder.path
 
 
 def resuming_command(folder: RunFolder) -> str:
-    """Return the command that goes on with a run; one that was served to clients goes on as a whole."""
+    """Return the command that goes on with a run; a run that was served to clients goes on with all of them."""
     whole = whole_of(folder)
-    if RunFolder(whole).clients_file.exists():
-        return f"smofi serve --resume {whole}"
-    return f"smofi run --resume {folder.path}"
+    served = RunFolder(whole).clients_file.exists()
+    return f"smofi serve --resume {whole}" if served else f"smofi run --resume {folder.path}"
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # Who takes part in a served run, by number: `clients.json` in the folder of all its runs.
 
-LARGEST = 64 * 2**20
-"""Bytes of a list of clients: every name that ever came is kept."""
-
+LARGEST = 64 * 2**20  # bytes of a list of clients: every name that ever came is kept
 MOST_NAMED = 8
 
 
@@ -146,8 +149,7 @@ def names_and_samples(found: Sequence[Participant]) -> str:
     'hospital-a (48 samples), hospital-b (1 sample)'
     """
     named = [f"{one.name} ({plural(one.samples, 'sample')})" for one in found[:MOST_NAMED]]
-    others = found[MOST_NAMED:]
-    if others:
+    if others := found[MOST_NAMED:]:
         named.append(f"and {len(others):,} more ({plural(sum(one.samples for one in others), 'sample')})")
     return ", ".join(named) or "none yet"
 
@@ -158,15 +160,12 @@ def names_and_samples(found: Sequence[Participant]) -> str:
 
 def check_free(path: Path, below: Sequence[Path] = ()) -> None:
     """Refuse a folder that has a run, or files of other people or programs, or that may not be written; `below` are the
-    folders of the runs of a comparison.
-
-    >>> check_free(Path("no/such/folder"))
-    """
+    folders of the runs of a comparison."""
     try:
         reason = _taken(path, below)
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         reason = getattr(error, "strerror", None) or str(error)
     if reason:
         raise InputError(f"output={str(path)!r} is not accepted: {reason}")
@@ -199,19 +198,15 @@ def _others(path: Path) -> list[str]:
     clients = folder.clients_file
     own = {part_of(MANIFEST), part_of(clients.name)}
     if manifest.run and not any(one.rounds for one in manifest.saved):
-        own |= {MANIFEST, *map(part_of, manifest.files)} | {name for name in manifest.files if _is_whole(folder, name)}
+        own |= {MANIFEST, *map(part_of, manifest.files)}
+        for name in manifest.files:
+            with suppress(DamagedFile):
+                own.add(folder.checked(name).name)
     if is_lock(path / LOCK):
         own.add(LOCK)
     if clients.is_file() and clients.stat().st_size <= len("[]\n"):  # no client has come yet
         own.add(clients.name)
     return [entry.name for entry in path.iterdir() if entry.name not in own]
-
-
-def _is_whole(folder: RunFolder, name: str) -> bool:
-    try:
-        return bool(folder.checked(name))
-    except DamagedFile:
-        return False
 
 
 def _can_begin_anew(path: Path, below: Sequence[Path]) -> bool:

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,11 +37,7 @@ CHANGED = "is not what the run saved (its checksum differs): it is damaged, edit
 
 
 class DamagedFile(InputError):
-    """Refuse a file of a run that is missing, or not as the run saved it: what is wrong, and what to do about it.
-
-    >>> DamagedFile("a.json is missing", "Put it back")
-    DamagedFile('a.json is missing. Put it back')
-    """
+    """Refuse a file of a run that is missing, or not as the run saved it: what is wrong, and what to do about it."""
 
     def __init__(self, what: str, remedy: str = "") -> None:
         self.what = what
@@ -53,23 +50,17 @@ class UnreadableFile(DamagedFile):
 
 @dataclass(frozen=True)
 class Checksum:
-    """The size and the hash of a file's content, or of its beginning.
-
-    >>> Checksum.of(b"")
-    Checksum(size=0, sha256='e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')
-    """
+    """The size and the hash of a file's content, or of its beginning."""
 
     size: int
     sha256: str
 
     @classmethod
     def of(cls, content: bytes) -> Checksum:
-        """Return the checksum of a content."""
         return cls(len(content), hashlib.sha256(content).hexdigest())
 
     @classmethod
     def of_file(cls, path: Path) -> Checksum:
-        """Return the checksum of a file, however large."""
         digest, size = hashlib.sha256(), 0
         with open(path, "rb") as file:
             while piece := file.read(AT_ONCE):
@@ -99,11 +90,7 @@ class Manifest:
 
     @property
     def rounds(self) -> list[int]:
-        """The rounds whose state is listed, ascending.
-
-        >>> Manifest("a", {ROUND.format(7): [], BEST: []}).rounds
-        [7]
-        """
+        """The rounds whose state is listed, ascending."""
         return sorted(round for name in self.files if (round := round_of(name)) is not None)
 
     def encode(self) -> bytes:
@@ -141,7 +128,6 @@ class StoredCheckpoint:
     notes: dict[str, Any]
 
     def encode(self) -> bytes:
-        """Return the content of its file."""
         from safetensors.torch import save
 
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
@@ -158,9 +144,9 @@ def read_checkpoint(path: Path) -> StoredCheckpoint:
         if about["format"] != CHECKPOINT:
             raise DamagedFile(f"{path} has format {about['format']!r}: expected {CHECKPOINT!r}")
         return StoredCheckpoint(int(about["round"]), tensors, dict(about["notes"]))
+    except DamagedFile:
+        raise
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, DamagedFile):
-            raise
         raise DamagedFile(f"{path} cannot be read as a checkpoint: {error}") from error
 
 
@@ -175,7 +161,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("metrics", "diagnostics"), (dict,)),
     "cut": (str,),
 }
-"""What a field of a record may be; of fields from elsewhere nothing is known."""
+"""The types that a field of a record may have; of fields from elsewhere nothing is known."""
 
 Fields = dict[str, Any]
 
@@ -221,10 +207,9 @@ def _record(path: Path, number: int, line: bytes) -> Fields:
 
 CONFIG, ABOUT, RESULT, MODEL = "config.yaml", "about.json", "result.json", "model.safetensors"
 CHECKPOINTS, ROUND, BEST = "checkpoints", "checkpoints/round-{:06d}.safetensors", "checkpoints/best.safetensors"
-CURVES, CURVES_OVER_HOURS = "curves.png", "curves-hours.png"
-TRACKING, TENSORBOARD = "tracking.json", "tensorboard"
+TRACKING = "tracking.json"
 WRITTEN_AGAIN = (MODEL, RESULT)
-"""What a run writes again from its last state when it is missing."""
+"""Files that a run writes again from its last state when they are missing."""
 
 LARGEST_JSON = 64 * 2**20  # about.json has the names of all classes, which may be many
 
@@ -232,83 +217,45 @@ Read = TypeVar("Read")
 
 
 def round_of(name: str) -> int | None:
-    """Return the round whose state has this name, None for another file."""
     found = re.fullmatch(r"checkpoints/round-(\d{6,})\.safetensors", name)
     return int(found[1]) if found else None
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunFolder:
-    """A folder for one run, whether there is anything in it or not.
-
-    >>> RunFolder(Path("runs/a")).config_file.as_posix()
-    'runs/a/config.yaml'
-    """
+    """A folder for one run, whether there is anything in it or not."""
 
     path: Path
 
-    # ------------------------------------------------------------------------------------------------- what there is
-
-    @property
-    def config_file(self) -> Path:
-        """The resolved configuration. It is written last of all that describes a run."""
-        return self.path / CONFIG
-
-    @property
-    def model_file(self) -> Path:
-        """The final weights, by the model's own names."""
-        return self.path / MODEL
-
-    @property
-    def clients_file(self) -> Path:
-        """Who takes part in a served run; a simulation has none."""
-        return self.path / "clients.json"
-
-    @property
-    def about_file(self) -> Path:
-        """Where the run comes from: versions, command, fingerprints."""
-        return self.path / ABOUT
-
-    @property
-    def curves_file(self) -> Path:
-        """The picture of accuracy over rounds."""
-        return self.path / CURVES
-
-    @property
-    def curves_over_hours_file(self) -> Path:
-        """The picture of accuracy over virtual time."""
-        return self.path / CURVES_OVER_HOURS
-
-    @property
-    def tensorboard(self) -> Path:
-        """The folder of TensorBoard's event files."""
-        return self.path / TENSORBOARD
+    def __post_init__(self) -> None:
+        self.config_file = self.path / CONFIG  # written last of all that describes a run
+        self.about_file = self.path / ABOUT  # where the run comes from: versions, command, fingerprints
+        self.clients_file = self.path / "clients.json"  # who takes part in a served run
+        self.model_file = self.path / MODEL  # the final weights, by the model's own names
+        self.curves_file = self.path / "curves.png"
+        self.curves_over_hours_file = self.path / "curves-hours.png"
+        self.tensorboard = self.path / "tensorboard"
 
     @property
     def has_run(self) -> bool:
-        """Whether a run was described here."""
         return self.config_file.exists()
 
     @property
     def has_best(self) -> bool:
-        """Whether the best round by validation accuracy is kept."""
         return BEST in self.manifest().files
 
     @property
     def has_model(self) -> bool:
-        """Whether the final model was saved."""
         return MODEL in self.manifest().files
 
     @property
     def last_written(self) -> float:
-        """When the latest round was recorded, in seconds since the epoch."""
+        """Return when the latest round was recorded, in seconds since the epoch."""
         return (self.path / METRICS).stat().st_mtime
 
     def saved_rounds(self) -> list[int]:
         """Return the rounds whose state was saved and is kept, ascending."""
         return self.manifest().rounds
-
-    # ------------------------------------------------------------------------------------------------------- reading
 
     def manifest(self) -> Manifest:
         """Return all that was saved; an empty manifest where nothing is."""
@@ -319,8 +266,8 @@ class RunFolder:
             if not self.about_file.exists():
                 foreign = f"{self.path} is not a run folder: it has a {CONFIG}, but no {MANIFEST}, which every run has"
                 raise DamagedFile(foreign)
-            missing = f"{path} is missing, and without it no file of the run can be checked"
-            raise DamagedFile(missing, self._remedy(MANIFEST))
+            what = f"{path} is missing, and without it no file of the run can be checked"
+            raise DamagedFile(what, self._remedy(MANIFEST))
         try:
             return Manifest.read(path)
         except DamagedFile as error:
@@ -390,31 +337,25 @@ class RunFolder:
         def check(manifest: Manifest) -> Path:
             if not path.is_file():
                 raise DamagedFile(f"{path} is {'not a regular file' if os.path.lexists(path) else 'missing'}")
-            try:
+            try:  # the hash of a file of another size would take time and tell nothing
                 known = [one for one in manifest.files.get(name, ()) if one.size == path.stat().st_size]
-                # The hash of a file of another size would take time and tell nothing.
-                if not known or Checksum.of_file(path) not in known:
-                    raise DamagedFile(f"{path} {CHANGED}")
+                if known and Checksum.of_file(path) in known:
+                    return path
             except OSError as error:
                 raise UnreadableFile(f"{path} cannot be read: {error.strerror}") from None
-            return path
+            raise DamagedFile(f"{path} {CHANGED}")
 
         return self._consistent(name, check)
 
     def damaged(self) -> list[DamagedFile]:
         """Return what is wrong with each file that is missing, or not as the run saved it; nothing if all are."""
         found: list[DamagedFile] = []
-        for name in (*self.manifest().files, METRICS, TRACKING):
+        checks: dict[str, Callable[[], object]] = {METRICS: self.records, TRACKING: self.tracker_ids}
+        for name in (*self.manifest().files, *checks):
             try:
-                if name == METRICS:
-                    self.records()
-                elif name == TRACKING:
-                    self.tracker_ids()
-                else:
-                    self.checked(name)
+                checks.get(name, partial(self.checked, name))()
             except DamagedFile as error:
-                # a state may have been replaced by a newer one meanwhile
-                if name in (METRICS, TRACKING) or name in self.manifest().files:
+                if name in checks or name in self.manifest().files:  # not a state that a newer one has replaced
                     found.append(error)
         return found
 
@@ -431,7 +372,6 @@ class RunFolder:
         return values
 
     def _read(self, name: str, most: int) -> bytes | None:
-        """Return the content of a small file, None if there is none."""
         path = self.path / name
 
         def read(manifest: Manifest) -> bytes | None:
@@ -483,8 +423,8 @@ OWNERS, LABELS = "owner_sha256", "labels_sha256"
 
 @dataclass(frozen=True, eq=False)
 class StoredPartition:
-    """The content of the partition file at `path`: the number of each sample's client, and the fingerprint of the
-    labels that it was made for, if that is known."""
+    """The partition file at `path`: the number of each sample's client, and the fingerprint of the labels that it was
+    made for, if that is known."""
 
     path: Path
     owners: npt.NDArray[np.int32]
@@ -506,6 +446,8 @@ def read_partition_file(path: Path) -> StoredPartition:
             if kind != "I32" or len(shape) != 1:
                 raise InputError(f"{path} is no partition: expected int32 of shape [samples], not {kind} of {shape}")
             owners, about = file.get_tensor(TENSOR), json.loads((file.metadata() or {}).get(METADATA, "{}"))
+    except InputError:
+        raise
     except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as a partition: {error}") from None
     if not isinstance(about, dict) or about.get(OWNERS) not in (None, partition_hash(owners)):
@@ -523,25 +465,17 @@ def encode_partition(owners: npt.NDArray[Any], labels: npt.NDArray[Any] | None =
     from safetensors.numpy import save
 
     known = {OWNERS: partition_hash(owners), LABELS: None if labels is None else labels_hash(labels)}
-    about = {METADATA: json.dumps(known)}  # a single one: several are written in any order
-    return bytes(save({TENSOR: np.ascontiguousarray(owners, dtype="<i4")}, metadata=about))
+    tensors = {TENSOR: np.ascontiguousarray(owners, dtype="<i4")}
+    return bytes(save(tensors, metadata={METADATA: json.dumps(known)}))  # a single entry: several have no fixed order
 
 
 def partition_hash(owners: npt.NDArray[Any]) -> str:
-    """Return the fingerprint of which client has which sample.
-
-    >>> partition_hash(np.zeros(3, dtype=np.int32))[:8]
-    '15ec7bf0'
-    """
+    """Return the fingerprint of which client has which sample."""
     return hashlib.sha256(np.ascontiguousarray(owners, dtype="<i4").tobytes()).hexdigest()
 
 
 def labels_hash(labels: npt.NDArray[Any]) -> str:
-    """Return the fingerprint of the data that a partition divides.
-
-    >>> labels_hash(np.array([0, 1]))[:8]
-    '9d34149f'
-    """
+    """Return the fingerprint of the data that a partition divides."""
     return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i8").tobytes()).hexdigest()
 
 
@@ -551,12 +485,11 @@ def _find(path: Path) -> Path:
         found = path / PARTITION if path.is_dir() else path
         if found.is_file():
             return found
-        depths = ("*", "*/*") if path.is_dir() else ()  # of several methods, of several seeds
-        inside = next((one for depth in depths for one in sorted(path.glob(f"{depth}/{PARTITION}"))), None)
+        inside = sorted([*path.glob(f"*/{PARTITION}"), *path.glob(f"*/*/{PARTITION}")])  # of methods, of seeds
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     if inside:
-        raise InputError(f"{path} contains several runs: expected one of them, such as {inside.parent}")
+        raise InputError(f"{path} contains several runs: expected one of them, such as {inside[0].parent}")
     if path.is_dir():
         raise InputError(f"{path} has no {PARTITION}: expected a run folder")
     missing = "is no regular file" if path.exists() else "does not exist"

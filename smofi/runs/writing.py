@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------------------------------------
 # One writer at a time: the lock on a run folder, and who has it.
 
-
 LOCK = ".lock"
 
 
@@ -74,7 +73,7 @@ class FolderLock:
             raise
 
     def release(self) -> None:
-        """Let others write. In a process forked from the owner it only closes the copy: the owner's lock stays."""
+        """Let others write. In a process forked from the owner only close the copy: the owner's lock stays."""
         if not self.file.closed:
             if os.getpid() == self.owner:
                 from filelock import unlock_descriptor
@@ -104,7 +103,13 @@ def writer_of(folder: Path) -> str | None:
     try:
         locks = Path("/proc/locks").read_text()
     except OSError:
-        return process if _alive(process) else None
+        try:
+            os.kill(int(process), 0)
+        except PermissionError:  # another user's, and alive
+            return process
+        except (ValueError, OSError):
+            return None
+        return process
     # 1: FLOCK  ADVISORY  WRITE 15335 fe:00:2147040 0 EOF    (some file systems give another device than stat does)
     device = (os.major(lock.st_dev), os.minor(lock.st_dev))
     for owner, major, minor, inode in re.findall(r"FLOCK +\w+ +WRITE +(\d+) +(\w+):(\w+):(\d+) ", locks):
@@ -115,16 +120,6 @@ def writer_of(folder: Path) -> str | None:
 
 def _noted(lock: Path) -> str:
     return lock.read_bytes().decode(errors="replace").strip()
-
-
-def _alive(process: str) -> bool:
-    try:
-        os.kill(int(process), 0)
-    except PermissionError:  # another user's, and alive
-        return True
-    except (ValueError, OSError):
-        return False
-    return True
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -146,8 +141,6 @@ class RunWriter:
         self.ended = folder.ended()
         """After how many rounds the run ended whose model is in the folder; None while there is none."""
         self.saved, self.digest = SavedRounds(), hashlib.sha256()
-
-    # ---------------------------------------------------------------------------------------------- before it begins
 
     def describe(
         self, config: str, about: Mapping[str, Any], owners: npt.NDArray[Any], labels: npt.NDArray[Any]
@@ -171,10 +164,7 @@ class RunWriter:
         self._list(replace(manifest, files=new))
 
     def write_config(self, config: str) -> None:
-        """Write the configuration anew, as YAML."""
         self._put({CONFIG: config.encode()})
-
-    # -------------------------------------------------------------------------------------------------- while it runs
 
     def write_records(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write the records of all rounds, in place of the old ones; nothing if that is what is there."""
@@ -203,7 +193,6 @@ class RunWriter:
             self.list_records()
 
     def list_records(self) -> None:
-        """List all rounds that are written."""
         self._list(replace(self.manifest, saved=[self.saved]))
 
     def save(self, checkpoint: StoredCheckpoint, keep: int, best: bool = False) -> None:
@@ -222,12 +211,10 @@ class RunWriter:
                 path.unlink(missing_ok=True)
 
     def save_best(self, checkpoint: StoredCheckpoint) -> None:
-        """Save the state after the best round."""
         self._put({BEST: checkpoint.encode()})
 
     @property
     def saved_rounds(self) -> list[int]:
-        """The rounds whose state is saved, ascending."""
         return self.manifest.rounds
 
     def forget(self, names: Iterable[str]) -> None:
@@ -241,8 +228,6 @@ class RunWriter:
             asides = (path.with_suffix(f".damaged{number}") for number in ("", *range(2, 1000)))
             path.rename(next(aside for aside in asides if not aside.exists()))
         self.forget([ROUND.format(round)])
-
-    # ----------------------------------------------------------------------------------------------------- at its end
 
     def write_end(self, weights: Mapping[str, Tensor], result: Mapping[str, Any]) -> None:
         """Write the final model and how the run ended; nothing if that is what is there."""
@@ -262,10 +247,7 @@ class RunWriter:
 
     def missing(self) -> list[str]:
         """Return files that are gone and that the run can do without; raise DamagedFile for a file that is not as it
-        was saved.
-
-        Those that are read anyway are not looked at, nor are states of rounds: if one is damaged, there may be another.
-        """
+        was saved. States of rounds are not looked at: if one is damaged, there may be another."""
         listed = [name for name in (PARTITION, *WRITTEN_AGAIN, BEST) if name in self.manifest.files]
         gone = [name for name in listed if name != PARTITION and not (self.path / name).exists()]
         for name in listed:
@@ -273,11 +255,9 @@ class RunWriter:
                 self.folder.checked(name)
         return gone
 
-    # -------------------------------------------------------------------------------------------------------- writing
-
     @property
     def _whole(self) -> bool:
-        """Whether all rounds that were written are still there."""
+        """Tell whether all rounds that were written are still there."""
         path = self.path / METRICS
         return (path.stat().st_size if path.exists() else 0) >= self.saved.content.size
 

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from smofi.config import Config, read_config, stored_config
+from smofi.config import Config, read_config
+from smofi.config.reading import stored_config
 from smofi.engine.events import Callback, Event
 from smofi.errors import refuse, refuse_unwanted
 from smofi.net.status import Board, StatusServer

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from smofi.config import Config
-from smofi.cores import available_cores
 from smofi.cut import Cut, parse_cut
 from smofi.engine.cohort.setup import Setup
 from smofi.engine.cpu.private import observing
@@ -20,7 +19,7 @@ from smofi.engine.memory.needs import Memory
 from smofi.engine.remote.crossing import Task
 from smofi.errors import InputError, check_size, refuse
 from smofi.flat import blocks_of, columns_in, shell
-from smofi.memory import as_text, available
+from smofi.memory import as_text, available, available_cores
 from smofi.plural import plural
 
 COPIES = 3

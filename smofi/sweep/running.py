@@ -22,11 +22,11 @@ from typing import Any, TypeAlias
 
 from smofi.config import config_yaml
 from smofi.config.settings import COMPUTING
-from smofi.cores import available_cores
 from smofi.engine.metrics import value_of
 from smofi.engine.processes.endings import handled
 from smofi.errors import InputError, shortened
 from smofi.files import read_regular, to_json, write_atomically
+from smofi.memory import available_cores
 from smofi.runs import FolderLock, RunFolder
 from smofi.sweep.store import CELLS, BusyFolder, Cell, Store
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from smofi.config import Config
 from smofi.errors import InputError, check_choice, refuse, shown
-from smofi.imported import PREFIX as IMPORTED
 from smofi.methods import METHODS, load_plugins, method_name
 from smofi.methods.registry import EXAMPLE
 from smofi.runs import RunFolder
+from smofi.spec import PREFIX as IMPORTED
 from smofi.spec import Call, read_calls
 
 if TYPE_CHECKING:

@@ -17,29 +17,17 @@ HERE = Path(__file__).parent
 
 
 def style_of(own: str) -> str:
-    """Return the style of a page: the colours, then its own.
-
-    >>> style_of("p { margin: 0; }").endswith("p { margin: 0; }")
-    True
-    """
+    """Return the style of a page: the colours, then its own."""
     return _asset("colours.css") + own
 
 
 def script_of(own: Iterable[str]) -> str:
-    """Return the script of a page: its theme, then its own, with no names that others see.
-
-    >>> script_of([]).startswith('"use strict";')
-    True
-    """
+    """Return the script of a page: its theme, then its own, with no names that others see."""
     return '"use strict";\n(() => {\n' + "\n".join([_asset("theme.js"), *own]) + "\n})();\n"
 
 
 def digest_of(text: str) -> str:
-    """Return a script or a style as a page's rules name it.
-
-    >>> digest_of("")[:20]
-    "'sha256-47DEQpj8HBSa"
-    """
+    """Return a script or a style as a page's rules name it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

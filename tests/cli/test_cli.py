@@ -17,7 +17,7 @@ import pytest
 
 import smofi
 from smofi.cli import main
-from smofi.cli.flags import SECTIONS
+from smofi.cli.program import SECTIONS
 from smofi.config import Config
 from smofi.experiment import start
 from smofi.methods import METHODS
@@ -191,12 +191,10 @@ def test_a_run_that_is_refused_leaves_no_folder(folder: Path, capsys: pytest.Cap
     assert [path.name for path in (folder / "runs").iterdir()] == ["earlier"]
     (folder / "runs/earlier").rmdir()
     (folder / "runs").rmdir()
-    for way in (lambda: (folder / "runs").write_text("mine"), lambda: (folder / "runs").symlink_to("nowhere")):
-        way()
-        capsys.readouterr()
-        assert main(["run", *FLAGS]) == 2
-        assert capsys.readouterr().err.startswith("error: runs")
-        (folder / "runs").unlink()
+    (folder / "runs").write_text("mine")
+    capsys.readouterr()
+    assert main(["run", *FLAGS]) == 2
+    assert capsys.readouterr().err.startswith("error: runs")
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from smofi.cli import main
 from smofi.errors import InputError
 from smofi.report.asked import Request
 from smofi.report.figures import figure_of
-from smofi.report.snapshots import gather
+from smofi.report.snapshots import counted, gather
 from smofi.runs.folder import METRICS
 from support.finished_runs import put_run
 from support.run_folder import write_comparison
@@ -144,7 +144,7 @@ def test_the_file_names_the_format_and_nothing_is_replaced_unasked(
 
 
 def drawn(*folders: Path, own_axes: bool = False, **asked: Any) -> Any:
-    drawing = figure_of(gather(folders).counted, Request(**asked), own_axes=own_axes)
+    drawing = figure_of(counted(gather(folders)[0]), Request(**asked), own_axes=own_axes)
     figure = Figure(figsize=drawing.size)
     drawing.compose(figure)
     return figure
@@ -173,14 +173,6 @@ def test_a_panel_for_each_setup_or_base(tmp_path: Path) -> None:
     figure = drawn(tmp_path / "1", by="base")
     assert [axes.get_title() for axes in figure.axes] == ["FedAvg", "FedNAR"]
     assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["base alone", "+ SMoFi"]
-
-
-def test_bars_for_each_setup(tmp_path: Path) -> None:
-    put_all(tmp_path / "1", cut="1")
-    put_all(tmp_path / "2", cut="0")
-    figure = drawn(tmp_path, kind="bars", by="cut", values=("accuracy", "rounds"))
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["cut 0", "cut 1"]
-    assert [patch.get_height() for patch in figure.axes[1].patches] == pytest.approx([3, 1.5, 3, 1.5])
 
 
 def test_points_over_a_parameter_or_a_cut(tmp_path: Path) -> None:

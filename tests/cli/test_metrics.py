@@ -92,18 +92,6 @@ def test_clients_are_judged_by_their_own_test_samples_and_by_name(trained: tuple
     assert last["metrics"]["worst_client"] == min(known)  # type: ignore[index]
 
 
-def test_a_resumed_run_goes_on_by_the_same_metrics(
-    trained: tuple[Path, str], sites: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    chosen = ["--metrics", "per_client", "--metrics", "macro_f1", "--metrics", "worst_client", "--clock", "full"]
-    run = tmp_path / "run"
-    begin = ["run", "--data", f"csv:{sites}", *QUICK, *chosen, "--method", "smofi", "--output", str(run)]
-    assert main([*begin, "--rounds", "1", "--display", "quiet"]) == 0
-    assert main(["run", "--resume", str(run), "--rounds", "2"]) == 0
-    assert "macro F1" in capsys.readouterr().out
-    assert [one["metrics"] for one in records(run)] == [one["metrics"] for one in records(trained[0])]
-
-
 def test_a_run_of_an_earlier_version_goes_on_by_training_samples(
     sites: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

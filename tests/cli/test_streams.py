@@ -46,6 +46,7 @@ def test_a_stream_that_does_not_wait_for_its_reader_is_waited_for() -> None:
         (f"{SMOFI} presets > /dev/full", 1, FULL),
         (f"{SMOFI} --version > /dev/full 2> /dev/full", 1, ""),
         (f"{SMOFI} --version >&- 2>&-", 0, ""),
+        (f"COLUMNS=1 {SMOFI} presets > /dev/null", 0, ""),
         # the other end of the pipe is closed before anything is written
         (f"(sleep 0.3; exec {SMOFI} --version) | true; exit ${{PIPESTATUS[0]}}", 1, ""),
     ],

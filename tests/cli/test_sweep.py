@@ -204,7 +204,8 @@ EVENTS: list[CellEvent] = [
 def shown(mode: str, terminal: bool = False, every: float = 0.0, events: Sequence[CellEvent] = EVENTS) -> str:
     file, clock = io.StringIO(), iter(range(1000))
     console = Console(file=file, force_terminal=terminal, width=100, color_system=None)
-    with SweepDisplay(console, Pace(CELLS), mode, now=lambda: every * next(clock)) as display:
+    display = SweepDisplay(console, Pace(CELLS), mode, now=lambda: every * next(clock))
+    with display.bars:
         display.say("3 cells")
         display.say("odd", warning=True)
         for event in events:

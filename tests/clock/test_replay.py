@@ -145,39 +145,7 @@ def test_k_at_a_time_first_come_first_served(rows: list[Row], servers: int, wait
     assert run(rows, waits, parallel=servers).until == time_passes(rows, servers, waits)
 
 
-def test_a_queue_by_hand() -> None:
-    """Three clients arrive at 1, 2 and 2 and want the one server for 3, 1 and 2 seconds: it begins at 1, 4 and 5."""
-    rows = [Row(1, 3, 1, steps=1), Row(2, 1, 1, steps=1), Row(2, 2, 1, steps=1)]
-    found = run(rows, "round", parallel=1)
-    assert found.until == [5.0, 6.0, 8.0]
-    assert found.busy == [5.0, 4.0, 5.0]  # waiting in the queue is not work
-    assert [(span.row, span.start, span.end) for span in found.spans if span.kind == SERVER] == [
-        (0, 1.0, 4.0),
-        (1, 4.0, 5.0),
-        (2, 5.0, 7.0),
-    ]
-    assert run(rows, "round", parallel=2).until == [5.0, 4.0, 6.0]
-
-
 # ---------------------------------------------------------------------------------------------------------- deadlines
-
-
-def test_a_late_client_by_hand() -> None:
-    """1 s and 2.5 s a step, 1.2 s to be on time, four steps each. Whoever begins a step in a tick is waited for until
-    it is done or the deadline is over, whether it was late before or not:
-
-    tick 0   0.0 - 1.2   row 0 is done at 1.0, row 1 is late
-    tick 1   1.2 - 2.2   row 0 is done at 2.2; row 1 is not waited for
-    tick 2   2.2 - 3.2   row 1 is done at 2.5, row 0 at 3.2
-    tick 3   3.2 - 4.4   row 0 is done at 4.2, with all of its steps; row 1 is late, and the round is over
-    """
-    found = run([plain(1.0), plain(2.5)], "step", deadline=1.2)
-    assert found.landed == [[0], [0], [0, 1], [0]]
-    assert found.steps == [4, 1]
-    assert found.until == pytest.approx([4.2, 4.4])
-    assert found.busy == pytest.approx([4.0, 2.5 + 1.2])
-    assert found.end == pytest.approx(4.4)
-    assert found.gone == [False, False]
 
 
 def late_by_the_second(lengths: Sequence[int], steps: Sequence[int], deadline: int) -> tuple[list[list[int]], int]:
@@ -245,78 +213,41 @@ def test_a_round_is_the_same_when_watched(rows: list[Row], deadline: float) -> N
 # ------------------------------------------------------------------------------------------------------------ leaving
 
 
-def test_one_that_leaves_is_waited_for_until_then() -> None:
-    """Steps of 1 s and 3 s; row 1 leaves at 4: tick 0 lasts 3 s, tick 1 until 4, ticks 2 and 3 a second each."""
-    found = run([plain(1.0), plain(3.0, leaves=4.0)], "step")
-    assert found.landed == [[0, 1], [0], [0], [0]]
-    assert (found.steps, found.gone) == ([4, 1], [False, True])
-    assert found.until == pytest.approx([6.0, 4.0])
-    assert found.busy == pytest.approx([4.0, 4.0])
-
-
-def test_where_nobody_waits_nobody_notices() -> None:
-    found = run([plain(1.0), plain(1.0, leaves=2.5)], "round")
-    assert (found.steps, found.gone) == ([4, 2], [False, True])
-    assert (found.until, found.busy) == ([4.0, 2.5], [4.0, 2.5])
-
-
-def test_an_epoch_goes_on_without_those_that_left() -> None:
-    """Epochs of 2 steps; row 1 would need 2 x 3 s for its first one, but leaves at 5."""
-    found = run([plain(1.0, epoch=2), plain(3.0, epoch=2, leaves=5.0)], "epoch")
-    assert (found.steps, found.gone) == ([4, 1], [False, True])
-    assert found.until == [7.0, 5.0]
-
-
-def test_a_turn_that_is_not_taken_is_the_next_ones() -> None:
-    """In the order 1, 2, 0 of two steps each: 1 leaves in its second step, at 1.5, and 0 before its turn at 3.5."""
-    rows = [plain(1.0, 2, leaves=2.0), plain(1.0, 2, leaves=1.5), plain(1.0, 2)]
-    found = run(rows, "client", visits=[[1, 2, 0]])
-    assert (found.steps, found.gone) == ([0, 1, 2], [True, True, False])
-    assert found.until == [2.0, 1.5, 3.5]
-    assert found.busy == [0.0, 1.5, 2.0]
-
-
-def test_a_server_in_turns_passes_over_one_that_left() -> None:
-    """Everybody wants the server at 1, for a second, in the order 2, 1, 0; the second of them has left at 1.5."""
-    rows = [Row(1, 1, 1, steps=1), Row(1, 1, 1, steps=1, leaves=1.5), Row(1, 1, 1, steps=1)]
-    found = run(rows, "step", visits=[[2, 1, 0]])
-    assert found.until == [4.0, 1.5, 3.0]
-    assert found.busy == [3.0, 1.0, 3.0]
-
-
-def test_a_merged_batch_does_without_one_that_left() -> None:
-    rows = [Row(1, 1, 1, steps=1), Row(5, 1, 1, steps=1, leaves=3.0)]
-    found = run(rows, "step", merges=True)
-    assert found.until == [5.0, 3.0]
-    assert found.landed == [[0]]
-
-
-def test_one_that_leaves_the_queue_makes_room() -> None:
-    """One server: row 0 has it from 1 to 4, row 1 leaves at 3 while it waits, and row 2 follows at 4."""
-    rows = [Row(1, 3, 1, steps=1), Row(2, 3, 1, steps=1, leaves=3.0), Row(2.5, 1, 1, steps=1)]
-    found = run(rows, "round", parallel=1)
-    assert found.until == [5.0, 3.0, 6.0]
-    assert found.busy == [5.0, 2.0, 4.5]
-
-
-def test_a_step_that_is_done_when_its_client_leaves_is_done() -> None:
-    for waits in ("step", "epoch", "round"):
-        found = run([plain(1.0, 2, leaves=1.0), plain(1.0, 2, leaves=2.0)], waits)
-        assert (found.steps, found.gone, found.until) == ([1, 2], [True, False], [1.0, 2.0])
-
-
-def test_one_that_is_not_there_at_all_does_nothing() -> None:
-    for waits in ("step", "epoch", "round"):
-        found = run([plain(1.0), plain(1.0, leaves=7.0)], waits, start=7.0)
-        assert (found.steps, found.gone, found.busy, found.until) == ([4, 0], [False, True], [4.0, 0.0], [11.0, 7.0])
-
-
-def test_one_that_leaves_before_all_is_given_back_is_gone_from_then_on() -> None:
-    """Two steps of a second, then 3 s to give back what it has, but it leaves at 4."""
-    found = run([plain(1.0, 2, give=3.0, leaves=4.0), plain(1.0, 2)], "round")
-    assert found.gone == [True, False]
-    assert (found.until, found.busy, found.end) == ([4.0, 2.0], [4.0, 2.0], 4.0)
-    assert run([plain(1.0, 2, give=2.0, leaves=4.0)], "round").gone == [False]
+@pytest.mark.parametrize(
+    ("waits", "rules", "rows", "steps", "until", "busy"),
+    [
+        # waited for until 4: tick 0 lasts 3 s, tick 1 until then, the others a second each
+        ("step", {}, [plain(1.0), plain(3.0, leaves=4.0)], [4, 1], [6.0, 4.0], [4.0, 4.0]),
+        ("round", {}, [plain(1.0), plain(1.0, leaves=2.5)], [4, 2], [4.0, 2.5], [4.0, 2.5]),
+        # epochs of 2 steps; row 1 would need 2 x 3 s for its first epoch
+        ("epoch", {}, [plain(1.0, epoch=2), plain(3.0, epoch=2, leaves=5.0)], [4, 1], [7.0, 5.0], [4.0, 5.0]),
+        # in turns: 1 leaves in its second step, and 0 before its turn
+        ("client", {"visits": [[1, 2, 0]]}, [plain(1.0, 2, leaves=2.0), plain(1.0, 2, leaves=1.5), plain(1.0, 2)],
+         [0, 1, 2], [2.0, 1.5, 3.5], [0.0, 1.5, 2.0]),
+        # all want the server at 1, for a second, in the order 2, 1, 0; row 1 has left when it would have its turn
+        ("step", {"visits": [[2, 1, 0]]}, [Row(1, 1, 1, steps=1), Row(1, 1, 1, steps=1, leaves=1.5),
+         Row(1, 1, 1, steps=1)], [1, 0, 1], [4.0, 1.5, 3.0], [3.0, 1.0, 3.0]),
+        ("step", {"merges": True}, [Row(1, 1, 1, steps=1), Row(5, 1, 1, steps=1, leaves=3.0)], [1, 0], [5.0, 3.0],
+         [3.0, 3.0]),
+        # row 0 has the one server from 1 to 4, row 1 leaves the queue at 3, and row 2 follows at 4
+        ("round", {"parallel": 1}, [Row(1, 3, 1, steps=1), Row(2, 3, 1, steps=1, leaves=3.0),
+         Row(2.5, 1, 1, steps=1)], [1, 0, 1], [5.0, 3.0, 6.0], [5.0, 2.0, 4.5]),
+        # a step that is done at this moment counts
+        ("step", {}, [plain(1.0, 2, leaves=1.0), plain(1.0, 2, leaves=2.0)], [1, 2], [1.0, 2.0], [1.0, 2.0]),
+        ("epoch", {}, [plain(1.0), plain(1.0, leaves=0.0)], [4, 0], [4.0, 0.0], [4.0, 0.0]),
+        # two steps of a second, then 3 s to give back what it has, but it leaves at 4
+        ("round", {}, [plain(1.0, 2, give=3.0, leaves=4.0), plain(1.0, 2)], [2, 2], [4.0, 2.0], [4.0, 2.0]),
+    ],
+)  # fmt: skip
+def test_clients_that_leave_by_hand(
+    waits: str, rules: dict[str, Any], rows: list[Row], steps: list[int], until: list[float], busy: list[float]
+) -> None:
+    found = run(rows, waits, **rules)
+    assert found.steps == steps
+    assert found.until == pytest.approx(until)
+    assert found.busy == pytest.approx(busy)
+    left = [row.leaves < INFINITE and (done < row.steps or row.give > 0) for row, done in zip(rows, steps, strict=True)]
+    assert found.gone == left
 
 
 # --------------------------------------------------------------------------------------------------- whatever happens

@@ -16,7 +16,7 @@ import yaml
 from pydantic import ValidationError
 
 import smofi
-from smofi import experiment
+from smofi import experiment, training
 from smofi.cli import main
 from smofi.clock.devices import ALWAYS
 from smofi.config import Config, changed_fields, config_yaml, read_config, sentence_of
@@ -28,9 +28,7 @@ from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.cohort.wire import COMPRESSIONS
 from smofi.engine.plan import Planner
 from smofi.engine.run import Run
-from smofi.experiment.following import worker_count
-from smofi.training import calls
-from smofi.training.arguments import HELP, Arguments
+from smofi.experiment.resuming import worker_count
 from support.settings_page import table, table_on_page
 
 BASE: dict[str, Any] = {
@@ -240,7 +238,7 @@ def test_the_seed_reaches_the_initial_weights_the_partition_and_the_planner(fold
 def test_weights_and_samples_are_on_the_device(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen on "meta", the one device besides the CPU that every machine has. Its tensors have shapes but no numbers, so
     what needs numbers is left out: trying out the device, and trying out a step."""
-    monkeypatch.setattr(calls, "check_device", torch.device)
+    monkeypatch.setattr(training, "check_device", torch.device)
     monkeypatch.setattr(assembly, "_try_out", lambda *_: None)
     settings = settings_with("device", folder, changed=False)
     for device in ("cpu", "meta"):
@@ -276,7 +274,7 @@ def test_flag_file_and_resuming_follow_it(name: str, folder: Path, tmp_path: Pat
 
 def test_the_arguments_of_train_are_the_settings_and_what_stands_beside_them() -> None:
     parameters = inspect.signature(smofi.train).parameters
-    assert set(parameters) == set(TRAIN_ARGUMENTS) | set(HELP) == {one.name for one in fields(Arguments)}
+    assert set(parameters) == set(TRAIN_ARGUMENTS) | set(training.HELP)
     assert all(f"\n    {name} " in (smofi.train.__doc__ or "") for name in parameters)
 
 

@@ -10,12 +10,10 @@ import pytest
 from PIL import Image
 
 from smofi.cli import main
-from smofi.config import Config
-from smofi.config.federation import gather
 from smofi.data import folder as module
 from smofi.data import load
 from smofi.data.decoded import Decoded, Split, silent
-from smofi.data.folder import OTHER, Alphabet, find_folder
+from smofi.data.folder import OTHER, alphabet_of, find_folder
 from smofi.data.speech_commands import find_speech_commands
 from smofi.errors import InputError
 from support.sounds import tone, write_wav
@@ -259,37 +257,7 @@ def test_pictures_of_many_sizes_need_image_size_and_only_grey_ones_have_one_chan
         find_folder(tmp_path, image_size=0)
 
 
-def test_photographs_stand_upright(tmp_path: Path) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        Image.new("RGB", (8, 4)).save(tmp_path / name / "turned.jpg", exif=exif)
-        Image.new("RGB", (4, 8)).save(tmp_path / name / "upright.jpg")
-    assert find_folder(tmp_path).read(silent).train.inputs.shape[1:] == (8, 4, 3)
-
-
 # ----------------------------------------------------------------------------------------------------------- recordings
-
-
-def test_a_tone_of_any_rate_is_the_same_image_and_a_high_one_is_none(tmp_path: Path) -> None:
-    for number, rate in enumerate((8_000, 16_000, 44_100, 48_000)):
-        write_wav(tmp_path / "train" / "low" / f"{number}.wav", tone(1_000, rate), rate)
-    for number, rate in enumerate((44_100, 48_000)):
-        write_wav(tmp_path / "train" / "high" / f"{number}.wav", tone(10_000, rate), rate)
-    write_wav(tmp_path / "train" / "silent" / "1.wav", np.zeros(16_000))
-    write_wav(tmp_path / "test" / "low" / "1.wav", tone(1_000, 16_000))
-    decoded = find_folder(tmp_path).read(silent)
-    assert decoded.train.inputs.shape == (7, 49, 40, 1)
-    high, low, quietest = (decoded.train.inputs[decoded.train.targets == k].astype(int) for k in range(3))
-    # every image is the one of 16,000 Hz: in the bands of the tone within a byte or two, elsewhere both are faint
-    middle = low[:, 5:-5]
-    loud = middle.max(axis=0) > 120
-    assert loud.any()
-    assert np.ptp(middle, axis=0)[loud].max() <= 3
-    assert (middle.argmax(axis=2) == middle[0].argmax(axis=1)).all()
-    # a tone that 16,000 Hz cannot carry is as good as silence, once it has begun
-    assert int(high[:, 5:-5].max()) - int(quietest.max()) < 30 < int(low.max()) - 150
 
 
 def test_all_have_the_median_length_and_what_was_done_is_said(tmp_path: Path) -> None:
@@ -408,7 +376,7 @@ def test_more_characters_than_are_read_become_one(tmp_path: Path) -> None:
     assert "which replaces 50 of 2,600 characters" in decoded.about["remark"]
     assert decoded.raw_input is not None
     assert (decoded.raw_input["alphabet"], decoded.raw_input["unknown"]) == (OTHER + common, OTHER)
-    alphabet = Alphabet.of(["cab\n", "c\ufffd"])
+    alphabet = alphabet_of(["cab\n", "c\ufffd"])
     assert (alphabet.letters, alphabet.names) == (OTHER + "\nabc", (OTHER, "\\n", "a", "b", "c"))
     assert alphabet.numbers("b\n?\ufffdc").tolist() == [3, 1, 0, 0, 4]
     assert alphabet.replaced == {"?": 1, OTHER: 1}
@@ -431,13 +399,3 @@ def test_texts_that_cannot_be_used_are_refused(tmp_path: Path, texts: dict[str, 
         path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=said):
         find_folder(tmp_path).read(silent)
-
-
-def test_natural_clients_and_a_model_for_the_alphabet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, homer=GREEK, proust=FRENCH)
-    config = Config(data=f"folder:{tmp_path}", partition="natural", model="transformer", width=8)
-    federation = gather(config)
-    inputs, _ = federation.clients[0].tensors()
-    assert tuple(config.build_model(federation.source)(inputs[:2]).shape) == (2, federation.source.classes)
-    assert main(["data", f"folder:{tmp_path}", "--partition", "natural", "--image-size", "8"]) == 2
-    assert "image_size=8 is not accepted: folder:" in capsys.readouterr().err

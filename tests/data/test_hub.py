@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from smofi.data.catalogue import CATALOGUE
 from smofi.data.decoded import silent
 from smofi.data.hub import HUB, convert, fetch
 from smofi.data.shakespeare import LETTERS, find_shakespeare
@@ -41,10 +39,6 @@ def pictures(pixels: np.ndarray, labels: list[int | None], column: str, classes:
         features["coarse_label"] = datasets.ClassLabel(names=[f"d{k}" for k in range(20)])
         content["coarse_label"] = [0] * len(labels)
     return datasets.Dataset.from_dict(content, features=datasets.Features(features))
-
-
-def test_every_data_set_to_fetch_is_known() -> None:
-    assert set(HUB) == set(CATALOGUE)
 
 
 @pytest.mark.parametrize(
@@ -217,15 +211,6 @@ def test_what_is_not_as_it_is_on_the_hub_is_refused(name: str, parts: dict[str, 
         convert(name, {"train": good, "test": good, **parts}, silent)
 
 
-def test_a_picture_that_is_none_is_refused() -> None:
-    plain = datasets.Features({"img": {"bytes": datasets.Value("binary"), "path": datasets.Value("string")},
-                               "label": datasets.ClassLabel(names=list("ab"))})  # fmt: skip
-    content = {"img": [{"bytes": b"hello", "path": "/etc/hostname"}], "label": [0]}
-    data = datasets.Dataset.from_dict(content, features=plain)
-    with pytest.raises(InputError, match=r"cifar10/train/0 is not accepted: expected a picture"):
-        convert("cifar10", {"train": data, "test": data}, silent)
-
-
 @pytest.fixture
 def greeted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     """Of which repositories it was arguments whether they are there."""
@@ -257,31 +242,16 @@ def test_what_the_hub_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch, g
     assert greeted == [(HUB[name].repository, {"timeout": 10})]
 
 
-def test_a_hub_that_is_not_there_is_asked_once_and_nothing_is_logged(
-    monkeypatch: pytest.MonkeyPatch, greeted: list[Any], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_hub_that_is_not_there_is_asked_once(monkeypatch: pytest.MonkeyPatch, greeted: list[Any]) -> None:
     def refuse(api: Any, repository: str, **options: Any) -> None:
         greeted.append(repository)
-        for package in ("datasets.load", "huggingface_hub.utils._http"):
-            logging.getLogger(package).error("retrying")
         raise ConnectionError("name not known")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", refuse)
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("arguments again"))
-    levels = [logging.getLogger(package).level for package in ("datasets", "huggingface_hub")]
-    for package in ("datasets", "huggingface_hub"):
-        monkeypatch.setattr(logging.getLogger(package), "propagate", True)
-    for package in ("datasets", "datasets.load"):  # a tracker's own configuration of logging may have disabled them
-        monkeypatch.setattr(logging.getLogger(package), "disabled", False)
-    with pytest.raises(
-        InputError, match=r"cifar10 of the Hugging Face hub gave ConnectionError: name not known\. Alternatively"
-    ):
+    with pytest.raises(InputError, match=r"cifar10 of the .* gave ConnectionError: name not known\. Alternatively"):
         fetch("cifar10", silent)
     assert greeted == ["uoft-cs/cifar10"]
-    assert caplog.messages == []
-    assert [logging.getLogger(package).level for package in ("datasets", "huggingface_hub")] == levels
-    logging.getLogger("datasets.load").error("heard again")
-    assert caplog.messages == ["heard again"]
 
 
 def test_offline_the_hub_is_not_asked(monkeypatch: pytest.MonkeyPatch, greeted: list[Any]) -> None:

@@ -94,13 +94,6 @@ def test_sixteen_bits_are_refused(tmp_path: Path, channels: int, before: bytes) 
         decode_picture(xray, PATH, grey=True)
 
 
-def test_sixteen_bits_for_all_three_colours_are_eight_or_less_a_channel() -> None:
-    # a BMP of 5, 6 and 5 bits: one pixel of pure green
-    masks = struct.pack("<III", 0xF800, 0x07E0, 0x001F)
-    header = struct.pack("<IHHIIiiHHIIiiII", 70, 0, 0, 66, 40, 1, 1, 1, 16, 3, 4, 0, 0, 0, 0)
-    assert decode_picture(b"BM" + header + masks + struct.pack("<HH", 0x07E0, 0), PATH).tolist() == [[[0, 255, 0]]]
-
-
 def test_what_is_transparent_is_white() -> None:
     half = np.dstack([np.zeros((1, 3, 3), np.uint8), np.array([[0, 128, 255]], np.uint8)])
     # 255 (1 - alpha / 255) of white shows through black
@@ -174,7 +167,7 @@ PICTURES = {
 WHOLE = {name: decode_picture(content, PATH, upright=True) for name, content in PICTURES.items()}
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_picture_cut_short_is_refused_unless_nothing_is_missing(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(PICTURES)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from pathlib import Path
@@ -13,12 +12,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 import smofi
-from smofi.data import batch_order, load
+from smofi.data import batch_order
 from smofi.data.augment import Augment, parse_augment
 from smofi.data.batches import Gathered
 from smofi.data.catalogue import CATALOGUE, EMBEDDED, OWN
@@ -27,7 +25,7 @@ from smofi.data.hub import HUB
 from smofi.data.samples import Store, TensorSamples
 from smofi.data.source import as_source
 from smofi.errors import InputError
-from smofi.training.arguments import as_samples
+from smofi.training import as_samples
 
 CPU = torch.device("cpu")
 PAGE = (Path(__file__).parents[2] / "docs/data.md").read_text()
@@ -72,14 +70,6 @@ def test_clients_share_one_store_on_every_device_and_type() -> None:
     for dtype in (torch.float32, torch.float64):
         floats = as_samples((inputs, torch.arange(4)), "clients[0]", dtype, CPU)
         assert torch.equal(floats.batch(torch.tensor([3, 1]))[0], inputs[[3, 1]].to(dtype))
-
-
-def test_parts_of_parts() -> None:
-    samples = TensorSamples.of(torch.arange(10.0).unsqueeze(1), torch.arange(10))
-    part = samples[[9, 5, 3, 1]][1:3]
-    assert part.labels.tolist() == [5, 3]
-    assert part.tensors()[0].flatten().tolist() == [5.0, 3.0]
-    assert samples[np.flatnonzero(np.arange(10) % 4 == 0)].labels.tolist() == [0, 4, 8]
 
 
 def test_excerpts_of_a_text_take_no_memory() -> None:
@@ -264,50 +254,6 @@ def test_variations_that_are_refused(text: str) -> None:
 # -------------------------------------------------------------------------------- from raw input to what a model sees
 
 
-def test_a_table_names_its_columns_and_says_how_each_is_scaled() -> None:
-    Path("t.csv").write_text("b, y,a\n" + "".join(f"{k},{'no' if k % 2 else 'yes'},7\n" for k in range(20)))
-    for _ in ("decoded", "from the cache"):
-        source = load("csv:t.csv")
-        stated = json.loads(json.dumps(source.preparation))
-        raw, moments = stated["raw_input"], stated["standardise"]
-        assert (raw["kind"], raw["columns"], raw["label"]) == ("table", ["b", "a"], "y")
-        assert (moments["mean"][1], moments["deviation"][1]) == (7, 1)  # a constant becomes 0
-        assert source.task()["preparation"] == stated
-
-
-def test_digits_as_the_file_has_them_become_the_inputs_to_the_bit() -> None:
-    source = load("digits")
-    assert source.preparation is not None
-    moments = source.preparation["standardise"]
-    inputs = source.train.tensors()[0]
-    raw = (inputs * moments["deviation"][0] + moments["mean"][0]).round()  # whole numbers from 0 to 16
-    assert (int(raw.min()), int(raw.max())) == (0, 16)
-    assert torch.equal((raw - moments["mean"][0]) / moments["deviation"][0], inputs)
-
-
-def test_pictures_and_arrays_say_how_they_were_cropped_and_averaged() -> None:
-    for number, name in enumerate(("cat", "dog")):
-        Path("own", name).mkdir(parents=True)
-        for k in range(5):
-            Image.new("RGB", (12, 10), (50 * k, 100 * number, 0)).save(f"own/{name}/{k}.png")
-    whole, square = (load("folder:own", image_size=size) for size in (None, 4))
-    assert whole.preparation is not None
-    assert square.preparation is not None
-    facts = whole.preparation["raw_input"]
-    assert (facts["height"], facts["width"], facts["channels"], facts["middle_square"]) == (10, 12, "RGB", None)
-    assert (square.preparation["raw_input"]["middle_square"], square.preparation["resize_by_area"]) == (4, [])
-    averaged = whole.resized(5).preparation
-    assert averaged is not None
-    assert averaged["resize_by_area"] == [5]
-    for kind, shape in ((np.uint8, (8, 8, 3)), (np.float64, (5,))):
-        np.savez("a.npz", x=np.zeros((10, *shape), kind), y=np.arange(10) % 2)
-        stated = load("npz:a.npz").preparation
-        assert stated is not None
-        raw = stated["raw_input"]
-        assert (raw["shape"], raw["type"]) == (list(shape), "uint8" if kind is np.uint8 else "float32")
-        assert (stated["standardise"] is None) == (kind is np.float64)
-
-
 # ------------------------------------------------------------------------------------------------------------- the page
 
 
@@ -322,9 +268,4 @@ def test_the_examples_of_the_page_run() -> None:
 
 def test_every_data_set_is_on_the_page() -> None:
     assert set(HUB) == set(CATALOGUE)
-    for name in (*EMBEDDED, *CATALOGUE):
-        assert f"| `{name}` |" in PAGE
-    for hub in HUB.values():
-        assert f"`{hub.repository}`" in PAGE
-    for scheme in OWN:
-        assert f"| `{scheme}:" in PAGE
+    assert all(f"| `{name}" in PAGE for name in (*EMBEDDED, *CATALOGUE, *(f"{scheme}:" for scheme in OWN)))

@@ -24,7 +24,7 @@ import smofi
 from smofi.cli import main
 from smofi.config import Config
 from smofi.experiment import resume, start
-from smofi.experiment.following import worker_count
+from smofi.experiment.resuming import worker_count
 from smofi.runs import RunFolder
 from support.crash import command as forked_command
 from support.crash import kill, metrics, same_end

@@ -1,85 +1,75 @@
 """Runs of earlier versions go on, and are shown, as what they meant, though a default has changed since."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 
 from paper.results import Recorded, collect, read_results
 from smofi.cli import main
 from smofi.config import read_config
 from smofi.engine.events import Event, Warned
 from smofi.errors import InputError
-from smofi.experiment import resume
+from smofi.experiment import resume, start
 from smofi.runs import RunFolder, RunWriter
 from smofi.sweep.store import Cell, Store
 from support.crash import TINY, same_end, train
 
-BY_STEP = TINY.model_copy(update={"method": ("sflv2(turns='step')",), "rounds": 3, "validation": 0.0})
-BY_CLIENT = BY_STEP.model_copy(update={"method": ("sflv2",)})
+SFLV2, PHONES, DIRICHLET = "sflv2(turns='step')", "phones(rtt_ms=0)", "dirichlet(0.5, balance=False)"
+TINIER = TINY.model_copy(update={"rounds": 1, "validation": 0.0})
 
 
-def as_once_written(folder: Path) -> None:
-    """Make a run's file what it was when sflv2 took turns step by step, unless it was told otherwise."""
+def as_once_written(folder: Path, meaning: str, name: str) -> None:
+    """Make a run's files what they were when a name meant what it does not mean today."""
     for one in (folder, *(path.parent for path in folder.glob("*/config.yaml"))):
         text = (one / "config.yaml").read_text()
-        RunWriter(RunFolder(one)).write_config(text.replace("sflv2(turns='step')", "sflv2"))
+        RunWriter(RunFolder(one)).write_config(text.replace(meaning, name))
 
 
-@pytest.fixture(scope="module")
-def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two rounds, by step, in a file that says sflv2."""
-    folder = tmp_path_factory.mktemp("older") / "run"
-    train(folder, BY_STEP.model_copy(update={"rounds": 2}))
-    as_once_written(folder)
-    assert yaml.safe_load((folder / "config.yaml").read_text())["method"] == "sflv2"
-    return folder
-
-
-def test_a_run_of_an_earlier_version_goes_on_as_it_was_begun(older: Path, tmp_path: Path) -> None:
-    train(tmp_path / "straight", BY_STEP)
-    train(tmp_path / "by client", BY_CLIENT)
+@pytest.mark.parametrize(
+    ("changes", "meaning", "name"),
+    [
+        ({"method": (SFLV2,)}, SFLV2, "sflv2"),
+        ({"clock": "full", "devices": PHONES}, PHONES, "phones"),
+        ({"partition": DIRICHLET}, DIRICHLET, "dirichlet(0.5)"),
+    ],
+)
+def test_a_run_of_an_earlier_version_goes_on_as_it_was_begun(
+    changes: dict[str, Any], meaning: str, name: str, tmp_path: Path
+) -> None:
+    folder, config = tmp_path / "run", TINIER.model_copy(update=changes)
+    train(folder, config)
+    train(tmp_path / "straight", config.model_copy(update={"rounds": 2}))
+    as_once_written(folder, meaning, name)
     told: list[Event] = []
-    (run,) = resume(older, {"rounds": 3}, told.append)
+    (run,) = resume(folder, {"rounds": 2}, told.append)
     run.train()
-    same_end(older, tmp_path / "straight")
-    with pytest.raises(AssertionError):
-        same_end(older, tmp_path / "by client")
+    same_end(folder, tmp_path / "straight")
     remarks = [event.message for event in told if isinstance(event, Warned)]
-    assert remarks == [f"{older} was begun when sflv2 meant sflv2(turns='step'), and goes on as that"]
+    assert remarks == [f"{folder} was begun when {name} meant {meaning}, and goes on as that"]
     told.clear()
-    (again,) = resume(older, {"rounds": 4}, told.append)
+    (again,) = resume(folder, {"rounds": 3}, told.append)
     again.train()
     assert not [event for event in told if isinstance(event, Warned)], "its file now says it in full"
 
 
-def test_a_clock_without_round_trips_goes_on_without_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    brief = TINY.model_copy(update={"clock": "full", "rounds": 1, "devices": "phones(rtt_ms=0)"})
-    train(tmp_path / "run", brief)
-    train(tmp_path / "straight", brief.model_copy(update={"rounds": 2}))
+def test_files_of_today_say_in_full_what_names_mean(tmp_path: Path) -> None:
+    names = {"clock": "full", "method": ("sflv2",), "devices": "phones", "partition": "dirichlet(0.5)"}
+    (run,) = start(TINIER.model_copy(update=names), tmp_path / "run")
+    run.close()
     text = (tmp_path / "run/config.yaml").read_text()
-    RunWriter(RunFolder(tmp_path / "run")).write_config(text.replace("phones(rtt_ms=0)", "phones"))
-    assert main(["timeline", str(tmp_path / "run")]) == 0
-    assert "latency" not in capsys.readouterr().out
-    told: list[Event] = []
-    (run,) = resume(tmp_path / "run", {"rounds": 2}, told.append)
-    run.train()
-    same_end(tmp_path / "run", tmp_path / "straight")
-    (remark,) = [event.message for event in told if isinstance(event, Warned)]
-    assert remark.endswith("was begun when phones meant phones(rtt_ms=0), and goes on as that")
-    train(tmp_path / "today", brief.model_copy(update={"devices": "phones"}))
-    assert yaml.safe_load((tmp_path / "today/config.yaml").read_text())["devices"] == "phones(rtt_ms=28)"
+    assert all(one in text for one in ("phones(rtt_ms=28)", "dirichlet(0.5, balance=True)", "sflv2(turns='client')"))
 
 
 def test_it_is_shown_and_repeated_as_what_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "runs"
-    train(folder, BY_STEP.model_copy(update={"method": ("fedavg", "sflv2(turns='step')"), "rounds": 1}))
+    train(folder, TINIER.model_copy(update={"method": ("fedavg", SFLV2)}))
     next(folder.glob("sflv2*")).rename(folder / "sflv2")
     RunWriter(RunFolder(folder)).describe_comparison(
         (folder / "config.yaml").read_text(),
         {name: RunFolder(folder / name).manifest().run for name in ("fedavg", "sflv2")},
     )
-    as_once_written(folder)
+    as_once_written(folder, SFLV2, "sflv2")
     assert main(["show", str(folder)]) == 0
     assert "sflv2(turns='step')" in capsys.readouterr().out
     assert read_config(folder / "config.yaml").method == ("fedavg", "sflv2(turns='step')")
@@ -93,39 +83,22 @@ def test_it_is_shown_and_repeated_as_what_it_was(tmp_path: Path, capsys: pytest.
     assert read_config(own).method == ("sflv2",), "a file of the user's own means today's"
 
 
-def test_a_dirichlet_of_an_earlier_version_keeps_its_partition(
+def test_an_earlier_dirichlet_is_no_run_of_a_cell_with_the_new_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Their files say dirichlet(0.5), and mean it without the balance rule."""
-    before = TINY.model_copy(update={"partition": "dirichlet(0.5, balance=False)", "rounds": 1})
-    folder, today = tmp_path / "runs/before", tmp_path / "runs/today"
-    train(folder, before)
-    train(tmp_path / "straight", before.model_copy(update={"rounds": 2}))
-    train(today, before.model_copy(update={"partition": "dirichlet(0.5)"}))
-    assert "partition: dirichlet(0.5, balance=True)" in (today / "config.yaml").read_text()
-    text = (folder / "config.yaml").read_text()
-    RunWriter(RunFolder(folder)).write_config(text.replace("dirichlet(0.5, balance=False)", "dirichlet(0.5)"))
-
-    cell = Cell(before.model_copy(update={"partition": "dirichlet(0.5)"}))
+    before, now = (TINIER.model_copy(update={"partition": name}) for name in (DIRICHLET, "dirichlet(0.5)"))
+    train(tmp_path / "runs/before", before)
+    train(tmp_path / "runs/today", now)
+    as_once_written(tmp_path / "runs/before", DIRICHLET, "dirichlet(0.5)")
     store = Store(tmp_path / "runs")
-    finished = store.finished(cell)
+    finished = store.finished(Cell(now))
     assert finished is not None
-    assert finished.path == today, "the run from before is no run of this cell"
+    assert finished.path == tmp_path / "runs/today"
     assert store.finished(Cell(before)) is not None
-
     assert main(["compare", str(tmp_path / "runs"), "--target", "1%"]) == 0
     compared = " ".join(capsys.readouterr().out.split())
     assert "dirichlet(0.5, balance=False) is not dirichlet(0.5), which is here too" in compared
     assert compared.index("partition dirichlet(0.5, balance=False)") != compared.index("partition dirichlet(0.5)")
-
-    told: list[Event] = []
-    (run,) = resume(folder, {"rounds": 2}, told.append)
-    run.train()
-    same_end(folder, tmp_path / "straight")
-    remarks = [event.message for event in told if isinstance(event, Warned)]
-    assert remarks == [
-        f"{folder} was begun when dirichlet(0.5) meant dirichlet(0.5, balance=False), and goes on as that"
-    ]
 
 
 def test_results_of_an_earlier_version_are_those_of_its_partition(tmp_path: Path) -> None:

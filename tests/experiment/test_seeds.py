@@ -105,14 +105,6 @@ def test_more_rounds_follow_and_other_seeds_are_refused(
         assert len(metrics(folder / run)) == 3
 
 
-def test_a_seed_that_diverges_does_not_end_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (file := tmp_path / "my.yaml").write_text(config_yaml(SEVERAL))
-    assert main(["run", str(file), "--optimizer", "sgd(lr=1e30)", "--workers", "1", "--output", f"{tmp_path}/run"]) == 1
-    assert all(json.loads((tmp_path / "run" / run / "result.json").read_text())["diverged"] for run in RUNS)
-    printed = capsys.readouterr().out
-    assert "warning: smofi, seed 3: the training loss became nan in round 1" in printed
-
-
 def test_a_comparison_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     """Its file has no seeds."""
     config, folder = Config(**FEW, seed=3), tmp_path / "run"

@@ -46,56 +46,40 @@ def files_in(folder: Path) -> Files:
 # ---------------------------------------------------------------------------------------------------------- the damages
 
 
-def flip(content: bytes, dice: random.Random) -> bytes:
-    place = dice.randrange(len(content))
-    return content[:place] + bytes([content[place] ^ 1 << dice.randrange(8)]) + content[place + 1 :]
+KINDS = ("flip", "lose a block", "cut", "append", "empty", "repeat a line", "edit")
 
 
-def lose_a_block(content: bytes, dice: random.Random) -> bytes:
-    place = dice.randrange(len(content))
-    block = content[place : place + dice.choice([8, 64, 512])]
-    return content[:place] + bytes(len(block)) + content[place + len(block) :]
-
-
-def cut(content: bytes, dice: random.Random) -> bytes:
-    return content[: dice.randrange(len(content))]
-
-
-def append(content: bytes, dice: random.Random) -> bytes:
-    return content + dice.choice([b"\0", b"\n", b"garbage\n", dice.randbytes(100)])
-
-
-def empty(content: bytes, dice: random.Random) -> bytes:
+def changed(kind: str, content: bytes, dice: random.Random) -> bytes:
+    """Return a content with one kind of damage."""
+    place, lines = dice.randrange(len(content)), content.splitlines(keepends=True)
+    if kind == "flip":
+        return content[:place] + bytes([content[place] ^ 1 << dice.randrange(8)]) + content[place + 1 :]
+    if kind == "lose a block":
+        block = content[place : place + dice.choice([8, 64, 512])]
+        return content[:place] + bytes(len(block)) + content[place + len(block) :]
+    if kind == "cut":
+        return content[:place]
+    if kind == "append":
+        return content + dice.choice([b"\0", b"\n", b"garbage\n", dice.randbytes(100)])
+    if kind == "repeat a line":
+        line = dice.randrange(len(lines))
+        return b"".join([*lines[: line + 1], *lines[line:]])
+    if kind == "edit":
+        for old, new in ((b"lr=0.05", b"lr=0.5"), (b"seed: ", b"seed: 1"), (b'"accuracy": 0.', b'"accuracy": 0.9')):
+            content = content.replace(old, new)
+        return content
     return b""
-
-
-def repeat_a_line(content: bytes, dice: random.Random) -> bytes:
-    lines = content.splitlines(keepends=True)
-    place = dice.randrange(len(lines))
-    return b"".join([*lines[: place + 1], *lines[place:]])
-
-
-def edit(content: bytes, dice: random.Random) -> bytes:
-    for old, new in ((b"lr=0.05", b"lr=0.5"), (b"seed: ", b"seed: 1"), (b'"accuracy": 0.', b'"accuracy": 0.9')):
-        content = content.replace(old, new)
-    return content
-
-
-CHANGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    flip, lose_a_block, cut, append, empty, repeat_a_line, edit,
-)  # fmt: skip
 
 
 def damage(folder: Path, others: Mapping[str, bytes], dice: random.Random) -> tuple[str, list[str]]:
     """Damage a folder until something is different; return what was done, and to which files. `others` are another
     run's."""
     before = files_in(folder)
-    kinds = [change.__name__ for change in CHANGES]
     while True:
-        kind = dice.choice([*kinds, "delete", "replace", "swap", "delete all states"])
+        kind = dice.choice([*KINDS, "delete", "replace", "swap", "delete all states"])
         name, other = dice.choice(list(before)), dice.choice(list(before))
-        if kind in kinds and before[name]:
-            (folder / name).write_bytes(CHANGES[kinds.index(kind)](before[name], dice))
+        if kind in KINDS and before[name]:
+            (folder / name).write_bytes(changed(kind, before[name], dice))
         elif kind == "delete":
             (folder / name).unlink()
         elif kind == "replace":
@@ -106,8 +90,8 @@ def damage(folder: Path, others: Mapping[str, bytes], dice: random.Random) -> tu
         elif kind == "delete all states" and name.rpartition("/")[0].endswith("checkpoints"):
             shutil.rmtree((folder / name).parent)
         after = files_in(folder)
-        if changed := [name for name in before if after.get(name) != before[name]]:
-            return kind, changed
+        if harmed := [name for name in before if after.get(name) != before[name]]:
+            return kind, harmed
 
 
 # ------------------------------------------------------------------------------------------------------ the run folders

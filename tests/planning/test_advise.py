@@ -18,9 +18,8 @@ from smofi.cut import Cuts, parse_cut
 from smofi.engine.plan import Planner
 from smofi.errors import InputError
 from smofi.flat import Layout
-from smofi.planning.advice import Outlook, advise, advise_each, look_ahead, recommended, single_cuts
-from smofi.training import arguments_of, make_planner
-from smofi.training.arguments import as_samples
+from smofi.planning import Outlook, advise, advise_each, look_ahead, recommended, single_cuts
+from smofi.training import arguments_of, as_samples, make_planner
 
 SMALL = Config(model="cnn", width=4, clients=4, batch_size=64, local_epochs=1, participation=0.5, rounds=3)
 DEVICES = [smofi.Device(seconds=0.2, up=100.0, down=400.0), smofi.Device(seconds=0.6, up=50.0, down=200.0)]
@@ -84,14 +83,10 @@ def test_the_figures_of_two_devices_by_hand(clock: str) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
         {"clock": "paper"},
-        {"availability": "phones"},
-        {"server_parallel": 1},
-        {"cut": "0,1"},
+        {"availability": "phones", "method": "fednag"},
+        {"server_parallel": 1, "cut": "0,1"},
         {"method": "mergesfl(steps=3)"},
-        {"method": "sflv2"},
-        {"method": "fednag"},
         {"step_deadline": 0.001},
     ],
     ids=str,
@@ -111,27 +106,18 @@ def test_what_is_foreseen_is_what_a_run_records(changes: dict[str, Any]) -> None
 
 
 def test_several_seeds_are_planned_together() -> None:
-    whole = config(method=["fedavg", "smofi"], rounds=3, partition="dirichlet(0.5)").model_copy(
-        update={"seeds": (0, 4)}
-    )
+    whole = config(method=["fedavg", "fedavgm(momentum=0.3)", "smofi"], partition="dirichlet(0.5)")
+    whole = whole.model_copy(update={"seeds": (0, 4)})
     together = advise_each(whole, gather_each(whole))
+    assert list(together.alike.values()) == [["fedavg", "fedavgm(momentum=0.3)"], ["smofi"]]
     first, second = (advise(whole.with_seed(seed)) for seed in (0, 4))
     assert together.sides == first.sides == second.sides
-    for method in ("fedavg", "smofi"):
-        for both, one, other in zip(
-            together.outlooks[method], first.outlooks[method], second.outlooks[method], strict=True
-        ):
-            assert both
-            assert one
-            assert other
+    for method, outlooks in together.outlooks.items():
+        for both, one, other in zip(outlooks, first.outlooks[method], second.outlooks[method], strict=True):
+            assert both and one and other  # noqa: PT018
             assert one.seconds != other.seconds
             assert both.seconds == (*one.seconds, *other.seconds)
             assert both.up == pytest.approx((one.up + other.up) / 2)
-
-
-def test_methods_that_take_the_same_stand_together() -> None:
-    found = advise(config(method=["fedavg", "smofi", "fedavgm(momentum=0.3)"]))
-    assert list(found.alike.values()) == [["fedavg", "fedavgm(momentum=0.3)"], ["smofi"]]
 
 
 # ---------------------------------------------------------------------------------------------------------------- cuts
@@ -163,10 +149,8 @@ def outlook(seconds: float, compute: float) -> Outlook:
     [
         ([outlook(10, 1), outlook(9, 2), outlook(11, 3)], 1),
         ([outlook(10.4, 1), outlook(10, 2), outlook(11, 0.5)], 0),
-        ([outlook(10.5, 1), outlook(10, 2)], 0),
         ([outlook(10.51, 1), outlook(10, 2)], 1),
         ([outlook(10.3, 2), outlook(10.4, 1), outlook(10, 3)], 1),
-        ([outlook(10.2, 0), outlook(10.1, 0), outlook(10, 1)], 1),
         ([None, outlook(10, 5), None], 1),
     ],
 )
@@ -177,34 +161,14 @@ def test_the_least_time_and_of_what_is_near_the_least_computing(outlooks: list[O
 # ------------------------------------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(
-    ("bandwidth", "possible"), [(64, [True, True, True]), (63, [False, False, True]), (12, [False, False, True])]
-)
-def test_a_cut_that_no_batch_fits_through_is_left_out(bandwidth: int, possible: list[bool]) -> None:
+def test_a_cut_that_no_batch_fits_through_is_left_out() -> None:
     # The slower client's batch is the smallest: 2 samples of 8 numbers at the first two cuts, 1 of 3 at the last.
-    made, given = planner(f"mergesfl(bandwidth={bandwidth})")
-    assert [one is not None for one in look_ahead(made, single_cuts(given), 1)] == possible
-
-
-def test_a_method_that_can_work_at_no_cut_is_refused() -> None:
+    for bandwidth, possible in ((64, [True, True, True]), (63, [False, False, True]), (12, [False, False, True])):
+        made, given = planner(f"mergesfl(bandwidth={bandwidth})")
+        assert [one is not None for one in look_ahead(made, single_cuts(given), 1)] == possible
     made, given = planner("mergesfl(bandwidth=11)")
     with pytest.raises(InputError, match=r"a bandwidth of [0-9,]+ bytes a step or more"):
         look_ahead(made, single_cuts(given), 1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"cut": "3"}, "0 <= L <= 2 core blocks"),
-        ({"cut": "0,3"}, "cut='0,3' is not accepted"),
-        ({"clock": "full", "devices": "nowhere.csv"}, "nowhere.csv"),
-        ({"model": "vgg11"}, "does not fit"),
-    ],
-    ids=str,
-)
-def test_what_a_run_refuses_is_refused(changes: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        advise(Config(**{**SMALL.model_dump(), **changes, **({"width": None} if "model" in changes else {})}))
 
 
 # --------------------------------------------------------------------------------------------------------- the command

@@ -19,9 +19,7 @@ from smofi.data.samples import TensorSamples
 from smofi.engine.cohort.simulated import SimulatedCohort
 from smofi.engine.cohort.simulation import Simulation
 from smofi.engine.memory.needs import activation_memory, lasting_memory, round_memory
-from smofi.errors import InputError
-from smofi.planning import PlanSummary, plan_run
-from smofi.planning.summary import time_rounds
+from smofi.planning import PlanSummary, plan_run, time_rounds
 from smofi.training import Session
 
 SMALL = Config(
@@ -75,7 +73,7 @@ def test_the_counts_are_those_of_the_run() -> None:
     assert summary.steps_per_round == summary.steps / 4
 
 
-@pytest.mark.parametrize(("cut", "blocks"), [("0", [1]), ("2", [3]), ("1,1", [2]), ("0-2", [1, 2, 3])])
+@pytest.mark.parametrize(("cut", "blocks"), [("1,1", [2]), ("0-2", [1, 2, 3])])
 def test_the_sides_are_the_parameters_of_the_blocks(cut: str, blocks: list[int]) -> None:
     model = SMALL.arguments()["model"]
     sizes = [sum(p.numel() for p in block.parameters()) for block in model]
@@ -86,19 +84,12 @@ def test_the_sides_are_the_parameters_of_the_blocks(cut: str, blocks: list[int])
     assert summary.parameters == sum(sizes)
 
 
-def test_many_rounds_are_planned_by_the_first_thousand() -> None:
-    short = Config(**SMALL.model_dump() | {"rounds": 1000})
-    long = Config(**SMALL.model_dump() | {"rounds": 10**9})
-    assert brief(long, "fedavg").steps_per_round == brief(short, "fedavg").steps_per_round
-
-
 # --------------------------------------------------------------------------------------------------------------- memory
 
 
 @pytest.mark.parametrize(
     ("method", "changes"),
     [
-        ("fedavg", {"optimizer": "sgd(lr=0.05)"}),
         ("smofi", {"cut": "[0,1,2,0,1,2,0,1]", "diagnose": True}),
         ("fednag", {}),
         ("sflv2('step')", {}),  # client after client, batches are gathered later
@@ -130,15 +121,6 @@ def test_the_memory_is_what_tensors_really_take(method: str, changes: dict[str, 
     assert sum(item.bytes for item in estimated) == pytest.approx(really(), rel=0.05)
 
 
-def test_the_memory_is_that_of_the_fullest_round() -> None:
-    config = Config(**SMALL.model_dump() | {"cut": "0-2", "rounds": 12})
-    session, simulation, _ = prepared(config, "smofi")
-    totals = [sum(item.bytes for item in round_memory(simulation, session.run.planner.plan(n))) for n in range(12)]
-    lasting = ("activations", "global state", "initial model", "data")
-    counted = sum(item.bytes for item in brief(config, "smofi").memory if item.what not in lasting)
-    assert counted == max(totals) > min(totals)
-
-
 def test_the_activations_of_a_model_by_hand() -> None:
     x, y = torch.randn(12, 5), torch.arange(12) % 3
     model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Sigmoid(), torch.nn.Linear(7, 3))
@@ -152,9 +134,8 @@ def test_the_activations_of_a_model_by_hand() -> None:
 # ----------------------------------------------------------------------------------------------------------------- time
 
 
-@pytest.mark.parametrize("method", ["smofi", "sflv2", "mergesfl"])
+@pytest.mark.parametrize("method", ["sflv2", "mergesfl"])
 def test_every_method_can_be_timed(method: str) -> None:
-    torch.manual_seed(3)
     before = torch.random.get_rng_state()
     summary = brief(SMALL, method)
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -174,13 +155,6 @@ def test_a_session_timed_keeps_its_state() -> None:
         assert torch.equal(tensor, before[name]), name
     assert all(torch.equal(samples.store.inputs, kept) for samples, kept in zip(data, inputs, strict=True))
     assert session.run.history == []
-
-
-def test_what_a_run_refuses_is_refused() -> None:
-    with pytest.raises(InputError, match="clients=500 is not accepted: with at least 8 samples"):
-        plan_run(Config(clients=500), "smofi")
-    with pytest.raises(InputError, match="cut='7' is not accepted: expected 0 <= L <= 3"):
-        plan_run(Config(cut="7"), "smofi")
 
 
 def test_the_command_plans_for_the_workers_that_a_run_would_have(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,17 +10,13 @@ import pytest
 
 from smofi.cli import main
 from smofi.report.page import write_page
-from support.browser import CONTRASTS, Browser, browser_path
+from support.browser import Browser, browser_path
 from support.crash import TINY_RUN
 from support.pages import write_result, write_seeds
 
 pytestmark = pytest.mark.skipif(browser_path() is None, reason="no Chromium: install the package chromium")
 
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>"
-SMALLEST = """
-Math.min(...[...document.querySelectorAll("p, td, figcaption, button")]
-  .map(one => parseFloat(getComputedStyle(one).fontSize)))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -166,41 +162,3 @@ def test_a_figure_is_read_from_the_keyboard(browser: Browser, clocked: Path, fig
     assert browser.run("document.activeElement.getAttribute('aria-label')").count("Arrow keys") == 1
     browser.press("Escape")
     assert browser.run("document.activeElement.querySelector('.tip').hidden")
-
-
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_text_can_be_read_on_a_phone_in_light_and_dark(
-    browser: Browser, seeds: Path, clocked: Path, dark: bool
-) -> None:
-    for page in (seeds, clocked):
-        browser.open(page, width=360, height=4000, dark=dark)
-        assert browser.run("document.documentElement.dataset.theme") == ("dark" if dark else "light")
-        assert browser.run("document.scrollingElement.scrollWidth") <= 360
-        worst = browser.run(CONTRASTS)
-        assert len(worst) > 100
-        assert worst[0][0] >= 4.5, worst[:5]
-        assert browser.run(SMALLEST) >= 12
-
-
-def test_the_theme_is_chosen_with_a_button(browser: Browser, seeds: Path) -> None:
-    browser.open(seeds, dark=True)
-    seen = []
-    for _ in range(3):
-        browser.run("document.getElementById('theme').click()")
-        seen.append(
-            browser.run("document.documentElement.dataset.theme + ' ' + document.getElementById('theme').textContent")
-        )
-    assert seen == ["light Theme: light", "dark Theme: dark", "dark Theme: auto"]
-
-
-def test_the_page_is_printed_light_and_whole(browser: Browser, seeds: Path) -> None:
-    browser.open(seeds, dark=True)
-    assert browser.pdf().startswith(b"%PDF-")
-    assert browser.run("document.querySelectorAll('.setup:not([data-drawn])').length") == 0
-    assert browser.run("document.querySelector('details').open") is False  # as it was
-    browser.call("Emulation.setEmulatedMedia", media="print")
-    assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert browser.run("[...document.querySelectorAll('.controls, #theme')].every(one => !one.getClientRects().length)")
-    assert browser.run("getComputedStyle(document.querySelector('figure')).breakInside") == "avoid"
-    browser.call("Emulation.setEmulatedMedia", media="")
-    assert browser.console == []

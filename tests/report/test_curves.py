@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smofi.errors import InputError
 from smofi.methods import METHODS as REGISTERED
-from smofi.report import History, draw_curves
+from smofi.report.curves import draw_curves
 from smofi.report.style import METHODS, OTHERS, looks
 from support.histories import histories
 
@@ -29,17 +28,6 @@ def test_curves_as_ascii_by_hand() -> None:
         "** smofi 100.0%",
         "oo fedavg 0.0%",
     ]
-
-
-def test_ascii_where_braille_cannot_be_shown_and_colours_in_plot_and_legend() -> None:
-    curves = histories({"fedavg": [0.1, 0.5, 0.6], "smofi": [0.3, 0.7, 0.8]})
-    for encoding in ("ascii", "cp1252", "no-such-encoding"):
-        assert draw_curves(curves, target=0.6, encoding=encoding).plain.isascii()
-    drawn = draw_curves(curves, target=0.5)
-    styles = [str(span.style) for span in drawn.spans]
-    assert min(styles.count("#0072B2"), styles.count("#009E73")) > 1
-    assert "fedavg 60.0%" in drawn.plain
-    assert "target 50.0%" in drawn.plain
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
@@ -63,14 +51,6 @@ def test_the_line_goes_on_over_rounds_without_an_evaluation_and_gaps_stay_gaps()
     gap = histories({"smofi": [1.0, None, math.nan, math.inf, 1.0]})
     lines = draw_curves(gap, width=46, height=4, encoding="ascii").plain.split("\n")
     assert next(line for line in lines if "*" in line) == "100% |*" + " " * 38 + "*"
-
-
-def test_of_several_seeds_the_mean_is_drawn_and_said() -> None:
-    runs = [History("fedavg", [0.0, 0.5], seed=0), History("fedavg", [0.0, 1.0], seed=1)]
-    drawn = str(draw_curves(runs, width=40, height=5, encoding="ascii")).splitlines()
-    assert drawn[-2:] == ["oo fedavg 75.0%", "each line is the mean of 2 seeds"]
-    alone = draw_curves([History("fedavg", [0.0, 0.75])], width=40, height=5, encoding="ascii")
-    assert drawn[:-1] == str(alone).splitlines()
 
 
 number = st.none() | st.floats(allow_nan=True, allow_infinity=True, width=32)
@@ -102,15 +82,6 @@ def test_difficult_curves_are_drawn(curves: dict[str, list[float | None]]) -> No
     drawn = draw_curves(histories(curves), width=40, height=8).plain
     assert all(name.replace(" ", "") in "".join(drawn.split()) for name in curves)
     assert all(len(line) <= 40 for line in drawn.split("\n"))
-
-
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [({"width": 5}, "width=5"), ({"height": 0}, "height=0"), ({"histories": []}, "at least one history")],
-)
-def test_what_cannot_be_drawn_is_refused(changed: dict[str, object], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        draw_curves(**{"histories": histories({"a": [0.5]}), **changed})  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------------------------- looks

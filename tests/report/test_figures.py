@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,10 @@ from matplotlib.figure import Figure
 
 from smofi.config import Config
 from smofi.errors import InputError
-from smofi.report import History, save_curves
-from smofi.report.figures import Drawing, Panel, bars_figure, curves_figure, keys_of, points_figure
+from smofi.report.figures import Panel, bars_figure, curves_figure, keys_of, points_figure, run_figure
 from smofi.report.names import details, setting
-from smofi.report.style import METHODS
+from smofi.report.results import History
+from smofi.report.style import METHODS, Drawing
 from support.histories import histories
 
 HOURS = [1.0, 2.0, 3.0]
@@ -50,8 +48,8 @@ def legend(figure: Any) -> list[str]:
 def test_the_picture_of_a_run_says_what_it_shows(tmp_path: Path) -> None:
     config = Config(seed=7, cut="2", clients=1, data="csv:/far/away/patients.csv")
     runs = [*FEDAVG, *SMOFI]
-    asked: dict[str, Any] = {"target": 0.63, "title": setting(config), "below": details(config)}
-    one, other = (save_curves(tmp_path / f"{name}.svg", runs, **asked).read_bytes() for name in "ab")
+    drawing = run_figure(runs, 0.63, setting(config), details(config))
+    one, other = (drawing.save(tmp_path / f"{name}.svg").read_bytes() for name in "ab")
     assert one == other
     assert b"<dc:date>" not in one
     text = one.decode()
@@ -59,7 +57,7 @@ def test_the_picture_of_a_run_says_what_it_shows(tmp_path: Path) -> None:
     for words in said:
         assert f"<!-- {words}" in text, words
     assert {"#0072b2", "#009e73"} <= set(re.findall("#[0-9a-f]{6}", text))
-    assert save_curves(tmp_path / "hours.PNG", runs, over_hours=True).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert run_figure(runs, None, "", over_hours=True).content(".png").startswith(b"\x89PNG\r\n\x1a\n")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +70,7 @@ def test_the_picture_of_a_run_says_what_it_shows(tmp_path: Path) -> None:
     ],
 )
 def test_difficult_curves_are_drawn(curves: dict[str, list[float | None]], tmp_path: Path) -> None:
-    assert save_curves(tmp_path / "curves.svg", histories(curves), title="$x").stat().st_size > 1000
+    assert len(run_figure(histories(curves), None, "$x").content()) > 1000
 
 
 def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
@@ -83,9 +81,9 @@ def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
         "folder.png": "a file in a folder that exists",
     }.items():
         with pytest.raises(InputError, match=sentence):
-            save_curves(tmp_path / name, FEDAVG)
+            run_figure(FEDAVG, None, "").save(tmp_path / name)
     with pytest.raises(InputError, match="at least one history"):
-        save_curves(tmp_path / "curves.png", [History("a", [None])])
+        run_figure([History("a", [None])], None, "")
 
 
 # ---------------------------------------------------------------------------------------------------------- for a paper
@@ -101,23 +99,6 @@ def test_the_same_histories_give_the_same_bytes(
     if suffix == ".pdf":  # its fonts as TrueType
         assert b"/FontFile2" in first
         assert b"/Type3" not in first
-
-
-SAVE = """
-import sys
-from smofi.report import History
-from smofi.report.figures import Panel, curves_figure
-curves_figure([Panel("IID", [History("fedavg", [0.2, 0.6])])]).save(sys.argv[1])
-"""
-
-
-@pytest.mark.slow
-def test_another_process_gives_the_same_bytes_too(tmp_path: Path) -> None:
-    for number, name in enumerate(("one.pdf", "two.pdf", "one.svg", "two.svg")):
-        environment = {"PYTHONHASHSEED": str(number), "PYTHONPATH": ":".join(sys.path)}
-        subprocess.run([sys.executable, "-c", SAVE, tmp_path / name], check=True, env=environment)
-    for suffix in ("pdf", "svg"):
-        assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
 
 def test_curves_show_the_mean_and_a_band_of_one_deviation() -> None:
@@ -148,18 +129,6 @@ def test_over_hours_rounds_stand_at_the_mean_of_their_seeds() -> None:
     (axes,) = drawn(curves_figure([Panel("", [*FEDAVG, *slow])], over_hours=True)).axes
     assert [list(line.get_xdata()) for line in axes.lines] == [[1, 2, 3], [2, 4, 6]]
     assert axes.get_xlabel() == "hours on the clients' devices"
-
-
-@pytest.mark.parametrize(("count", "shape"), [(1, (1, 1)), (3, (1, 3)), (5, (2, 3)), (8, (2, 4))])
-def test_panels_stand_in_rows_with_the_same_range_unless_each_has_its_own(count: int, shape: tuple[int, int]) -> None:
-    figure = drawn(curves_figure([PANEL] * count))
-    grid = figure.axes[0].get_gridspec()
-    assert (grid.nrows, grid.ncols) == shape
-    assert len(figure.axes) == count
-    first, second = drawn(curves_figure([Panel("", SLOW), Panel("", SMOFI)])).axes
-    assert first.get_ylim() == second.get_ylim()
-    first, second = drawn(curves_figure([Panel("", SLOW), Panel("", SMOFI)], own_axes=True)).axes
-    assert first.get_ylim()[1] < second.get_ylim()[0]
 
 
 def test_bars_have_heights_deviations_and_say_what_was_missed() -> None:
@@ -219,9 +188,3 @@ OTHER = History("smofi", [0.5], metrics={"gain": "gain"})
 def test_what_cannot_be_drawn_is_refused(make: Callable[[], Drawing], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         make()
-
-
-def test_matplotlib_is_loaded_only_to_draw() -> None:
-    """The command line imports all that draws."""
-    check = "import sys, smofi.cli.commands; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import math
-import os
-import pty
 import re
-import select
-import struct
-import subprocess
-import sys
-import termios
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 
 import pytest
 import torch
@@ -25,12 +16,10 @@ from rich.console import Console
 
 import smofi
 from smofi.engine.events import Event, Record, RoundDone, RoundStarted, RunEnded, RunStarted, TickDone, Warned
-from smofi.report import History
 from smofi.report.live import Live
-from smofi.report.results import RunProgress
+from smofi.report.results import History, RunProgress
 from support.work import instructions_of_third_round
 
-ROOT = Path(__file__).resolve().parents[2]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
@@ -175,7 +164,7 @@ def test_json_lines_are_the_events() -> None:
     assert lines[1]["message"] == "careful"
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("width", [60, 200])
 def test_the_last_frame_stays_and_fits(width: int) -> None:
     names = ["fedavg", "fedprox(mu=0.01)+smofi(alpha=-0.5, global_momentum=0.3)"]
     runs = [events(names[0], [0.5, 0.7, 0.65]), events(names[1], [0.6, 0.7, 0.9])]
@@ -200,19 +189,6 @@ def test_frames_come_four_times_a_second_at_most() -> None:
     moving = watched("live", [events("smofi", [0.1] * 50)], terminal=True, step=0.3)
     assert still.count("peak memory") <= 4
     assert moving.count("peak memory") > 50
-
-
-def test_live_in_ascii_and_in_a_low_terminal() -> None:
-    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    console = Console(file=file, force_terminal=True, width=60, height=8, legacy_windows=False)
-    with Live(console, ["smofi"], 3, "live") as live:
-        for event in events("smofi", [0.1, 0.2, 0.3]):
-            live(event)
-    file.flush()
-    assert isinstance(file.buffer, io.BytesIO)
-    frame = last_frame(file.buffer.getvalue().decode("ascii"))
-    assert any("3/3     30.0%" in line for line in frame)
-    assert not any(line.startswith("accuracy") for line in frame)  # no room for curves
 
 
 def test_what_is_said_while_drawing_waits() -> None:
@@ -247,12 +223,6 @@ def test_a_resumed_run_goes_on_where_it_was() -> None:
     assert re.findall(r"round (\d/\d) .*? best +([\d.]+%)", file.getvalue()) == [("3/4", "90.0%"), ("4/4", "90.0%")]
 
 
-def test_time_left_counts_the_part_of_a_round() -> None:
-    run = RunProgress(History("smofi", [0.1] * 4, seconds=[100, 2, 2, 2, 4, 2]), 10, in_round=0.5)
-    assert run.seconds_left == pytest.approx(2 * 5.5)  # the median of the last five is 2
-    assert RunProgress(History("smofi"), 10).seconds_left is None
-
-
 def test_time_left_knows_that_some_rounds_are_evaluated() -> None:
     """Rounds of one second, every third with nine more for the evaluation: four seconds a round."""
     accuracies, seconds = [None, None, 0.5] * 4, [1.0, 1.0, 10.0] * 4
@@ -260,44 +230,6 @@ def test_time_left_knows_that_some_rounds_are_evaluated() -> None:
     assert RunProgress(History("smofi", [None, None], [1.0, 1.0]), 30).seconds_per_round == 1.0
     resumed = RunProgress(History("smofi", accuracies, [1.0, 1.0, 10.0]), 30)
     assert resumed.seconds_per_round == pytest.approx(4.0)
-
-
-def test_auto_is_live_on_a_terminal_and_plain_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mode(terminal: bool) -> str:
-        return Live(Console(file=io.StringIO(), force_terminal=terminal), ["smofi"], 3, "auto").mode
-
-    monkeypatch.setenv("TERM", "xterm")
-    assert (mode(True), mode(False)) == ("live", "plain")
-    monkeypatch.setenv("TERM", "dumb")
-    assert mode(True) == "plain"
-
-
-SMALL = ["--method", "smofi", "--rounds", "2", "--local-epochs", "1", "--output", "out"]
-SMALL += ["--clients", "8", "--model", "cnn", "--width", "4"]
-
-
-@pytest.mark.slow
-def test_a_real_run_on_a_terminal(tmp_path: Path) -> None:
-    """What a person sees, through a pseudo-terminal of 72 x 40."""
-    parent, child = pty.openpty()
-    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 72, 0, 0))
-    environment = os.environ | {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "COLUMNS": "72", "LINES": "40"}
-    command = [sys.executable, "-m", "smofi", "run", *SMALL]
-    process = subprocess.Popen(command, stdout=child, stderr=child, stdin=child, cwd=tmp_path, env=environment)
-    os.close(child)
-    pieces = []
-    while select.select([parent], [], [], 120)[0]:
-        try:
-            pieces.append(os.read(parent, 65536))
-        except OSError:  # the other end is closed
-            break
-    os.close(parent)
-    text = b"".join(pieces).decode()
-    assert process.wait(timeout=60) == 0, text
-    frame = last_frame(text.replace("\r\n", "\n"))
-    assert sum(line.startswith("method") for line in frame) == 1, "a frame was left behind"
-    assert any(re.match(r"smofi .*2/2 .* done$", line) for line in frame)
-    assert all(len(line) <= 72 for line in frame if not line.startswith(("digits, dirichlet", "Picture")))
 
 
 def judged(method: str) -> list[Event]:

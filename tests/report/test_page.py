@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -14,15 +13,14 @@ import pytest
 
 from smofi.cli import main
 from smofi.errors import InputError
-from smofi.report.page import ASSETS, MOST_POINTS, write_page
+from smofi.report.page import MOST_POINTS, write_page
 from support.pages import write_result, write_seeds
 
 
 @pytest.fixture(autouse=True)
 def without_stills(monkeypatch: pytest.MonkeyPatch) -> None:
     """Still pictures take most of a page's time, and say nothing more."""
-    monkeypatch.setattr("smofi.report.page.picture", lambda *arguments, **options: b"<svg/>")
-    monkeypatch.setattr("smofi.report.figures.Drawing.svg", lambda drawing: b"<svg/>")
+    monkeypatch.setattr("smofi.report.style.Drawing.content", lambda drawing, suffix=".svg": b"<svg/>")
 
 
 def made(paths: list[Path], tmp_path: Path, **more: Any) -> str:
@@ -75,14 +73,6 @@ def test_a_lead_that_may_be_chance_is_called_so(seeds: list[float], words: str, 
         write_result(tmp_path / f"runs/a-{seed}", "fedavg", seed, [0.5, 0.5])
         write_result(tmp_path / f"runs/b-{seed}", "smofi", seed, [value - 0.1, value + 0.1])
     assert words in texts_of(made([tmp_path / "runs"], tmp_path))
-
-
-def test_the_partition_is_that_of_the_run(tmp_path: Path) -> None:
-    (setup,) = data_of(made([write_result(tmp_path / "run")], tmp_path))
-    partition = setup["partition"]
-    assert partition["sizes"] == [387, *[150] * 7]
-    assert partition["clients"][0] == "7"
-    assert [sum(classes) for classes in zip(*partition["counts"], strict=True)] == partition["sizes"]
 
 
 def test_a_section_for_each_setup(tmp_path: Path) -> None:
@@ -208,10 +198,3 @@ def test_what_cannot_be_is_refused_in_a_sentence(
     assert sentence in capsys.readouterr().err
     assert Path("letter.html").read_text() == "Dear friend"
     assert not Path("report.html").exists()
-
-
-def test_the_library_is_the_one_that_is_named() -> None:
-    version, digest = re.findall(r"unchanged \| (\S+) \|.*?`(\w{64})`", (ASSETS / "README.md").read_text())[0]
-    library = (ASSETS / "d3.min.js").read_bytes()
-    assert hashlib.sha256(library).hexdigest() == digest
-    assert f"v{version} ".encode() in library[:40]

@@ -10,8 +10,7 @@ import pytest
 
 from smofi.engine.events import Record
 from smofi.errors import InputError
-from smofi.report import History, compare, measure
-from smofi.report.results import COLUMNS, Thinned, band, bands, interval, paired, student_t
+from smofi.report.results import COLUMNS, History, Thinned, band, compare, interval, measure, paired, student_t
 
 FEDAVG = History("fedavg", [0.30, 0.50, 0.60, 0.70, 0.80, 0.78], seconds=[1.0] * 6)
 SMOFI = History("smofi", [0.60, 0.75, 0.85, 0.90, 0.88, 0.90], seconds=[1.5] * 6)
@@ -98,12 +97,6 @@ def test_a_round_needs_every_seed_unless_runs_go_on() -> None:
     diverged = band(seeds([0.2, math.nan], [0.4, 0.5])).mean
     assert repr(diverged[1]) == "nan"  # a seed that diverged is not left out of the mean
     assert band(seeds([0.2, 0.4], [0.2, 0.4], hours=([1.0, 2.0], []))).hours == []
-
-
-def test_methods_keep_their_order() -> None:
-    found = bands([History("smofi", [0.5]), History("fedavg", [0.4]), History("smofi", [0.7], seed=1)])
-    assert [(one.name, one.mean) for one in found] == [("smofi", [0.6]), ("fedavg", [0.4])]
-    assert bands([History("smofi")])[0].mean == []
 
 
 # ---------------------------------------------------------------------------------------------------------- measures

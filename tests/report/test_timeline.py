@@ -17,7 +17,7 @@ from smofi.cli import main
 from smofi.clock.replay import Span
 from smofi.config import Config
 from smofi.errors import InputError
-from smofi.report.timeline import Line, Timeline, pieces, read_timelines, save_timelines, timeline_table
+from smofi.report.timeline import Line, Timeline, pieces, read_timelines, timeline_table
 from support.run_folder import rewritten
 
 SPEEDS = [400, 40, 80, 20]  # ms a sample, of each client
@@ -100,14 +100,6 @@ def test_a_round_is_what_the_record_says(runs: Path) -> None:
             assert [client for client in record["selected"] if lines[client].lost] == record["left_out"]
 
 
-def test_of_several_seeds_the_first_is_replayed(runs: Path) -> None:
-    """Others have other clients, and are found in their own folders."""
-    (timeline,) = read_timelines(runs / "seeds", 1)
-    assert timeline.details.startswith("cut 1, seed 0")
-    (other,) = read_timelines(runs / "seeds/seed-1/fedavg", 1)
-    assert [line.planned for line in other.lines] != [line.planned for line in timeline.lines]
-
-
 def test_who_waits_for_whom(runs: Path) -> None:
     """The client whose device takes 400 ms a sample computes five times as long as the next one. Under FedAvg the
     others are done and wait; under SMoFi they take each of the two steps together."""
@@ -164,18 +156,6 @@ def test_short_steps_are_drawn_together_and_nothing_is_lost() -> None:
     assert all(one.end <= other.start + 1e-9 for one, other in pairwise(found))
 
 
-def test_what_is_apart_stays_apart() -> None:
-    spans = [Span(0, "up", 0.0, 0.5), Span(0, "down", 0.9, 1.0), Span(0, "up", 2.5, 2.6), Span(0, "server", 2.6, 9.0)]
-    found = list(pieces(Line(0, 1, 1, 9.0, 9.0, "", spans), pixel=1.0))
-    assert [(piece.start, piece.end) for piece in found] == [(0.0, 1.0), (2.5, 2.6), (2.6, 9.0)]
-    assert [found[0].share("up"), found[0].share("down"), found[2].share("server")] == pytest.approx([0.5, 0.1, 1.0])
-
-
-def test_many_clients_and_many_steps_make_no_large_file(tmp_path: Path) -> None:
-    path = save_timelines(tmp_path / "many.svg", [example(lines=150, steps=300)])
-    assert path.stat().st_size < 1_000_000
-
-
 def test_the_command(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "round.png"
     assert main(["timeline", str(runs / "both"), "--round", "1", "--output", str(picture)]) == 0
@@ -207,16 +187,6 @@ def test_what_cannot_be_shown_is_refused(runs: Path, tmp_path: Path, capsys: pyt
         assert sentence in refused(capsys, both, "--round", number)
     assert "ends in .png, .svg or .pdf" in refused(capsys, both, "--output", "round.gif")
     assert "a file in a folder that exists" in refused(capsys, both, "--output", str(tmp_path / "no" / "round.png"))
-
-
-def test_a_run_before_its_first_round_is_refused(runs: Path, tmp_path: Path) -> None:
-    shutil.copytree(runs / "late", tmp_path / "begun")
-    (tmp_path / "begun" / "metrics.jsonl").write_text("")
-    with pytest.raises(InputError, match=r"metrics\.jsonl lacks rounds that were saved: expected at least 2\. Put"):
-        read_timelines(tmp_path / "begun")
-    rewritten(tmp_path / "begun", "metrics.jsonl", b"")
-    with pytest.raises(InputError, match="at least one finished round"):
-        read_timelines(tmp_path / "begun")
 
 
 def test_other_devices_than_those_of_the_run_are_noticed(runs: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -109,18 +109,6 @@ def test_rounds_count_when_they_are_listed(tmp_path: Path) -> None:
     assert [record["round"] for record in writer.folder.records()] == [1, 2, 3, 4]
 
 
-def test_rounds_of_an_earlier_version_since_its_last_save_do_not_count(tmp_path: Path) -> None:
-    writer = saved(tmp_path / "run", 2)
-    (tmp_path / "run/metrics.sums").write_text(f"3 {'0' * 32}\n")
-    with open(tmp_path / "run/metrics.jsonl", "a") as file:
-        file.write('{"round": 3}\n')
-    assert (len(writer.folder.records()), writer.folder.damaged()) == (2, [])
-    again = RunWriter(writer.folder)
-    again.write_records(map(asdict, rounds(2)))
-    again.append_records(rounds(3))
-    assert len(again.folder.records()) == 3
-
-
 @pytest.mark.parametrize("line", [0, 2])
 def test_any_changed_or_missing_round_is_noticed(line: int, tmp_path: Path) -> None:
     writer = saved(tmp_path / "run", 2)
@@ -159,29 +147,6 @@ def test_the_newest_states_are_kept_and_damaged_ones_are_set_aside(tmp_path: Pat
     shutil.rmtree(tmp_path / "run/checkpoints")
     writer.save(state(4), keep=2)  # makes the folder again
     assert folder.checkpoint(4).round == 4
-
-
-def test_an_end_is_written_read_and_removed(tmp_path: Path) -> None:
-    writer = write_run(tmp_path / "run", CONFIG)
-    writer.write_end({"layer.bias": torch.arange(3.0, requires_grad=True)}, {"rounds": 2, "stopped": None})
-    assert writer.folder.result() == {"rounds": 2, "stopped": None}
-    assert writer.folder.model()["layer.bias"].tolist() == [0.0, 1.0, 2.0]
-    assert RunWriter(writer.folder).ended == writer.ended == 2
-    for _ in range(2):
-        writer.remove_end()
-    assert (writer.folder.result(), writer.folder.model_file.exists()) == (None, False)
-
-
-def test_a_file_that_is_as_it_should_be_is_left_alone(tmp_path: Path) -> None:
-    writer = saved(tmp_path / "run", 2)
-    writer.write_end({"bias": torch.zeros(2)}, {"rounds": 2})
-    paths = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
-    before = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths}
-    again = RunWriter(RunFolder(tmp_path / "run"))
-    again.write_records(again.folder.records())
-    again.write_config(CONFIG)
-    again.write_end({"bias": torch.zeros(2)}, {"rounds": 2})
-    assert {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths} == before
 
 
 def test_trackers_have_names_of_their_own_for_a_run(tmp_path: Path) -> None:
@@ -316,13 +281,10 @@ def test_a_state_that_cannot_be_listed_is_not_left_behind(tmp_path: Path, monkey
     ("name", "content", "sentence"),
     [
         ("config.yaml", b"a: [1", "cannot be read as YAML"),
-        ("config.yaml", b"just words", "expected settings, one per line"),
         ("config.yaml", b"\xff\xfe", "is not text: byte 1 is not UTF-8"),
-        ("config.yaml", b"when: 2001-99-99", "month must be in 1..12"),
         ("config.yaml", b"a: !!python/object:os.system x", "could not determine a constructor"),
         ("config.yaml", b"a: &a [1]\nb: *a", "alias"),
         ("config.yaml", b"[" * 5000, "nested too deeply"),
-        ("about.json", b"{", "Expecting property name"),
         ("about.json", b"\xff", "'utf-8' codec can't decode"),
         ("about.json", b"[]", "expected keys and values"),
         ("result.json", b"3", "expected keys and values"),

@@ -15,16 +15,14 @@ from smofi.errors import InputError
 from smofi.runs import FolderLock, writer_of
 
 
-def another(folder: Path, *, forking: bool = False) -> tuple[int, int]:
-    """A process that has the lock, and one it has forked, which has let go of its copy; 0 if there is none."""
+def another(folder: Path) -> tuple[int, int]:
+    """Start a process that has the lock, and one forked from it, which has let go of its copy."""
     reader, writer = os.pipe()
     if not (process := os.fork()):
         lock = FolderLock(folder)
-        follower = os.fork() if forking else -1
-        if not follower:
+        if not os.fork():
             lock.release()
-        if follower <= 0:
-            os.write(writer, f"{os.getpid() if forking else 0}\n".encode())
+            os.write(writer, f"{os.getpid()}\n".encode())
         signal.pause()
         os._exit(0)
     with open(reader) as said:
@@ -55,23 +53,15 @@ def test_it_is_refused_while_it_is_taken_and_looking_changes_nothing(tmp_path: P
     FolderLock(tmp_path).release()
 
 
-def test_a_process_that_is_killed_leaves_no_lock(tmp_path: Path) -> None:
-    process, _ = another(tmp_path)
+def test_a_killed_process_leaves_no_lock_and_the_process_it_forked_does_not_let_go_of_it(tmp_path: Path) -> None:
+    process, follower = another(tmp_path)
     with pytest.raises(InputError, match=rf"is being written by another process \(pid {process}\)"):
         FolderLock(tmp_path)
     assert writer_of(tmp_path) == str(process)
     killed(process)
-    assert writer_of(tmp_path) is None
-    FolderLock(tmp_path).release()
-
-
-def test_a_forked_process_that_lets_go_leaves_the_lock_to_the_first(tmp_path: Path) -> None:
-    process, follower = another(tmp_path, forking=True)
-    with pytest.raises(InputError, match=rf"\(pid {process}\)"):
-        FolderLock(tmp_path)
-    killed(process)
     try:
         os.kill(follower, 0)  # it lives on
+        assert writer_of(tmp_path) is None
         FolderLock(tmp_path).release()
     finally:
         os.kill(follower, signal.SIGKILL)

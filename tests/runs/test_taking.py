@@ -46,13 +46,10 @@ def refusal(output: Path, capsys: pytest.CaptureFixture[str], *methods: str) -> 
         ("thesis.txt", b"mine", 1),
         ("manifest.json", b'{"name": "an app", "version": 3}', 1),
         ("config.yaml", b"theme: dark", 1),
-        (".thesis.txt.part", b"", 1),
         (".lock", b"another program's", 1),
         ("photos/cat.png", b"mine", 1),
-        ("metrics.jsonl", b"", 1),
         ("fedavg/thesis.txt", b"mine", 2),
         ("fedavg/config.yaml", b"theme: dark", 2),
-        ("thesis.txt", b"mine", 2),
         ("other/notes.txt", b"mine", 2),
     ],
 )
@@ -84,7 +81,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.fixture
 def readable_only() -> Iterator[Path]:
     """A folder that this process may not write; root gives up its rights for it, once all that is needed is loaded."""
-    importlib.import_module("smofi.experiment.following")
+    importlib.import_module("smofi.experiment.resuming")
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o555)
     root = os.geteuid() == 0
@@ -120,7 +117,9 @@ def test_new_and_empty_folders_are_taken(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("empty")
     (tmp_path / "locked").mkdir()
     (tmp_path / "locked/.lock").write_text(" 123")
-    for name in ("new", "empty", "link", "locked", "far/below"):
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served/.clients.json.part").write_bytes(b"[")  # by a server that was killed
+    for name in ("new", "empty", "link", "locked", "served", "far/below"):
         check_free(tmp_path / name)
     assert main(["run", *TINY_RUN, "--rounds", "1", "--method", "fedavg", "--output", str(tmp_path / "link")]) == 0
     assert RunFolder(tmp_path / "empty").has_model
@@ -146,7 +145,7 @@ def begun(run: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
             RunWriter(RunFolder(run)).describe("data: digits", {}, owners, labels)
 
 
-@pytest.mark.parametrize("first", WRITTEN)
+@pytest.mark.parametrize("first", WRITTEN[1::2])
 @pytest.mark.parametrize("second", WRITTEN)
 def test_a_start_that_was_cut_off_is_begun_anew(
     first: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -162,11 +161,6 @@ def test_a_start_that_was_cut_off_is_begun_anew(
         (tmp_path / name / name).write_bytes(b"mine")
         with pytest.raises(InputError, match=rf"but it has {name}$"):
             check_free(tmp_path / name)
-
-
-def test_a_server_that_was_killed_before_it_had_written_its_first_file_is_begun_anew(tmp_path: Path) -> None:
-    (tmp_path / ".clients.json.part").write_bytes(b"[")
-    check_free(tmp_path)
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a limit on memory that is too small": (
         lambda: smofi.serve({**LARGE, "memory_limit": "1MB"}, "run", insecure=True),
-        r"memory_limit='1MB' is not accepted: expected at least .* MB that this process already uses \+ .* rows: weig",
+        r"memory_limit='1MB' is not accepted: expected at least .* [MG]B that this process already uses \+ .* rows: ",
     ),
 }
 

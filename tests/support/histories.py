@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from smofi.report import History
+from smofi.report.results import History
 
 
 def histories(accuracies: Mapping[str, Sequence[float | None]]) -> list[History]:

@@ -17,7 +17,7 @@ from PIL import Image
 
 from smofi import data, models
 from smofi.data.loading import DIGITS, TRAIN_SIZE
-from smofi.data.shakespeare import NAMES, Changed, numbers
+from smofi.data.shakespeare import LETTERS, Alphabet, nearest
 from smofi.seeds import generator
 from support.run_folder import SETTINGS, write_run
 from support.sounds import tone, write_wav
@@ -133,11 +133,12 @@ def recordings(folder: Path) -> Kind:
 def text(folder: Path) -> Kind:
     """Two roles with characters that the alphabet lacks; every 80 characters in the last fifth of each."""
     folder.mkdir()
+    alphabet = Alphabet(LETTERS, nearest)
     inputs, labels = [], []
     for role in ("ANNA", "BERT"):
         words = f"{role}: Was it Zo\u00eb, cafe\u0301 \u2014 \u201cna\u00efve\u201d?\r\n\tNo\u2026 {{\u4e2d}} " * 16
         (folder / f"PLAY_{role}.txt").write_bytes(words.encode())
-        labels += [NAMES[int(numbers(letter, Changed())[0])] for letter in _pieces(words, folder, inputs)]
+        labels += [alphabet.names[int(alphabet.numbers(letter)[0])] for letter in _pieces(words, folder, inputs)]
     return Kind("shakespeare", "transformer", inputs, labels, {"folder": folder})
 
 

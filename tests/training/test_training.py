@@ -335,12 +335,3 @@ def test_a_session_is_checked_and_not_yet_trained() -> None:
     assert (
         repr(stopped) == f"Result(1 round, accuracy {stopped.history[0].accuracy:.4g} after round 1, {stopped.stopped})"
     )
-
-
-def test_a_source_says_how_to_get_its_tensors() -> None:
-    source = data.load("digits")
-    assert "1,437 training and 360 test samples" in repr(source)
-    assert "source.train.tensors()" in repr(source)
-    inputs, targets = source.train.tensors()
-    assert inputs.shape == (1437, 1, 8, 8)
-    assert torch.equal(targets, source.train.labels)

@@ -17,7 +17,6 @@ from typing import Protocol
 
 import torch
 
-from smofi.cores import available_cores
 from smofi.engine.processes.counting import power_of_two
 from smofi.engine.processes.endings import handled
 from smofi.engine.processes.forking import ForkLauncher
@@ -25,7 +24,7 @@ from smofi.engine.processes.spawning import SpawnLauncher, end_with_the_first, s
 from smofi.engine.processes.watching import Report
 from smofi.engine.processes.workers import DistributedWorkers, WorkerGone, Workers, joined
 from smofi.errors import check_choice, check_count, refuse
-from smofi.memory import as_text, room
+from smofi.memory import as_text, available_cores, room
 
 DEFAULT = "SMOFI_WORKERS"
 """The environment variable with the number of workers of runs that do not say it."""

@@ -9,13 +9,13 @@ from functools import partial
 
 import torch
 
-from smofi.cores import available_cores
 from smofi.engine.cohort.halves import ServerHalf
 from smofi.engine.cpu.kernels import convolutions, suits_onednn
 from smofi.engine.noise import own_random_state, random_state
 from smofi.engine.remote.crossing import Crossing
 from smofi.engine.state import GlobalState
 from smofi.flat import shell
+from smofi.memory import available_cores
 from smofi.models.dropout import step_keys
 
 WORTHWHILE = 1.15

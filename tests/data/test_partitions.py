@@ -1,7 +1,14 @@
+"""Samples divided among clients: the ways of dividing, validation, saved partitions, and how uneven classes are."""
+
 from __future__ import annotations
 
 import hashlib
+import json
+import math
+import os
+import struct
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +16,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from smofi.data.partitions import (
-    Dirichlet,
+    Saved,
     assign,
+    class_counts,
     dirichlet,
+    divergence,
     fill,
     iid,
     log_dirichlet,
@@ -21,17 +31,17 @@ from smofi.data.partitions import (
     parse,
     partition,
     proportions,
-    samples_by_client,
+    read_partition,
     shards,
+    write_partition,
 )
 from smofi.errors import InputError
-from smofi.runs import partition_hash
-from smofi.seeds import generator
+from smofi.runs import RunFolder, RunWriter, partition_hash
 
 GAMMAS = [1e-300, 1e-3, 0.01, 0.2, 1.0, 1e3, 1e300]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_every_sample_exactly_once_and_nobody_below_the_minimum(data: st.DataObject) -> None:
     samples = data.draw(st.integers(1, 400))
@@ -52,7 +62,7 @@ def test_every_sample_exactly_once_and_nobody_below_the_minimum(data: st.DataObj
     assert all(np.array_equal(one, other) for one, other in zip(parts, again, strict=True))
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(0, 30), min_size=1, max_size=8).filter(lambda sizes: sum(sizes) > 0),
     min_size=st.integers(0, 10),
@@ -167,40 +177,6 @@ def test_by_client_a_class_is_divided_in_proportion_to_the_mixes() -> None:
         np.testing.assert_allclose(own, size * column / column.sum(), atol=1)
 
 
-def test_readings_differ_in_how_much_sizes_differ() -> None:
-    def spread(how: dict[str, Any], samples: int, classes: int, clients: int) -> float:
-        of_classes = np.full(classes, samples // classes)
-        counts = [dirichlet(0.2, **how).counts(of_classes, clients, generator(seed, "partition")) for seed in range(20)]
-        sizes = [one.sum(axis=0) for one in counts]
-        return float(np.mean([own.std() / own.mean() for own in sizes]))
-
-    # The paper's settings. Without the rule, (std / mean)^2 = (J - 1) / (c (J gamma + 1)). The other two have no such
-    # formula: their values are those of an independent program, from other draws.
-    for (samples, classes, clients), (balanced, by_client) in {
-        (50_000, 10, 100): (0.58, 0.10),
-        (50_000, 100, 100): (0.11, 0.04),
-        (100_000, 200, 200): (0.07, 0.02),
-    }.items():
-        shape = samples, classes, clients
-        formula = np.sqrt((clients - 1) / classes / (0.2 * clients + 1))
-        assert spread({"balance": False}, *shape) == pytest.approx(formula, rel=0.06)
-        assert spread({}, *shape) == pytest.approx(balanced, abs=0.04)
-        assert spread({"by": "client"}, *shape) == pytest.approx(by_client, abs=0.01)
-
-
-def test_large_gamma_is_even_and_small_gamma_gives_a_class_to_one_client() -> None:
-    labels = np.arange(10_000) % 10
-
-    def largest_share(how: str) -> float:
-        parts = partition(labels, 10, how, min_size=0, seed=0)
-        counts = np.array([np.bincount(labels[part], minlength=10) for part in parts])
-        return float(np.mean(counts.max(axis=0) / 1000))
-
-    assert largest_share("dirichlet(1e6)") == pytest.approx(0.1, abs=0.002)
-    assert largest_share("dirichlet(1e-4)") > 0.99
-    assert 0.35 < largest_share("dirichlet(0.2)") < 0.85
-
-
 @pytest.mark.parametrize("gamma", [0.05, 0.2, 1.0, 5.0])
 def test_proportions_have_the_moments_of_a_dirichlet(gamma: float) -> None:
     # Dir(gamma) over J clients: mean 1/J, variance (J - 1) / (J^2 (J gamma + 1)).
@@ -216,14 +192,6 @@ def test_proportions_never_underflow_to_nothing(gamma: float) -> None:
     shares = proportions(log_dirichlet(gamma, 50, 1000, np.random.default_rng(0)), gamma)
     assert np.isfinite(shares).all()
     np.testing.assert_allclose(shares.sum(axis=1), 1)
-
-
-def test_labels_that_are_not_numbers_are_one_class_more() -> None:
-    labels = np.repeat([0.0, 1.0, np.nan], 100)
-    parts = partition(labels, 5, Dirichlet(1e-6), min_size=0)
-    held_by = [{client for client, part in enumerate(parts) if (part // 100 == label).any()} for label in range(3)]
-    assert [len(clients) for clients in held_by] == [1, 1, 1]
-    assert sum(map(len, parts)) == 300
 
 
 def test_iid_deals_like_cards() -> None:
@@ -245,18 +213,7 @@ def test_shards_of_mcmahan() -> None:
     assert np.abs(means - 29_999.5).max() < 5 * 60_000 / np.sqrt(12 * 300)
 
 
-@given(samples=st.integers(1, 300), clients=st.integers(1, 20), k=st.integers(1, 8))
-def test_shards_differ_by_one_sample_and_clients_by_one_a_shard(samples: int, clients: int, k: int) -> None:
-    if clients * k > samples:
-        with pytest.raises(InputError, match=rf"makes {clients * k} shards of {samples} samples"):
-            partition(np.zeros(samples), clients, shards(k), min_size=0)
-        return
-    sizes = [len(part) for part in partition(np.zeros(samples), clients, shards(k), min_size=0)]
-    low = samples // (clients * k)
-    assert all(k * low <= size <= k * (low + 1) for size in sizes)
-
-
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_natural_clients_are_owners_with_enough(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=20))
@@ -303,11 +260,6 @@ def test_natural_draws_owners_and_samples_by_the_seed() -> None:
     assert kept == set(range(7, 4000, 40))
     assert {len(part) for part in parts(0)} == {50}
     assert {len(part) for part in parts(0, "natural")} == {100}
-
-
-def test_parts_are_ascending_and_leave_out_nobodys_samples() -> None:
-    parts = samples_by_client(np.array([2, -1, 0, 2, -2, 0, 0]), clients=4)
-    assert [part.tolist() for part in parts] == [[2, 5, 6], [], [0, 3], []]
 
 
 @pytest.mark.parametrize(
@@ -370,3 +322,303 @@ def test_text_that_means_nothing_is_refused(text: str) -> None:
 def test_impossible_requests_are_refused(changed: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         partition(**{"labels": np.zeros(100), "clients": 3, **changed})
+
+
+# ------------------------------------------------------------------------------------------------------ with validation
+
+
+LABELS = np.arange(200) % 4
+
+
+@pytest.mark.parametrize("how", ["dirichlet(0.2)", "iid", "shards(2)"])
+def test_without_validation_it_is_the_partition(how: str) -> None:
+    owner = assign(LABELS, 6, how, min_size=5, seed=1)
+    assert owner.dtype == np.int32
+    for client, part in enumerate(partition(LABELS, 6, how, min_size=5, seed=1)):
+        assert np.flatnonzero(owner == client).tolist() == part.tolist()
+
+
+@pytest.mark.parametrize("how", ["dirichlet(0.2)", "iid", "shards(2)"])
+def test_validation_is_a_share_of_all_and_the_rest_is_divided(how: str) -> None:
+    owner = assign(LABELS, 6, how, min_size=20, seed=1, validation=0.15)
+    assert (owner == -1).sum() == 30
+    sizes = np.bincount(owner[owner >= 0], minlength=6)
+    assert sizes.sum() == 170
+    assert sizes.min() >= 20
+
+
+def test_methods_and_kinds_validate_on_the_same_samples() -> None:
+    held = [assign(LABELS, 6, how, min_size=5, seed=1, validation=0.1) == -1 for how in ("iid", "shards(2)")]
+    assert np.array_equal(*held)
+
+
+@settings(max_examples=40)
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    min_size=st.integers(0, 10),
+    validation=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 0.999]),
+    most=st.sampled_from([None, 15, 30]),
+)
+def test_every_natural_client_holds_out_its_own_share(
+    sizes: list[int], min_size: int, validation: float, most: int | None
+) -> None:
+    owners = np.random.default_rng(1).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    labels = np.zeros(len(owners))
+    kept = [size if most is None else min(size, most) for size in sizes]
+    held = [round(validation * size) for size in kept]
+    able = [name for name in range(len(sizes)) if kept[name] - held[name] >= min_size]
+    how = "natural" if most is None else f"natural(most={most})"
+
+    def assigned() -> np.ndarray:
+        return assign(labels, max(1, len(able)), how, min_size=min_size, seed=2, validation=validation, owners=owners)
+
+    if not able or (validation and not sum(held[name] for name in able)):
+        with pytest.raises(InputError, match="is not accepted"):
+            assigned()
+        return
+    owner = assigned()
+    assert np.array_equal(owner, assigned())
+    for client, name in enumerate(able):
+        mine = owner[owners == name]
+        assert (mine == -1).sum() == held[name]
+        assert (mine == client).sum() == kept[name] - held[name]
+    others = owner[~np.isin(owners, able)]
+    assert (others == -2).all()
+
+
+def test_a_saved_partition_is_taken_as_it_is(tmp_path: Path) -> None:
+    owner = assign(LABELS, 6, "natural(most=12)", min_size=5, seed=1, validation=0.1, owners=np.arange(200) % 9)
+    assert {-2, -1, 0, 5} <= set(owner.tolist())
+    write_partition(tmp_path / "partition.safetensors", owner)
+    how = f"file:{tmp_path}"
+    # Neither the seed nor the minimum has a say.
+    assert np.array_equal(assign(LABELS, 6, how, min_size=150, seed=7), owner)
+    for client, part in enumerate(partition(LABELS, 6, how)):
+        assert part.tolist() == np.flatnonzero(owner == client).tolist()
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"validation": 0.1}, "validation=0.1 is not accepted: expected 0 with partition='file:.*whose file says"),
+        ({"clients": 3}, "clients=3 is not accepted: expected 2, the clients of file:"),
+        ({"labels": LABELS[1:]}, "it divides 200 samples and this data has 199"),
+        ({"how": "iid", "validation": 1.0}, "validation=1.0 is not accepted"),
+        (
+            {"how": "iid", "validation": 0.001},
+            "validation=0.001 is not accepted: expected 0, or at least one of the 200",
+        ),
+        ({"how": "natural"}, "does not say who owns which sample"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(changed: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    write_partition(tmp_path / "partition.safetensors", LABELS % 2)
+    given = {"labels": LABELS, "clients": 2, "how": f"file:{tmp_path}", "min_size": 1, "seed": 0, **changed}
+    with pytest.raises(InputError, match=sentence):
+        assign(**given)
+
+
+# ---------------------------------------------------------------------------------------------------------------- saved
+
+
+OWNER = np.array([1, -1, 0, 2, -2, 0], dtype=np.int32)
+
+
+def test_a_run_folder_and_its_file_are_read(tmp_path: Path) -> None:
+    labels = np.arange(6)
+    (tmp_path / "run").mkdir()
+    RunWriter(RunFolder(tmp_path / "run")).describe("rounds: 1\n", {}, OWNER, labels)
+    for path in (tmp_path / "run", tmp_path / "run" / "partition.safetensors"):
+        assert read_partition(path).tolist() == OWNER.tolist()
+        assert read_partition(str(path)).dtype == np.int32
+    known = parse(f"file:{tmp_path / 'run'}")
+    assert isinstance(known, Saved)
+    assert known.clients_of(labels, 3).tolist() == OWNER.tolist()
+    with pytest.raises(InputError, match="it was made for data with other labels"):
+        known.clients_of(labels[::-1], 3)
+    write_partition(tmp_path / "again", OWNER)
+    again = parse(f"file:{tmp_path / 'again'}")
+    assert isinstance(again, Saved)
+    assert again.clients_of(labels[::-1], 3).tolist() == OWNER.tolist()  # it knows of no labels
+
+
+@pytest.mark.parametrize("with_run", [True, False])
+def test_a_changed_owner_is_noticed_in_a_run_folder_and_by_itself(with_run: bool, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    RunWriter(RunFolder(tmp_path / "run")).describe("rounds: 1\n", {}, OWNER, np.arange(6))
+    path = tmp_path / "run" / "partition.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content.replace(OWNER.tobytes(), OWNER[::-1].tobytes()))
+    if not with_run:
+        path = path.rename(tmp_path / "partition.safetensors")
+    for place in (path, path.parent):
+        with pytest.raises(InputError, match=r"partition\.safetensors is (damaged|not what the run saved)"):
+            read_partition(place)
+    path.write_bytes(content)
+    assert read_partition(path).tolist() == OWNER.tolist()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(-2, 5), min_size=1).filter(lambda owners: max(owners) >= 0))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, owners: list[int]) -> None:
+    path = tmp_path_factory.getbasetemp() / "written.safetensors"
+    clients = sorted({owner for owner in owners if owner >= 0})
+    numbered = np.array([clients.index(owner) if owner >= 0 else owner for owner in owners])
+    write_partition(path, numbered)
+    assert read_partition(path).tolist() == numbered.tolist()
+    assert [one.name for one in path.parent.glob(".*.part")] == []
+
+
+@pytest.mark.parametrize("path", ["runs/a", "runs/a b/partition.safetensors", "x:y", "../dirichlet(0.2)"])
+def test_its_text_is_its_path(path: str) -> None:
+    assert parse(f"file:{path}") == Saved(path) == parse(str(Saved(path)))
+    assert str(parse(f" file:{path}")) == f"file:{path}"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "sentence"),
+    [
+        ({"owners": OWNER}, r"expected one tensor called owner, but it has \['owners'\]"),
+        ({"owner": OWNER, "more": OWNER}, "expected one tensor called owner"),
+        ({"owner": OWNER.astype(np.int64)}, "expected int32 of shape .samples., not I64"),
+        ({"owner": OWNER.astype(np.float32)}, "not F32"),
+        ({"owner": OWNER.reshape(2, 3)}, r"not I32 of \[2, 3\]"),
+        ({"owner": OWNER[:0]}, "no sample has a client"),
+        ({"owner": np.full(3, -1, dtype=np.int32)}, "no sample has a client"),
+        ({"owner": np.array([0, -3], dtype=np.int32)}, "a sample has client -3"),
+        ({"owner": np.array([0, 1, 3], dtype=np.int32)}, "client 2 has no sample although there is a client 3"),
+        ({"owner": np.array([2**31 - 1], dtype=np.int32)}, "client 0 has no sample although there is a client 2147483"),
+    ],
+)
+def test_a_file_that_is_no_partition_is_refused(tensors: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "partition.safetensors"
+    save_file(tensors, path)
+    with pytest.raises(InputError, match=rf"partition\.safetensors is no partition: .*{sentence}"):
+        read_partition(tmp_path)
+
+
+def test_every_truncation_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cut"
+    write_partition(path, OWNER)
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError, match=r"cut cannot be read as a partition"):
+            read_partition(path)
+    path.write_bytes(whole + b"\0")
+    with pytest.raises(InputError, match="cannot be read as a partition"):
+        read_partition(path)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"owner": {"dtype": "I32", "shape": [2**40], "data_offsets": [0, 2**42]}},
+        {"owner": {"dtype": "I32", "shape": [2**62], "data_offsets": [0, 8]}},
+        {"owner": {"dtype": "I32", "shape": [2], "data_offsets": [8, 16]}},
+        {"owner": {"dtype": "I33", "shape": [2], "data_offsets": [0, 8]}},
+        {"owner": [1, 2]},
+        [],
+    ],
+)
+def test_a_header_that_promises_more_than_the_file_has_is_refused(header: Any, tmp_path: Path) -> None:
+    text = json.dumps(header).encode()
+    (tmp_path / "lies").write_bytes(struct.pack("<Q", len(text)) + text + bytes(8))
+    with pytest.raises(InputError, match="lies cannot be read as a partition"):
+        read_partition(tmp_path / "lies")
+    (tmp_path / "lies").write_bytes(struct.pack("<Q", 2**60) + text)
+    with pytest.raises(InputError, match="lies cannot be read as a partition"):
+        read_partition(tmp_path / "lies")
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nothing does not exist: expected a run folder or its partition"):
+        read_partition(tmp_path / "nothing")
+    with pytest.raises(InputError, match=r"has no partition\.safetensors: expected a run folder"):
+        read_partition(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe is no regular file"):
+        read_partition(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"cannot be read"):
+        read_partition(tmp_path / ("x" * 300))
+    (tmp_path / "smofi").mkdir()
+    write_partition(tmp_path / "smofi" / "partition.safetensors", OWNER)
+    with pytest.raises(InputError, match=r"contains several runs: expected one of them, such as .*smofi$"):
+        read_partition(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("owners", "sentence"),
+    [
+        (np.array([0.0]), "whole numbers, one per sample"),
+        (np.array([[0]]), "whole numbers, one per sample"),
+        (np.array([0, 2]), "client 1 has no sample"),
+        (np.array([0, -3]), "client -3"),
+    ],
+)
+def test_what_could_not_be_read_is_not_written(owners: Any, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=sentence):
+        write_partition(tmp_path / "file", owners)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InputError, match="nowhere/file cannot be written: No such file"):
+        write_partition(tmp_path / "nowhere" / "file", OWNER)
+
+
+# ----------------------------------------------------------------------------------------------------------- how uneven
+
+
+def entropy(shares: list[float]) -> float:
+    return -sum(share * math.log2(share) for share in shares if share)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10, 100, 200])
+def test_a_single_class_in_closed_form(classes: int) -> None:
+    # q = (1, 0, ...) and m = ((c + 1) / 2c, 1 / 2c, ...) give 1 + log2(c) / 2 - (c + 1) log2(c + 1) / 2c.
+    expected = 1 + math.log2(classes) / 2 - (classes + 1) * math.log2(classes + 1) / (2 * classes)
+    counts = np.zeros((2, classes), dtype=np.int64)
+    counts[0, classes - 1], counts[1, 0] = 7, 12345
+    assert divergence(counts).tolist() == pytest.approx([expected, expected])
+
+
+@given(st.integers(2, 12).flatmap(lambda classes: st.lists(st.integers(0, 50), min_size=classes, max_size=classes)))
+def test_it_is_the_entropy_of_the_middle_less_the_mean_entropy(counts: list[int]) -> None:
+    if not sum(counts):
+        assert math.isnan(divergence([counts])[0])
+        return
+    mix, balance = [count / sum(counts) for count in counts], [1 / len(counts)] * len(counts)
+    middle = [(one + other) / 2 for one, other in zip(mix, balance, strict=True)]
+    found = float(divergence([counts])[0])
+    assert found == pytest.approx(entropy(middle) - (entropy(mix) + entropy(balance)) / 2, abs=1e-9)
+    assert 0 <= found <= 1
+    assert found == pytest.approx(float(divergence([sorted(counts)])[0]), abs=1e-12)
+    assert found == pytest.approx(float(divergence([[2 * count for count in counts]])[0]), abs=1e-12)
+
+
+def test_counts_are_those_of_a_plain_loop() -> None:
+    labels = np.random.default_rng(0).integers(7, size=300)
+    parts = partition(labels, 9, "dirichlet(0.3)", min_size=0)
+    expected = [[sum(int(labels[i]) == label for i in part) for label in range(8)] for part in parts]
+    assert class_counts(labels, parts, 8).tolist() == expected
+    assert class_counts(torch.from_numpy(labels), parts, 8).tolist() == expected
+    assert class_counts(labels, [], 8).shape == (0, 8)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "sentence"),
+    [
+        ([0, 3], 3, "labels=3 is not accepted: expected class numbers from 0 to 2"),
+        ([0, -1], 3, "labels=-1"),
+        ([0.5, 1.0], 3, "labels='float64"),
+        ([[0], [1]], 3, r"shape \(2, 1\)"),
+        ([0, 1], 0, "classes=0"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(labels: Any, classes: int, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        class_counts(labels, [np.array([0, 1])], classes)
+
+
+@pytest.mark.parametrize("counts", [[1, 2], [[0.5, 1.0]], [[-1, 2]], np.zeros((3, 0), dtype=np.int64)])
+def test_counts_that_are_none_are_refused(counts: Any) -> None:
+    with pytest.raises(InputError, match=r"counts=.*is not accepted"):
+        divergence(counts)
