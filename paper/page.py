@@ -25,8 +25,8 @@ from smofi.config.federation import gather
 from smofi.errors import InputError
 from smofi.files import write_atomically
 from smofi.report.clients import Fleet, Heterogeneity
-from smofi.report.figures import bars_figure, curves_figure, frame, points_figure
 from smofi.report.figures import Panel as Drawn
+from smofi.report.figures import bars_figure, curves_figure, frame, points_figure
 from smofi.report.numbers import figure
 from smofi.report.results import History
 from smofi.report.style import Drawing, put_dots, scale_axis
