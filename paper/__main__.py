@@ -86,8 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Asked:
-    """What the command is asked for: items at a scale, seeds (None: those of each item), the folder of the runs, how
-    many run at a time (None: as many as there are cores), on which device, and results that count as done."""
+    """Read what the command is asked for: items and scale, seeds (None: each item's own), the folder of the runs, the
+    number of runs at a time (None: one a core), the device, and results that count as done."""
 
     def __init__(self, given: argparse.Namespace) -> None:
         names = [check_choice("item", name, [*NAMES, ALL]) for name in given.items]

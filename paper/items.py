@@ -111,7 +111,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, and the checks that must hold for it to be so here; `why` it cannot be told without any."""
+    """Hold a sentence of the paper and the checks that decide it. Without checks, `why` says why none can."""
 
     says: str
     checks: Sequence[Check] = ()

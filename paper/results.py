@@ -1,4 +1,4 @@
-"""What finished runs measured: found by their settings in a folder of runs, or in the project's files of results.
+"""Find what finished runs measured, by their settings: in a folder of runs, or in the project's files of results.
 
 docs/results/fashion-mnist.csv    settings that differ, method, seed, version, and values round by round
 docs/results/fashion-mnist.yaml   settings that are the same in all these runs
@@ -94,7 +94,7 @@ def _without_folder(config: Config) -> Config:
 KEPT = tuple(name for name in SETTINGS if name not in WITHOUT_EFFECT - {"rounds"})
 """The settings that decide the numbers."""
 OWN = ("version", "seconds", "accuracy", "virtual_seconds")
-"""Of a run: the version of smofi, seconds that its rounds took, and after every round accuracy and virtual time."""
+"""A run's own columns: smofi's version, the seconds of its rounds, and accuracy and virtual time after every round."""
 SEED, NOT_EVALUATED = "seed", "-"
 
 

@@ -114,7 +114,7 @@ def config(source: Source = None, /, *, flags: Flags = NONE_GIVEN, scale: Scale 
 
 DEVICES_SHOWN = 100
 UNDIVIDED: dict[str, Any] = {"clients": 1, "partition": "iid"}
-"""How data of one's own is shown where nothing says how to divide it: as a client of a served run has it."""
+"""The settings that show a user's own data undivided, as a client of a served run holds it."""
 
 
 @command()

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     own = arguments is None  # the process is the command's own
     if own:
         _make_streams_last()
-    LOSS.error, LOSS.remark = None, ""
+    LOST.error, LOST.remark = None, ""
     try:
         # nothing is left to be said or saved after the command: then a signal may end the process without a word
         with handled(_interrupt, afterwards=signal.SIG_DFL if own else None):
@@ -39,15 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         code = _say_interrupted(error.number if isinstance(error, Interrupted) else signal.SIGINT)
     sys.stdout.flush()
-    return _code_after(LOSS, code)
+    return _code_after(LOST, code)
 
 
-def _code_after(loss: Loss, code: int) -> int:
+def _code_after(lost: LostOutput, code: int) -> int:
     """Say that standard output was lost, where nothing went on without it."""
-    if loss.error is None or loss.remark:
+    if lost.error is None or lost.remark:
         return code
-    if not isinstance(loss.error, BrokenPipeError):  # whoever closes a pipe has seen enough
-        complain(f"standard output cannot be written: {loss.error.strerror}")
+    if not isinstance(lost.error, BrokenPipeError):  # whoever closes a pipe has seen enough
+        complain(f"standard output cannot be written: {lost.error.strerror}")
     return code or 1
 
 
@@ -89,14 +89,14 @@ def remark(message: str) -> None:
 
 
 @dataclass
-class Loss:
-    """Why standard output is lost, if it is; `remark` says what goes on without it, where that is no failure."""
+class LostOutput:
+    """Keep the error that ended standard output. `remark` says what goes on without it, where that is no failure."""
 
     error: OSError | None = None
     remark: str = ""
 
 
-LOSS = Loss()
+LOST = LostOutput()
 
 
 class Lasting(io.FileIO):
@@ -112,9 +112,9 @@ class Lasting(io.FileIO):
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
             if self.fileno() == 1:
-                LOSS.error = error
-                if LOSS.remark:
-                    remark(f"warning: standard output cannot be written ({error.strerror}): {LOSS.remark}")
+                LOST.error = error
+                if LOST.remark:
+                    remark(f"warning: standard output cannot be written ({error.strerror}): {LOST.remark}")
             return memoryview(data).nbytes
 
 

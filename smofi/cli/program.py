@@ -1,4 +1,4 @@
-"""What all commands share: the program, what it prints to, the flags, and the configuration that follows from them."""
+"""Define what all commands share: the program, its console, the flags, and the configuration they lead to."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ RUNS = Path("runs")
 """Where runs are made and looked for, unless told otherwise."""
 
 ONE_OR_MORE = Parameter(consume_multiple=(1, None))
-"""Of a flag that takes one or more values: `--method fedavg smofi`, or the flag again for each."""
+"""Lets a flag take one or more values: `--method fedavg smofi`, or the flag again for each."""
 
 
 def doc(help: str) -> Parameter:

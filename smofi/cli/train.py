@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from smofi.cli.entry import LOSS, complain, loading, remark
+from smofi.cli.entry import LOST, complain, loading, remark
 from smofi.cli.program import (
     COMMAND_LINE,
     HOW_TO_WRITE,
@@ -167,7 +167,7 @@ class Training:
         from smofi.report.results import History
 
         self.folder = folder
-        LOSS.remark = f"the run goes on; see it with: smofi show {shlex.quote(str(folder))}"
+        LOST.remark = f"the run goes on; see it with: smofi show {shlex.quote(str(folder))}"
         typed = shlex.join(["smofi", *COMMAND_LINE])
         with reading(self.config.data) as progress, refusing("the run"):
             self.runs = (
